@@ -1,4 +1,4 @@
-"""What the tests of exports share: a host whose clock ticks, and a session in which there is some of everything."""
+"""Fixtures for the tests of exports: a host whose clock ticks, and a session with an entry of every type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from treering import (
 from treering.testing.clocks import ManualClock
 
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-"""A picture of one pixel."""
+"""An image of one pixel."""
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ async def session(host: SessionHost) -> Session:
 
 
 @pytest.fixture
-async def told(session: Session) -> Session:
-    """A session of all types, with a branch that was left, a compaction and a label."""
+async def full_session(session: Session) -> Session:
+    """A session with entries of all types, an abandoned branch, a compaction and a label."""
     await session.append_message("system", "Be brief.")
     await session.append_model_change("maker", "m-1")
     await session.append_thinking_level_change("high")
@@ -75,8 +75,8 @@ async def told(session: Session) -> Session:
 
 
 @pytest.fixture
-async def parallel(session: Session) -> Session:
-    """A session in which one message answers two calls, and a user's message holds an answer."""
+async def parallel_calls(session: Session) -> Session:
+    """A session in which one message answers two calls, and a user's message holds a tool result."""
     await session.append_message("user", "Count both.")
     calls = [tool_use("a", "count", {"tree": "oak"}), tool_use("b", "measure", {"tree": "pine"})]
     await session.append_message("assistant", calls)

@@ -1,4 +1,4 @@
-"""Exports that are session files, of treering and of other programs."""
+"""Exports that are session files, in treering's own format and in those of other programs."""
 
 from __future__ import annotations
 
@@ -38,83 +38,85 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def shown(host: SessionHost, path: Path) -> tuple[Session, Context]:
+async def load_with_context(host: SessionHost, path: Path) -> tuple[Session, Context]:
     session = await host.load(path, read_only=True)
     return session, await session.context()
 
 
-def held(session: Session) -> bytes:
+def file_bytes(session: Session) -> bytes:
     assert session.file_path is not None
     return Path(session.file_path).read_bytes()
 
 
-def given(root: Path, content: bytes) -> None:
+def write_session_file(root: Path, content: bytes) -> None:
     root.mkdir()
     (root / "odd.jsonl").write_bytes(content)
 
 
 @pytest.mark.parametrize("name", ["native", "pi"])
-async def test_a_path_through_a_torn_batch_stays_one_path(
+async def test_an_exported_path_through_a_torn_batch_keeps_its_entries(
     root: Path, tmp_path: Path, name: Literal["native", "pi"]
 ) -> None:
-    said, base = {"role": "user", "content": "Hello"}, {"timestamp": "2026-01-01T10:00:00Z"}
+    message, base = {"role": "user", "content": "Hello"}, {"timestamp": "2026-01-01T10:00:00Z"}
     batch = {"session": "odd", "id": "torn", "i": 0, "n": 2}
     if name == "native":
         header, parent, mark = {"type": "session", "version": 1, "id": "odd", **base}, "parent_id", {"batch": batch}
-        said["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # parts
+        message["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # parts
     else:
         header = {"type": "session", "version": 3, "id": "odd", "cwd": "/w", **base}
         parent, mark = "parentId", {"treering": {"batch": batch}}
     lines = [
         header,
-        {"type": "message", "id": "a", parent: None, **base, "message": said},
-        {"type": "message", "id": "torn", parent: "a", **base, "message": said, **mark},
-        {"type": "message", "id": "b", parent: "torn", **base, "message": said},
+        {"type": "message", "id": "a", parent: None, **base, "message": message},
+        {"type": "message", "id": "torn", parent: "a", **base, "message": message, **mark},
+        {"type": "message", "id": "b", parent: "torn", **base, "message": message},
     ]
-    given(root, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    write_session_file(root, "".join(json.dumps(line) + "\n" for line in lines).encode())
     async with SessionHost(root) as host:
         session = await host.load("odd", read_only=True)
         path = await session.export(name, tmp_path / "path.jsonl", leaf_id="b")
-        copy, context = await shown(host, path)
+        copy, context = await load_with_context(host, path)
         assert copy.path() == session.path() == ["a", "torn", "b"]
         assert [each.entry_id for each in context.messages] == ["a", "b"]
         assert context.warnings == ()
 
 
-async def test_a_native_export_is_the_file_byte_for_byte(told: Session, tmp_path: Path) -> None:
-    path = await told.export("native", tmp_path / "copy.jsonl")
-    assert path.read_bytes() == held(told) == await told.export("native")
+async def test_a_native_export_equals_the_file_byte_for_byte(full_session: Session, tmp_path: Path) -> None:
+    path = await full_session.export("native", tmp_path / "copy.jsonl")
+    assert path.read_bytes() == file_bytes(full_session) == await full_session.export("native")
     assert path.stat().st_mode & 0o777 == 0o600
     async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await shown(other, path)
-        assert copy.id == told.id
-        assert context == await told.context()
-        assert await copy.entries() == await told.entries()
+        copy, context = await load_with_context(other, path)
+        assert copy.id == full_session.id
+        assert context == await full_session.context()
+        assert await copy.entries() == await full_session.entries()
 
 
-async def test_fields_types_and_damage_that_nobody_knows_are_copied(root: Path, tmp_path: Path) -> None:
+async def test_unknown_fields_unknown_types_and_damage_are_copied(root: Path, tmp_path: Path) -> None:
     lines = [
         b'{"type":"session","id":"odd","version":1,"timestamp":"2026-01-01T10:00:00Z","mood":"sunny"}',
         b'{"type":"message","id":"a","parent_id":null,"timestamp":"2026-01-01T10:00:01Z","x":1,"message":{"role":"user","content":"Hello"}}',
         b"no json",
         b'{"type":"novel","id":"b","parent_id":"a","timestamp":"2026-01-01T10:00:02Z","chapter":3}',
     ]
-    given(root, b"".join(line + b"\n" for line in lines))
+    write_session_file(root, b"".join(line + b"\n" for line in lines))
     async with SessionHost(root) as host:
         session = await host.load("odd", read_only=True)
         assert await session.export("native") == (root / "odd.jsonl").read_bytes()
         anew = tmp_path / "odd-pi.jsonl"
         await session.export("pi", anew)
-        copy, context = await shown(host, anew)
+        copy, context = await load_with_context(host, anew)
         assert context.messages == (await session.context()).messages
         last = (await copy.entries())[-1]
         assert (last.id, last.parent_id) == ("b", "a")
         [original] = [entry for entry in await session.entries() if isinstance(entry, OpaqueEntry)]
-        assert getattr(last, "custom").data == original.value  # noqa: B009  # whatever type it has
+        assert getattr(last, "custom").data == original.value  # noqa: B009  # of any type that has the attribute
 
 
 @pytest.mark.parametrize("name", ["pi_v1.jsonl", "pi_v2.jsonl", "pi_v3.jsonl", "omp_v3.jsonl"])
-async def test_files_of_other_dialects_are_copied_and_written_anew(tmp_path: Path, name: str) -> None:
+async def test_files_of_other_dialects_are_exported_in_their_own_dialect_and_natively(
+    tmp_path: Path, name: str
+) -> None:
     own: Literal["pi", "omp"] = "omp" if name.startswith("omp") else "pi"
     path = tmp_path / name
     shutil.copy(DATA / name, path)
@@ -125,34 +127,38 @@ async def test_files_of_other_dialects_are_copied_and_written_anew(tmp_path: Pat
             assert copied == path.read_bytes()
         (tmp_path / "copy.jsonl").write_bytes(copied)
         await session.export("native", tmp_path / "native.jsonl")
-        wanted = await session.context()
+        expected = await session.context()
         for each in ("copy.jsonl", "native.jsonl"):
-            other, context = await shown(host, tmp_path / each)
-            # Which model answers next is told otherwise in oh-my-pi's files than in others.
-            assert context.messages == wanted.messages
-            assert context == wanted or (own, each) == ("omp", "native.jsonl")
+            other, context = await load_with_context(host, tmp_path / each)
+            # Files of oh-my-pi record the model that answers next in another way than native files.
+            assert context.messages == expected.messages
+            assert context == expected or (own, each) == ("omp", "native.jsonl")
             assert other.path() == session.path()
 
 
-async def test_a_pi_export_of_a_native_session_has_the_same_context(told: Session, tmp_path: Path) -> None:
+async def test_a_pi_or_omp_export_of_a_native_session_has_the_same_context(
+    full_session: Session, tmp_path: Path
+) -> None:
     for dialect in ("pi", "omp"):
-        path = await told.export(dialect, tmp_path / f"{dialect}.jsonl")
+        path = await full_session.export(dialect, tmp_path / f"{dialect}.jsonl")
         assert b'"parentId"' in path.read_bytes()
         async with SessionHost(tmp_path / "elsewhere") as other:
-            copy, context = await shown(other, path)
-            assert context == await told.context()
-            assert copy.labels() == told.labels()
-            assert copy.name == told.name
-            ours, theirs = await told.entries(), await copy.entries()
+            copy, context = await load_with_context(other, path)
+            assert context == await full_session.context()
+            assert copy.labels() == full_session.labels()
+            assert copy.name == full_session.name
+            ours, theirs = await full_session.entries(), await copy.entries()
             assert [(entry.type, entry.id, entry.parent_id) for entry in theirs] == [
                 (entry.type, entry.id, entry.parent_id) for entry in ours
             ]
 
 
-async def test_a_message_with_several_answers_becomes_several_for_pi(parallel: Session, tmp_path: Path) -> None:
-    path = await parallel.export("pi", tmp_path / "pi.jsonl")
+async def test_a_message_with_several_tool_results_becomes_several_messages_for_pi(
+    parallel_calls: Session, tmp_path: Path
+) -> None:
+    path = await parallel_calls.export("pi", tmp_path / "pi.jsonl")
     async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await shown(other, path)
+        copy, context = await load_with_context(other, path)
         answers = [
             part for message in await copy.messages() for part in message.content if isinstance(part, ToolResultPart)
         ]
@@ -163,46 +169,46 @@ async def test_a_message_with_several_answers_becomes_several_for_pi(parallel: S
             *("user", "assistant", "tool", "tool"),
             *("assistant", "tool", "user", "assistant"),
         ]
-        assert context.messages[-1] == (await parallel.context()).messages[-1]
-        assert set(parallel.path()) <= set(copy.path())
+        assert context.messages[-1] == (await parallel_calls.context()).messages[-1]
+        assert set(parallel_calls.path()) <= set(copy.path())
 
 
 @pytest.mark.parametrize("format", ["pi", "omp"])
-async def test_what_pi_does_not_know_is_told_in_words(
+async def test_content_that_pi_cannot_represent_is_exported_as_text(
     session: Session, tmp_path: Path, format: Literal["pi", "omp"]
 ) -> None:
-    elsewhere = image("https://rings.example/oak.png", "image/png", kind="url")
-    named = "[image: https://rings.example/oak.png]"
-    asked = await session.append_message("user", ["Which tree?", elsewhere])
+    remote_image = image("https://rings.example/oak.png", "image/png", kind="url")
+    placeholder = "[image: https://rings.example/oak.png]"
+    asked = await session.append_message("user", ["Which tree?", remote_image])
     await session.append_message("assistant", tool_use("c1", "look", {}))
-    await session.append_message("tool", tool_result("c1", [elsewhere, text("seen")]))
+    await session.append_message("tool", tool_result("c1", [remote_image, text("seen")]))
     await session.append_message("tool", "said unasked")
     await session.append_message("tool", [])
     await session.append_message("bashExecution", "ls")
-    await session.append_custom_message("ext", [elsewhere])
+    await session.append_custom_message("ext", [remote_image])
     async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await shown(other, await session.export(format, tmp_path / "copy.jsonl"))
+        copy, context = await load_with_context(other, await session.export(format, tmp_path / "copy.jsonl"))
         messages = [each.message for each in context.messages]
         assert [each.entry_id for each in context.messages] == [
             each.entry_id for each in (await session.context()).messages
         ]
         assert [each.role for each in messages] == ["user", "assistant", "tool", "user", "user", "user", "custom"]
-        assert messages[0].content == (text("Which tree?"), text(named))
-        assert messages[2].content == (tool_result("c1", [text(named), text("seen")]),)
-        assert [plain_text(each.content) for each in messages[3:]] == ["said unasked", "", "ls", named]
+        assert messages[0].content == (text("Which tree?"), text(placeholder))
+        assert messages[2].content == (tool_result("c1", [text(placeholder), text("seen")]),)
+        assert [plain_text(each.content) for each in messages[3:]] == ["said unasked", "", "ls", placeholder]
         assert await copy.all_messages() == messages[:-1]
-    await session.append_context_edit(asked, [elsewhere])
+    await session.append_context_edit(asked, [remote_image])
     async with SessionHost(tmp_path / "edited") as other:
-        _, context = await shown(other, await session.export(format, tmp_path / "edited.jsonl"))
-        assert context.messages[0].content == (text(named),)
+        _, context = await load_with_context(other, await session.export(format, tmp_path / "edited.jsonl"))
+        assert context.messages[0].content == (text(placeholder),)
     async with SessionHost(tmp_path / format, dialect=format) as other:
         own = await other.create(cwd="/work/orchard")
         with pytest.raises(DialectCannot, match="not its URL"):
-            await own.append_message("user", elsewhere)
+            await own.append_message("user", remote_image)
 
 
 @pytest.mark.parametrize("format", ["pi", "omp"])
-async def test_an_answer_that_names_no_model_is_told_to_be_of_the_one_in_effect(
+async def test_an_answer_that_names_no_model_is_exported_with_the_model_in_effect(
     session: Session, tmp_path: Path, format: Literal["pi", "omp"]
 ) -> None:
     unknown = await session.append_message("assistant", "who am I?")
@@ -214,49 +220,51 @@ async def test_an_answer_that_names_no_model_is_told_to_be_of_the_one_in_effect(
     await session.append_message("assistant", "elsewhere")
     path = await session.export(format, tmp_path / "copy.jsonl")
     written = [json.loads(line) for line in path.read_text().splitlines()]
-    said = [line["message"] for line in written if line["type"] == "message"]
+    exported = [line["message"] for line in written if line["type"] == "message"]
     models = [("unknown", "unknown"), *(("maker", f"m-{number}") for number in (1, 2, 2, 1))]
-    assert [(each["provider"], each["model"]) for each in said] == models
+    assert [(each["provider"], each["model"]) for each in exported] == models
     async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await shown(other, path)
+        copy, context = await load_with_context(other, path)
         assert context.model == (await session.context()).model
         assert await copy.all_messages() == await session.all_messages()
         assert copy.path()[0] == unknown
 
 
-async def test_an_entry_aside_does_not_become_the_leaf_of_a_pi_export(session: Session, tmp_path: Path) -> None:
+async def test_an_entry_appended_aside_does_not_become_the_leaf_of_a_pi_export(
+    session: Session, tmp_path: Path
+) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("assistant", "two")
     await session.append_message("user", "aside", below=first, aside=True)
     path = await session.export("pi", tmp_path / "pi.jsonl")
     async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await shown(other, path)
+        copy, context = await load_with_context(other, path)
         assert copy.leaf_id == leaf
         assert context.messages == (await session.context()).messages
 
 
 @pytest.mark.parametrize("format", ["native", "pi", "json"])
-async def test_a_path_is_a_session_of_its_own(
-    told: Session, host: SessionHost, tmp_path: Path, format: Literal["native", "pi", "json"]
+async def test_an_exported_path_imports_as_a_session_with_a_new_id(
+    full_session: Session, host: SessionHost, tmp_path: Path, format: Literal["native", "pi", "json"]
 ) -> None:
-    ids = await told.append_many([message_of("one"), message_of("two"), message_of("three")])
-    path = await told.export(format, tmp_path / "path.jsonl", leaf_id=ids[1])
+    ids = await full_session.append_many([user_message("one"), user_message("two"), user_message("three")])
+    path = await full_session.export(format, tmp_path / "path.jsonl", leaf_id=ids[1])
     [report] = await host.import_sessions(path)
-    assert report.id != told.id
+    assert report.id != full_session.id
     copy = await host.load(report.id)
-    assert copy.path() == told.path(ids[1])
-    assert copy.header.parent_session in (told.id, told.file_path)
-    assert (await copy.context()).messages == (await told.context(ids[1])).messages
+    assert copy.path() == full_session.path(ids[1])
+    assert copy.header.parent_session in (full_session.id, full_session.file_path)
+    assert (await copy.context()).messages == (await full_session.context(ids[1])).messages
     with pytest.raises(EntryNotFound):
-        await told.export(format, leaf_id="nobody")
+        await full_session.export(format, leaf_id="nobody")
 
 
-def message_of(said: str) -> Message:
-    return Message("user", (text(said),))
+def user_message(content: str) -> Message:
+    return Message("user", (text(content),))
 
 
 @pytest.mark.parametrize("format", ["native", "pi", "json", "markdown", "html", "picoclaw", "dive"])
-async def test_an_empty_session_and_one_in_memory_can_be_exported(format: ExportFormat, session: Session) -> None:
+async def test_an_empty_session_and_a_session_in_memory_can_be_exported(format: ExportFormat, session: Session) -> None:
     assert (await session.export(format)).strip()
     async with SessionHost() as host:
         other = await host.create()
@@ -266,8 +274,10 @@ async def test_an_empty_session_and_one_in_memory_can_be_exported(format: Export
 
 
 @pytest.mark.parametrize("format", ["picoclaw", "dive"])
-async def test_files_of_other_programs_come_back(told: Session, tmp_path: Path, format: ExportFormat) -> None:
-    path = await told.export(format, tmp_path / "theirs.json")
+async def test_exports_in_other_programs_formats_can_be_imported(
+    full_session: Session, tmp_path: Path, format: ExportFormat
+) -> None:
+    path = await full_session.export(format, tmp_path / "theirs.json")
     async with SessionHost(tmp_path / "elsewhere") as other:
         [report] = await other.import_sessions(path)
         assert report.format == format
@@ -275,19 +285,19 @@ async def test_files_of_other_programs_come_back(told: Session, tmp_path: Path, 
         assert "And the pine?" in [plain_text(each.content) for each in await copy.all_messages()]
 
 
-async def test_nanocoder_is_a_folder(told: Session, tmp_path: Path) -> None:
+async def test_a_nanocoder_export_is_a_folder(full_session: Session, tmp_path: Path) -> None:
     folder = tmp_path / "nanocoder"
-    path = await told.export("nanocoder", folder)
+    path = await full_session.export("nanocoder", folder)
     assert path.is_relative_to(folder)
-    assert json.loads((path / "metadata.json").read_text())["id"] == told.id
+    assert json.loads((path / "metadata.json").read_text())["id"] == full_session.id
     with pytest.raises(ExportExists):
-        await told.export("nanocoder", folder)
-    assert await told.export("nanocoder", folder, overwrite=True) == path
+        await full_session.export("nanocoder", folder)
+    assert await full_session.export("nanocoder", folder, overwrite=True) == path
     with pytest.raises(InvalidInput, match="folder"):
-        await told.export("nanocoder")
+        await full_session.export("nanocoder")
 
 
-async def test_what_a_truncated_session_left_out_does_not_come_back_from_nanocoder(
+async def test_a_nanocoder_export_of_a_truncated_session_imports_without_the_removed_messages(
     session: Session, tmp_path: Path
 ) -> None:
     await session.append_message("system", "Bake well.")
@@ -298,31 +308,32 @@ async def test_what_a_truncated_session_left_out_does_not_come_back_from_nanocod
     folder = await session.export("nanocoder", tmp_path / "out")
     async with SessionHost(tmp_path / "elsewhere") as elsewhere:
         (report,) = await elsewhere.import_sessions(folder)
-        again = (await (await elsewhere.load(report.id)).context()).messages
-    shown = [(each.role, plain_text(each.content)) for each in again]
-    assert shown == [("system", "Bake well."), ("user", "q2"), ("assistant", "a2")]
-    assert shown == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
+        messages = (await (await elsewhere.load(report.id)).context()).messages
+    conversation = [(each.role, plain_text(each.content)) for each in messages]
+    assert conversation == [("system", "Bake well."), ("user", "q2"), ("assistant", "a2")]
+    assert conversation == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
 
 
-async def test_nanocoder_is_told_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:
-    said = [Message("user", (text("How tall is an oak? " * 20),)), Message("assistant", (text("Tall."),))]
-    await session.append_many(said)
+async def test_a_nanocoder_export_states_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:
+    messages = [Message("user", (text("How tall is an oak? " * 20),)), Message("assistant", (text("Tall."),))]
+    await session.append_many(messages)
     path = await session.export("nanocoder", tmp_path / "nanocoder")
-    told = json.loads((path / "metadata.json").read_text())["stats"]["totalTokens"]
-    assert told == sum(map(message_tokens, said))
+    total = json.loads((path / "metadata.json").read_text())["stats"]["totalTokens"]
+    assert total == sum(map(message_tokens, messages))
 
 
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_an_archived_session_is_exported_as_one_that_is_not(
-    told: Session, host: SessionHost, tmp_path: Path, name: ExportFormat
+async def test_an_archived_session_can_be_exported_in_every_format(
+    full_session: Session, host: SessionHost, tmp_path: Path, name: ExportFormat
 ) -> None:
-    before = await told.export(name, tmp_path / "before")
-    await host.archive(told)
-    reader = await host.load(told.id, read_only=True)
+    before = await full_session.export(name, tmp_path / "before")
+    await host.archive(full_session)
+    reader = await host.load(full_session.id, read_only=True)
     after = await reader.export(name, tmp_path / "after")
     if name == "native":
         assert after.read_bytes().startswith(before.read_bytes())
-    assert after.exists()
+    files = [after] if after.is_file() else sorted(each for each in after.rglob("*") if each.is_file())
+    assert b"Thanks." in b"".join(each.read_bytes() for each in files)

@@ -1,4 +1,4 @@
-"""The HTML page: all of a session on one page that stands alone, and nothing that is said in it becomes markup."""
+"""The HTML page: it shows the whole session, needs no other file, and no content of the session becomes markup."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 
 class Page(HTMLParser):
-    """All tags with their attributes, and whether each that was opened was closed in its turn."""
+    """Collects all tags with their attributes and the text, and checks that tags are closed in the right order."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -68,37 +68,45 @@ async def page_of(session: Session) -> Page:
     return Page((await session.export("html")).decode())
 
 
-async def test_the_page_tells_all_branches_included(told: Session) -> None:
-    page = await page_of(told)
-    for said in ("Old trees", "Be brief.", "oldest", "I count.", "112 rings\nand bark", "Felling it?", "the question"):
-        assert said in page.text
-    for said in (
+async def test_the_page_shows_all_entries_including_those_of_other_branches(full_session: Session) -> None:
+    page = await page_of(full_session)
+    for expected in (
+        "Old trees",
+        "Be brief.",
+        "oldest",
+        "I count.",
+        "112 rings\nand bark",
+        "Felling it?",
+        "the question",
+    ):
+        assert expected in page.text
+    for expected in (
         "Felling was considered.",
         "The oak has 112 rings.",
         "Thinking level: high",
         "Thanks.",
         "no such tree",
     ):
-        assert said in page.text
+        assert expected in page.text
     kinds = [str(each["class"]) for each in page.all("details")]
     assert kinds.count("branch") == 1
     assert {"thinking", "call", "result", "result error", "data", "system"} <= set(kinds)
     assert all("open" not in each for each in page.all("details"))
 
 
-async def test_each_entry_can_be_pointed_at_and_the_contents_lead_there(told: Session) -> None:
-    page = await page_of(told)
+async def test_each_entry_has_an_anchor_and_the_table_of_contents_links_to_anchors(full_session: Session) -> None:
+    page = await page_of(full_session)
     ids = [each["id"] for _, each in page.tags if "id" in each]
     assert len(ids) == len(set(ids))
-    assert {f"e{entry.seq}" for entry in await told.entries()} <= set(ids)
-    led = {str(each["href"])[1:] for each in page.all("a") if str(each["href"]).startswith("#")}
-    assert led <= set(ids)
+    assert {f"e{entry.seq}" for entry in await full_session.entries()} <= set(ids)
+    linked = {str(each["href"])[1:] for each in page.all("a") if str(each["href"]).startswith("#")}
+    assert linked <= set(ids)
     [nav] = page.all("nav")
     assert nav["aria-label"] == "Contents"
 
 
-async def test_the_page_stands_alone(told: Session) -> None:
-    page = await page_of(told)
+async def test_the_page_loads_nothing_from_elsewhere(full_session: Session) -> None:
+    page = await page_of(full_session)
     [policy] = [each["content"] for each in page.all("meta") if each.get("http-equiv") == "Content-Security-Policy"]
     assert policy is not None
     assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
@@ -109,8 +117,8 @@ async def test_the_page_stands_alone(told: Session) -> None:
     assert [each["src"] for each in page.all("img")] == [f"data:image/png;base64,{DOT}"]
 
 
-async def test_one_session_makes_one_page(told: Session) -> None:
-    assert await told.export("html") == await told.export("html")
+async def test_exporting_twice_gives_the_same_page(full_session: Session) -> None:
+    assert await full_session.export("html") == await full_session.export("html")
 
 
 HOSTILE = [
@@ -138,23 +146,25 @@ ATTRIBUTES = {
 }
 
 
-@pytest.mark.parametrize("said", HOSTILE)
-async def test_nothing_that_is_said_becomes_markup(session: Session, said: str) -> None:
-    whole = said.replace("\ud800", "?")
-    first = await session.append_message("user", whole, metadata={whole: whole}, provider=whole, model=whole)
-    await session.append_message("assistant", [thinking(whole), text(whole), tool_use(whole, whole, {whole: [whole]})])
-    await session.append_message("tool", tool_result(whole, whole, is_error=True), tool_name=whole)
-    for kind in ("image/png", "image/svg+xml", "text/html", whole):
-        await session.append_message("user", [image(whole, kind), image(whole, kind, kind="url")])
+@pytest.mark.parametrize("hostile", HOSTILE)
+async def test_no_content_becomes_markup(session: Session, hostile: str) -> None:
+    content = hostile.replace("\ud800", "?")
+    first = await session.append_message("user", content, metadata={content: content}, provider=content, model=content)
+    await session.append_message(
+        "assistant", [thinking(content), text(content), tool_use(content, content, {content: [content]})]
+    )
+    await session.append_message("tool", tool_result(content, content, is_error=True), tool_name=content)
+    for kind in ("image/png", "image/svg+xml", "text/html", content):
+        await session.append_message("user", [image(content, kind), image(content, kind, kind="url")])
         await session.append_message("user", image("javascript:alert(1)", kind, kind="url"))
-        await session.append_message("user", image(f"https://example.org/{whole}", kind, kind="url"))
-    await session.append_custom_entry(whole, {whole: whole})
-    await session.append_custom_message(whole, whole)
-    await session.set_label(first, whole)
-    await session.append_session_info(whole)
-    await session.append_message(whole or "x", whole, stop_reason=whole)
-    await session.append_compaction(whole, None, 1)
-    await session.branch_with_summary(first, whole)
+        await session.append_message("user", image(f"https://example.org/{content}", kind, kind="url"))
+    await session.append_custom_entry(content, {content: content})
+    await session.append_custom_message(content, content)
+    await session.set_label(first, content)
+    await session.append_session_info(content)
+    await session.append_message(content or "x", content, stop_reason=content)
+    await session.append_compaction(content, None, 1)
+    await session.branch_with_summary(first, content)
     page = await page_of(session)
     assert [name for name, _ in page.tags].count("script") == 1
     assert not {"svg", "iframe", "object"} & {name for name, each in page.tags if each.get("class") != "mark"}
@@ -165,13 +175,13 @@ async def test_nothing_that_is_said_becomes_markup(session: Session, said: str) 
         assert str(link["href"]).lower().startswith(("#", "http://", "https://", "mailto:"))
 
 
-async def test_only_whole_images_of_known_types_are_shown(session: Session) -> None:
+async def test_only_complete_images_of_known_types_are_shown(session: Session) -> None:
     for data, kind in [(DOT, "image/png"), (DOT, "image/svg+xml"), ('x" onerror="y', "image/png"), ("", "image/gif")]:
         await session.append_message("user", image(data, kind))
     assert len(list((await page_of(session)).all("img"))) == 1
 
 
-async def test_deep_branches_are_told_too(session: Session) -> None:
+async def test_deeply_nested_branches_are_shown(session: Session) -> None:
     below = None
     for number in range(NESTED_MAX + 10):
         below = await session.append_message("user", f"{number} deep", below=below)
@@ -181,7 +191,7 @@ async def test_deep_branches_are_told_too(session: Session) -> None:
     assert all(f"{number} deep" in page.text and f"{number} late" in page.text for number in range(NESTED_MAX + 10))
 
 
-async def test_free_json_that_is_no_usual_json_is_shown(session: Session) -> None:
+async def test_a_call_with_numbers_beyond_64_bits_is_shown(session: Session) -> None:
     await session.append_message("assistant", tool_use("c", "f", Raw(b'{"n": 1e999, "m": 100000000000000000000000}')))
     assert "100000000000000000000000" in (await page_of(session)).text
 
@@ -190,22 +200,22 @@ PLAIN = st.text(st.sampled_from(" ab\"'.,:;()-+=1\n"), max_size=30)
 
 
 @given(PLAIN, st.booleans())
-def test_plain_text_is_shown_as_a_parser_would_show_it(said: str, typed: bool) -> None:
+def test_plain_text_renders_as_a_markdown_parser_would_render_it(content: str, typed: bool) -> None:
     rich = RichText()
-    parsed = MarkdownIt("commonmark", {"breaks": typed}).render(said).replace("<br />", "<br>")
-    if is_plain(said):
-        assert unescape(rich.html(said, typed=typed)).split() == unescape(parsed).split()
+    parsed = MarkdownIt("commonmark", {"breaks": typed}).render(content).replace("<br />", "<br>")
+    if is_plain(content):
+        assert unescape(rich.html(content, typed=typed)).split() == unescape(parsed).split()
 
 
 @pytest.mark.parametrize("format", ["html", "markdown", "json"])
-async def test_lines_without_an_id_are_left_out(session: Session, host: SessionHost, format: ViewFormat) -> None:
-    """Nothing can refer to them, so they are no branches either."""
+async def test_lines_without_an_id_are_not_exported(session: Session, host: SessionHost, format: ViewFormat) -> None:
+    """Nothing can refer to them, so they do not begin branches either."""
     first = await session.append_message("user", "Hello")
     assert session.file_path is not None
     await host.flush()
-    with open(session.file_path, "ab") as file:  # noqa: ASYNC230 - a test may wait for a file
+    with open(session.file_path, "ab") as file:  # noqa: ASYNC230  # blocking is harmless in a test
         file.write(b'{"type":"nameless","parent_id":"%s"}\n{"type":"nameless"}\n' % first.encode())
     await session.append_message("assistant", "Hi!")
-    said = (await session.export(format)).decode()
-    assert "nameless" not in said
-    assert said.index("Hello") < said.index("Hi!")
+    document = (await session.export(format)).decode()
+    assert "nameless" not in document
+    assert document.index("Hello") < document.index("Hi!")

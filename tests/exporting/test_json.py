@@ -1,4 +1,4 @@
-"""The JSON document: exported, imported, equal; redacted, refused."""
+"""The JSON document: an import restores what was exported, and redacted or invalid documents are refused."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 async def elsewhere(tmp_path: Path) -> AsyncIterator[SessionHost]:
-    """Another machine's host."""
+    """A host of another machine."""
     async with SessionHost(tmp_path / "elsewhere") as host:
         yield host
 
 
-async def taken_in(host: SessionHost, path: Path) -> Session:
+async def import_document(host: SessionHost, path: Path) -> Session:
     [report] = await host.import_sessions(path)
     assert (report.format, report.findings) == ("treering-json", ())
     return await host.load(report.id)
 
 
-def given(root: Path, content: str) -> None:
+def write_session_file(root: Path, content: str) -> None:
     root.mkdir()
     (root / "odd.jsonl").write_text(content)
 
 
-async def everything(session: Session) -> dict[str, Any]:
+async def state_of(session: Session) -> dict[str, Any]:
     return {
         "header": session.header,
         "entries": await session.entries(),
@@ -49,24 +49,28 @@ async def everything(session: Session) -> dict[str, Any]:
 
 
 @pytest.mark.feature("N-56", "U-21")
-async def test_what_is_imported_is_what_was_exported(told: Session, elsewhere: SessionHost, tmp_path: Path) -> None:
-    path = await told.export("json", tmp_path / "session.json")
-    copy = await taken_in(elsewhere, path)
-    assert await everything(copy) == await everything(told)
+async def test_an_imported_document_restores_the_exported_session(
+    full_session: Session, elsewhere: SessionHost, tmp_path: Path
+) -> None:
+    path = await full_session.export("json", tmp_path / "session.json")
+    copy = await import_document(elsewhere, path)
+    assert await state_of(copy) == await state_of(full_session)
     assert await copy.export("json") == path.read_bytes()
 
 
-async def test_half_a_surrogate_pair_in_a_line_spoils_no_document(elsewhere: SessionHost, tmp_path: Path) -> None:
+async def test_a_lone_surrogate_in_a_line_does_not_invalidate_the_document(
+    elsewhere: SessionHost, tmp_path: Path
+) -> None:
     lines: list[dict[str, object]] = [
         {"type": "session", "id": "odd", "version": 1, "timestamp": "2026-01-01T10:00:00Z"},
         {"type": "message", "id": "a", "timestamp": "2026-01-01T10:00:01Z", "note": 1,
          "message": {"role": "user", "content": "cut \ud83d off"}},
         {"type": "bark", "id": "b", "parent_id": "a", "timestamp": "2026-01-01T10:00:02Z", "said": "woof \udc36"},
     ]  # fmt: skip
-    given(tmp_path / "given", "".join(json.dumps(line) + "\n" for line in lines))
+    write_session_file(tmp_path / "given", "".join(json.dumps(line) + "\n" for line in lines))
     async with SessionHost(tmp_path / "given") as host:
         odd = await host.load("odd")
-        copy = await taken_in(elsewhere, await odd.export("json", tmp_path / "odd.json"))
+        copy = await import_document(elsewhere, await odd.export("json", tmp_path / "odd.json"))
         assert [each.id for each in await copy.entries()] == ["a", "b"]
         assert (await copy.context()).messages == (await odd.context()).messages
         assert b"cut \xef\xbf\xbd off" in await copy.export("native")
@@ -74,57 +78,67 @@ async def test_half_a_surrogate_pair_in_a_line_spoils_no_document(elsewhere: Ses
 
 
 @pytest.mark.feature("N-167")
-async def test_a_session_goes_to_another_machine_and_on_there(
-    told: Session, host: SessionHost, elsewhere: SessionHost, tmp_path: Path
+async def test_a_session_continued_on_another_machine_can_be_imported_back(
+    full_session: Session, host: SessionHost, elsewhere: SessionHost, tmp_path: Path
 ) -> None:
-    there = await taken_in(elsewhere, await told.export("json", tmp_path / "first.json"))
+    there = await import_document(elsewhere, await full_session.export("json", tmp_path / "first.json"))
     theirs = await there.append_message("user", "said there")
-    ours = await told.append_message("user", "said here")
+    ours = await full_session.append_message("user", "said here")
     await host.import_sessions(await there.export("json", tmp_path / "second.json"))
-    assert {ours, theirs} <= {entry.id for entry in await told.entries()}
-    assert [each for each in told.path() if each in (ours, theirs)] == [ours]
-    assert len(await told.entries()) == len(await there.entries()) + 1
+    assert {ours, theirs} <= {entry.id for entry in await full_session.entries()}
+    assert [each for each in full_session.path() if each in (ours, theirs)] == [ours]
+    assert len(await full_session.entries()) == len(await there.entries()) + 1
 
 
-async def test_the_leaf_stands_where_it_stood(told: Session, elsewhere: SessionHost, tmp_path: Path) -> None:
-    await told.branch(told.path()[3])
-    copy = await taken_in(elsewhere, await told.export("json", tmp_path / "session.json"))
-    assert copy.leaf_id == told.leaf_id == told.path()[3]
-    assert await copy.context() == await told.context()
+async def test_an_import_restores_the_leaf(full_session: Session, elsewhere: SessionHost, tmp_path: Path) -> None:
+    await full_session.branch(full_session.path()[3])
+    copy = await import_document(elsewhere, await full_session.export("json", tmp_path / "session.json"))
+    assert copy.leaf_id == full_session.leaf_id == full_session.path()[3]
+    assert await copy.context() == await full_session.context()
 
 
-async def test_the_document_is_plain_json_and_may_be_laid_out_anew(
-    told: Session, elsewhere: SessionHost, tmp_path: Path
+async def test_a_document_that_was_reformatted_as_other_json_can_be_imported(
+    full_session: Session, elsewhere: SessionHost, tmp_path: Path
 ) -> None:
-    document = json.loads(await told.export("json"))
-    assert (document["format"], document["version"], document["leaf_id"]) == ("treering-session", 1, told.leaf_id)
-    assert document["header"]["id"] == told.id
-    assert [entry["id"] for entry in document["entries"]] == [entry.id for entry in await told.entries()]
+    document = json.loads(await full_session.export("json"))
+    assert (document["format"], document["version"], document["leaf_id"]) == (
+        "treering-session",
+        1,
+        full_session.leaf_id,
+    )
+    assert document["header"]["id"] == full_session.id
+    assert [entry["id"] for entry in document["entries"]] == [entry.id for entry in await full_session.entries()]
     path = tmp_path / "pretty.json"
     path.write_text(json.dumps(document, indent=2))
-    copy = await taken_in(elsewhere, path)
+    copy = await import_document(elsewhere, path)
     assert json.loads(await copy.export("json")) == document
-    assert (copy.tree(), copy.header, copy.labels()) == (told.tree(), told.header, told.labels())
+    assert (copy.tree(), copy.header, copy.labels()) == (
+        full_session.tree(),
+        full_session.header,
+        full_session.labels(),
+    )
 
 
-async def test_what_is_not_known_and_what_is_torn(root: Path, elsewhere: SessionHost, tmp_path: Path) -> None:
+async def test_unknown_fields_and_types_are_kept_and_torn_batches_are_left_out(
+    root: Path, elsewhere: SessionHost, tmp_path: Path
+) -> None:
     batch = {"session": "odd", "id": "x", "i": 0, "n": 2}
     base = {"timestamp": "2026-01-01T10:00:00Z"}
-    said = {"role": "user", "content": [{"type": "text", "text": {"content": "Hello"}}]}
+    message = {"role": "user", "content": [{"type": "text", "text": {"content": "Hello"}}]}
     lines = [
         {"type": "session", "id": "odd", "version": 1, **base},
-        {"type": "message", "id": "a", "parent_id": None, "seq": 1, **base, "extra": [1], "message": said},
-        {"type": "message", "id": "torn", "parent_id": "a", "seq": 2, **base, "batch": batch, "message": said},
+        {"type": "message", "id": "a", "parent_id": None, "seq": 1, **base, "extra": [1], "message": message},
+        {"type": "message", "id": "torn", "parent_id": "a", "seq": 2, **base, "batch": batch, "message": message},
         {"type": "novel", "id": "b", "parent_id": "a", "seq": 3, **base, "chapter": "\N{EVERGREEN TREE}"},
     ]
-    given(root, "".join(json.dumps(line) + "\n" for line in lines))
+    write_session_file(root, "".join(json.dumps(line) + "\n" for line in lines))
     async with SessionHost(root) as host:
         session = await host.load("odd", read_only=True)
         document = await session.export("json")
         assert [entry["id"] for entry in json.loads(document)["entries"]] == ["a", "b"]
         assert b'"extra": [1]' in document
         (tmp_path / "odd.json").write_bytes(document)
-        copy = await taken_in(elsewhere, tmp_path / "odd.json")
+        copy = await import_document(elsewhere, tmp_path / "odd.json")
         assert [(entry.type, entry.id, entry.parent_id) for entry in await copy.entries()] == [
             ("message", "a", None),
             ("novel", "b", "a"),
@@ -133,10 +147,12 @@ async def test_what_is_not_known_and_what_is_torn(root: Path, elsewhere: Session
 
 
 @pytest.mark.feature("U-21")
-async def test_a_redacted_document_is_refused(told: Session, elsewhere: SessionHost, tmp_path: Path) -> None:
-    await told.append_message("user", "The key is sk-ant-api03-abcdefghijklmnop1234.")
+async def test_importing_a_redacted_document_is_refused(
+    full_session: Session, elsewhere: SessionHost, tmp_path: Path
+) -> None:
+    await full_session.append_message("user", "The key is sk-ant-api03-abcdefghijklmnop1234.")
     redaction = Redaction()
-    path = await told.export("json", tmp_path / "redacted.json", redact=redaction)
+    path = await full_session.export("json", tmp_path / "redacted.json", redact=redaction)
     document = json.loads(path.read_bytes())
     assert document["redacted"] is True
     assert document["entries"][-1]["message"]["content"][0]["text"]["content"] == "The key is [redacted:anthropic_key]."
@@ -148,7 +164,7 @@ async def test_a_redacted_document_is_refused(told: Session, elsewhere: SessionH
     with pytest.raises(RedactedSession, match="secrets were taken out"):
         await elsewhere.import_sessions(path)
     for view in ("markdown", "html"):
-        page = await told.export(view, tmp_path / f"page.{view}", redact=Redaction())
+        page = await full_session.export(view, tmp_path / f"page.{view}", redact=Redaction())
         with pytest.raises(ForeignFormatError):
             await elsewhere.import_sessions(page)
     assert await elsewhere.list_sessions() == []
@@ -163,24 +179,26 @@ async def test_a_redacted_document_is_refused(told: Session, elsewhere: SessionH
         ({"entries": {}}, ForeignFormatError),
     ],
 )
-async def test_what_is_no_such_document_is_refused(
-    told: Session, elsewhere: SessionHost, tmp_path: Path, change: dict[str, object], error: type[Exception]
+async def test_importing_an_invalid_document_is_refused(
+    full_session: Session, elsewhere: SessionHost, tmp_path: Path, change: dict[str, object], error: type[Exception]
 ) -> None:
     path = tmp_path / "session.json"
-    path.write_text(json.dumps(json.loads(await told.export("json")) | change))
+    path.write_text(json.dumps(json.loads(await full_session.export("json")) | change))
     with pytest.raises(error):
         await elsewhere.import_sessions(path, format="treering-json")
-    path.write_bytes((await told.export("json"))[:-20])
+    path.write_bytes((await full_session.export("json"))[:-20])
     with pytest.raises(ForeignFormatError, match="not a complete JSON document"):
         await elsewhere.import_sessions(path)
     assert await elsewhere.list_sessions() == []
 
 
-async def test_an_entry_that_is_none_is_reported(told: Session, elsewhere: SessionHost, tmp_path: Path) -> None:
-    document = json.loads(await told.export("json"))
+async def test_an_invalid_entry_in_a_document_is_reported_and_skipped(
+    full_session: Session, elsewhere: SessionHost, tmp_path: Path
+) -> None:
+    document = json.loads(await full_session.export("json"))
     document["entries"].insert(2, "not an entry")
     path = tmp_path / "session.json"
     path.write_text(json.dumps(document))
     [report] = await elsewhere.import_sessions(path)
     assert [finding.code for finding in report.findings] == ["not_an_entry"]
-    assert report.entries == len(await told.entries())
+    assert report.entries == len(await full_session.entries())

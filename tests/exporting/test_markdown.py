@@ -1,4 +1,4 @@
-"""The Markdown text: readable, and nothing that is said in it can break it."""
+"""The Markdown text: readable, and no content of the session can break its structure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def headings(document: str) -> list[str]:
 
 
 @pytest.mark.feature("N-57")
-async def test_a_conversation_reads_from_top_to_bottom(told: Session) -> None:
-    document = (await told.export("markdown")).decode()
+async def test_a_conversation_reads_from_top_to_bottom(full_session: Session) -> None:
+    document = (await full_session.export("markdown")).decode()
     assert [heading.split(" `")[0] for heading in headings(document)] == [
         "Old trees",
         "System",
@@ -42,7 +42,7 @@ async def test_a_conversation_reads_from_top_to_bottom(told: Session) -> None:
         "What came before was compacted (4,321 tokens)",
         "User",
     ]
-    for told_once in (
+    for expected in (
         "- Session: `main`",
         "- Created: 2026-01-01 10:00:01 UTC",
         "- Directory: `/work/orchard`",
@@ -60,14 +60,14 @@ async def test_a_conversation_reads_from_top_to_bottom(told: Session) -> None:
         "Output (exit code 2)",
         "The oak has 112 rings.",
     ):
-        assert document.count(told_once) == 1, told_once
+        assert document.count(expected) == 1, expected
     assert "Felling it?" not in document
 
 
-async def test_another_path_can_be_told(told: Session) -> None:
-    [left] = [entry.id for entry in await told.entries() if "Felling it?" in repr(entry)]
-    assert left is not None
-    document = (await told.export("markdown", leaf_id=left)).decode()
+async def test_another_path_can_be_exported(full_session: Session) -> None:
+    [abandoned] = [entry.id for entry in await full_session.entries() if "Felling it?" in repr(entry)]
+    assert abandoned is not None
+    document = (await full_session.export("markdown", leaf_id=abandoned)).decode()
     assert "Felling it?" in document
     assert "And the pine?" not in document
 
@@ -93,14 +93,16 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("said", HOSTILE)
-async def test_nothing_that_is_said_becomes_structure(session: Session, said: str) -> None:
-    await session.append_message("user", said)
-    await session.append_message("assistant", [thinking(said), text(said), tool_use("c", said, {said: said})])
-    await session.append_message("tool", tool_result("c", said), tool_name=said)
-    await session.append_compaction(said, None, 1)
-    await session.append_message("user", image(said, said, kind="url"))
-    await session.append_session_info(said)
+@pytest.mark.parametrize("hostile", HOSTILE)
+async def test_no_content_becomes_structure(session: Session, hostile: str) -> None:
+    await session.append_message("user", hostile)
+    await session.append_message(
+        "assistant", [thinking(hostile), text(hostile), tool_use("c", hostile, {hostile: hostile})]
+    )
+    await session.append_message("tool", tool_result("c", hostile), tool_name=hostile)
+    await session.append_compaction(hostile, None, 1)
+    await session.append_message("user", image(hostile, hostile, kind="url"))
+    await session.append_session_info(hostile)
     document = (await session.export("markdown")).decode()
     assert headings(document)[1:] == [
         "User",
@@ -141,7 +143,7 @@ LINES = st.lists(
 
 
 @given(LINES)
-def test_what_follows_a_passage_is_read_as_it_is_meant(lines: list[str]) -> None:
+def test_a_passage_does_not_change_how_the_text_after_it_is_parsed(lines: list[str]) -> None:
     document = (
         f"# before\n\n{passage(chr(10).join(lines))}## after\n\n<details><summary>x</summary>\n\ny\n\n</details>\n"
     )
@@ -150,14 +152,14 @@ def test_what_follows_a_passage_is_read_as_it_is_meant(lines: list[str]) -> None
     assert blocks == ["<details><summary>x</summary>\n", "</details>\n"]
 
 
-def test_a_plain_passage_stays_as_it_is_and_an_unsafe_one_is_quoted() -> None:
+def test_a_safe_passage_is_unchanged_and_an_unsafe_one_is_quoted() -> None:
     assert passage("Use `Vec<T>` and *care*.\n\n- one\n- two") == "Use `Vec<T>` and *care*.\n\n- one\n- two\n\n"
     assert passage("# Title\n\n`Vec<T>`") == "> # Title\n>\n> `Vec<T>`\n\n"
     assert passage("<b>") == "> &lt;b>\n\n"
     assert passage(" \n") == ""
 
 
-def test_fences_and_spans_are_longer_than_what_is_in_them() -> None:
+def test_fences_and_code_spans_have_more_backticks_than_their_content() -> None:
     assert fenced("a\n````\nb", "json") == "`````json\na\n````\nb\n`````\n\n"
     assert code_span("a`b``c") == "``` a`b``c ```"
     assert plain("*a* <b> [c](d)\n# e") == r"\*a\* \<b\> \[c\](d) \# e"

@@ -1,4 +1,4 @@
-"""The order of reading: the path straight down, other branches folded in where they begin."""
+"""The reading order: the current path from its root down, other branches inserted where they begin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treering.projections.exporting.order import BranchBegins, BranchEnds, Show,
 USER = Kind.USER
 
 
-def sign(step: Step) -> str:
+def notation(step: Step) -> str:
     match step:
         case Show(seq):
             return str(seq)
@@ -20,42 +20,44 @@ def sign(step: Step) -> str:
             return ">"
 
 
-def drawn(parents: list[int], leaf: int, kinds: list[int] | None = None) -> str:
-    return " ".join(map(sign, reading_order([0, *parents], [0, *(kinds or [USER] * len(parents))], leaf)))
+def order_of(parents: list[int], leaf: int, kinds: list[int] | None = None) -> str:
+    return " ".join(map(notation, reading_order([0, *parents], [0, *(kinds or [USER] * len(parents))], leaf)))
 
 
-def test_a_line_is_read_from_its_root() -> None:
-    assert drawn([0, 1, 2], 3) == "1 2 3"
-    assert drawn([], 0) == ""
+def test_a_session_without_branches_is_read_from_its_root() -> None:
+    assert order_of([0, 1, 2], 3) == "1 2 3"
+    assert order_of([], 0) == ""
 
 
-def test_the_path_goes_straight_down_and_branches_stand_where_they_begin() -> None:
+def test_branches_are_inserted_where_they_leave_the_path() -> None:
     #  1 - 2 - 3 - 4
     #       \- 5 - 6
     #           \- 7
     parents = [0, 1, 2, 3, 2, 5, 5]
-    assert drawn(parents, 4) == "1 2 <5:3 5 <6:1 6 > 7 > 3 4"
-    assert drawn(parents, 6) == "1 2 <3:2 3 4 > 5 <7:1 7 > 6"
-    assert drawn(parents, 2) == "1 2 <3:2 3 4 > 5 <6:1 6 > 7", "below the leaf, the child that came last"
+    assert order_of(parents, 4) == "1 2 <5:3 5 <6:1 6 > 7 > 3 4"
+    assert order_of(parents, 6) == "1 2 <3:2 3 4 > 5 <7:1 7 > 6"
+    assert order_of(parents, 2) == "1 2 <3:2 3 4 > 5 <6:1 6 > 7", (
+        "below the leaf, the path continues with the newest child"
+    )
 
 
-def test_several_beginnings() -> None:
-    assert drawn([0, 1, 0, 3], 2) == "<3:2 3 4 > 1 2"
-    assert drawn([0, 1, 0, 3], 0) == "<1:2 1 2 > 3 4"
+def test_another_root_is_a_branch_before_the_path() -> None:
+    assert order_of([0, 1, 0, 3], 2) == "<3:2 3 4 > 1 2"
+    assert order_of([0, 1, 0, 3], 0) == "<1:2 1 2 > 3 4"
 
 
-def test_what_does_not_count_is_left_out_and_its_children_stay() -> None:
+def test_hidden_entries_are_left_out_and_their_children_are_kept() -> None:
     kinds = [USER, Kind.ABORTED, USER, Kind.DAMAGED, USER]
-    assert drawn([0, 1, 2, 0, 3], 5, kinds) == "1 3 5"
+    assert order_of([0, 1, 2, 0, 3], 5, kinds) == "1 3 5"
 
 
-def test_a_branch_is_told_by_its_first_message() -> None:
+def test_a_branch_is_named_by_its_first_message() -> None:
     kinds = [USER, USER, Kind.LABEL, Kind.MODEL_CHANGE, USER]
-    assert drawn([0, 1, 1, 3, 4], 2, kinds) == "1 <5:3 3 4 5 > 2"
-    assert drawn([0, 1, 1], 2, [USER, USER, Kind.LABEL]) == "1 <3:1 3 > 2"
+    assert order_of([0, 1, 1, 3, 4], 2, kinds) == "1 <5:3 3 4 5 > 2"
+    assert order_of([0, 1, 1], 2, [USER, USER, Kind.LABEL]) == "1 <3:1 3 > 2"
 
 
-def test_any_tree_is_read_whole_and_branches_end() -> None:
+def test_every_entry_of_a_random_tree_appears_once_and_every_branch_ends() -> None:
     chance = random.Random(7)
     parents = [chance.randrange(max(0, seq - 5), seq + 1) for seq in range(20_000)]
     steps = reading_order([0, *parents], [0, *[USER] * len(parents)], len(parents))

@@ -1,4 +1,4 @@
-"""The HTML page in a real browser: it folds, it remembers, and nothing that is said in it runs."""
+"""The HTML page in a real browser: details fold, their state persists, and no script in the session's content runs."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ PROBE = """
 <script>
 localStorage.setItem("treering.details", "closed");
 addEventListener("load", () => {
-  const told = [];
+  const report = [];
   const page = document.getElementById("page");
-  const tell = (what) => {
+  const record = (what) => {
     const all = [...page.contentDocument.querySelectorAll("main details")];
     const button = page.contentDocument.getElementById("toggle");
-    told.push(`${what}: ${all.filter((each) => each.open).length}/${all.length} ${button.textContent}`);
+    report.push(`${what}: ${all.filter((each) => each.open).length}/${all.length} ${button.textContent}`);
   };
   const steps = [
     () => {
-      tell("closed");
+      record("closed");
       page.contentDocument.getElementById("toggle").click();
-      tell("opened");
+      record("opened");
       page.contentWindow.location.reload();
     },
     () => {
-      tell("remembered");
+      record("remembered");
       page.contentDocument.getElementById("toggle").click();
-      tell("closed again");
+      record("closed again");
       page.src = page.src + "#e2";
       page.contentWindow.location.reload();
     },
     () => {
-      tell("led to");
-      told.push(`ran: ${page.contentWindow.canary ?? "nothing"}`);
-      document.getElementById("told").textContent = told.join("; ");
+      record("led to");
+      report.push(`ran: ${page.contentWindow.canary ?? "nothing"}`);
+      document.getElementById("report").textContent = report.join("; ");
     },
   ];
   page.addEventListener("load", () => steps.shift()?.());
   page.src = "page.html";
 });
 </script>
-<p id="told">nothing</p><iframe id="page"></iframe>
+<p id="report">nothing</p><iframe id="page"></iframe>
 """
 
 
@@ -62,12 +62,12 @@ def anyio_backend() -> str:
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        pytest.skip("no chromium is here: apt-get install chromium")
+        pytest.skip("chromium is not installed: apt-get install chromium")
     return found
 
 
-def dumped(chromium: str, page: Path, profile: Path) -> str:
-    """Return the page as it is after its scripts have run."""
+def dom_after_scripts(chromium: str, page: Path, profile: Path) -> str:
+    """Return the page's DOM after its scripts have run."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--allow-file-access-from-files"]
     command = [
         chromium,
@@ -81,24 +81,24 @@ def dumped(chromium: str, page: Path, profile: Path) -> str:
     return done.stdout
 
 
-async def test_it_folds_and_remembers_and_runs_nothing_of_what_is_said(
+async def test_the_page_folds_persists_its_state_and_runs_no_script_of_its_content(
     session: Session, tmp_path: Path, chromium: str
 ) -> None:
     attack = "window.canary = 'a script'; top.document.title = 'taken'"
-    hostile = [said.replace("\ud800", "").replace("alert(1)", attack) for said in HOSTILE]
+    hostile = [content.replace("\ud800", "").replace("alert(1)", attack) for content in HOSTILE]
     first = await session.append_message("user", hostile)
     await session.append_message(
-        "assistant", [thinking("inside"), *(tool_use(said, said, {said: said}) for said in hostile)]
+        "assistant", [thinking("inside"), *(tool_use(content, content, {content: content}) for content in hostile)]
     )
-    await session.append_message("tool", [tool_result(said, said) for said in hostile])
+    await session.append_message("tool", [tool_result(content, content) for content in hostile])
     await session.branch(first)
     await session.append_message("user", "another way")
     (tmp_path / "probe.html").write_text(PROBE)
     await session.export("html", tmp_path / "page.html")
-    shown = dumped(chromium, tmp_path / "probe.html", tmp_path / "profile")
-    told = re.findall(r'<p id="told">(.*?)</p>', shown)
+    shown = dom_after_scripts(chromium, tmp_path / "probe.html", tmp_path / "profile")
+    report = re.findall(r'<p id="report">(.*?)</p>', shown)
     count = 1 + 1 + 2 * len(hostile)
-    assert [each.split("; ") for each in told] == [
+    assert [each.split("; ") for each in report] == [
         [
             f"closed: 0/{count} Expand all",
             f"opened: {count}/{count} Collapse all",

@@ -1,4 +1,4 @@
-"""What has the form of a secret goes, wherever it stands; everything else stays as it is."""
+"""Text that has the form of a secret is redacted wherever it occurs, and all other text is left unchanged."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def anyio_backend() -> str:
 
 
 def word(size: int, alphabet: str = LETTERS) -> st.SearchStrategy[str]:
-    """A word as keys have them: of a given size, with a digit in it."""
-    return st.text(alphabet, min_size=size, max_size=size).map(lambda made: f"{made[:-2]}7{made[-1]}")
+    """Words of a given length, with a digit in them, as keys have."""
+    return st.text(alphabet, min_size=size, max_size=size).map(lambda drawn: f"{drawn[:-2]}7{drawn[-1]}")
 
 
 def planted(template: str, size: int, alphabet: str = LETTERS) -> st.SearchStrategy[tuple[str, str]]:
-    """A text with a secret in it, and the part of it that must not be found afterwards."""
-    return word(size, alphabet).map(lambda made: (template.replace("@", made), made))
+    """A text with a secret in it, and the part of it that must not appear afterwards."""
+    return word(size, alphabet).map(lambda drawn: (template.replace("@", drawn), drawn))
 
 
 UPPER = string.ascii_uppercase + string.digits
@@ -75,9 +75,9 @@ PLANTED = st.one_of(
     planted("-----BEGIN PRIVATE KEY-----\\n@", 100),
     planted("Authorization: Bearer @", 24),
     planted("'authorization': 'Basic @=='", 20),
-    word(12).map(lambda made: (f"postgres://ann:{made}@db.example.org/trees", made)),
-    word(12).map(lambda made: (f"postgres://ann:p@{made}@db/trees", made)),
-    word(12).map(lambda made: (f"mysql://ann:a/{made}/b@db/trees", made)),
+    word(12).map(lambda drawn: (f"postgres://ann:{drawn}@db.example.org/trees", drawn)),
+    word(12).map(lambda drawn: (f"postgres://ann:p@{drawn}@db/trees", drawn)),
+    word(12).map(lambda drawn: (f"mysql://ann:a/{drawn}/b@db/trees", drawn)),
     planted("Authorization: Bearer @", 30, string.ascii_lowercase),
     planted('Authorization: Digest username="ann", response="@"', 32),
     planted('{\\"Proxy-Authorization: Digest username=\\"ann\\", nc=1,response=\\"@\\"', 32),
@@ -99,39 +99,42 @@ PROSE = st.sampled_from(["", " ", "\n", ", then", ".", '"', ")", "\\n"])
 
 
 @given(PLANTED, AROUND, PROSE)
-def test_no_planted_secret_stays(secret: tuple[str, str], before: str, after: str) -> None:
-    told, hidden = secret
+def test_no_planted_secret_remains(secret: tuple[str, str], before: str, after: str) -> None:
+    original, hidden = secret
     redaction = Redaction()
-    shown = redaction.text(f"{before}{told}{after}")
+    shown = redaction.text(f"{before}{original}{after}")
     assert hidden not in shown
     assert "[redacted:" in shown
     assert sum(redaction.counts.values()) >= 1
-    assert Redaction().text(shown) == shown, "what was redacted is left alone"
+    assert Redaction().text(shown) == shown, "redacting again changes nothing"
 
 
 @given(PLANTED)
-def test_no_place_in_an_entry_keeps_a_secret(secret: tuple[str, str]) -> None:
-    told, hidden = secret
-    raw = Raw(json.dumps({"deep": [{told: {"note": told}}], "n": 1}).encode())
-    said: list[Content] = [
-        text(told),
-        thinking(told, signature=told),
-        tool_use(told, told, raw),
-        tool_result("c", [text(told)]),
-        tool_result("c", told, is_error=True),
+def test_no_field_of_an_entry_or_header_keeps_a_secret(secret: tuple[str, str]) -> None:
+    original, hidden = secret
+    raw = Raw(json.dumps({"deep": [{original: {"note": original}}], "n": 1}).encode())
+    content: list[Content] = [
+        text(original),
+        thinking(original, signature=original),
+        tool_use(original, original, raw),
+        tool_result("c", [text(original)]),
+        tool_result("c", original, is_error=True),
     ]
     entries: list[Entry] = [
         MessageEntry(
-            id="a", parent_id=None, timestamp=NOW, message=Message("user", tuple(said), error=told, raw_metadata=raw)
+            id="a",
+            parent_id=None,
+            timestamp=NOW,
+            message=Message("user", tuple(content), error=original, raw_metadata=raw),
         ),
-        CustomEntry(id="a", parent_id=None, timestamp=NOW, custom=Custom(told, raw)),
+        CustomEntry(id="a", parent_id=None, timestamp=NOW, custom=Custom(original, raw)),
         OpaqueEntry(type="novel", id="a", parent_id=None, timestamp=NOW, raw=raw),
     ]
     for entry in entries:
         shown = repr(Redaction().entry(entry))
         assert hidden not in shown
         assert type(Redaction().entry(entry)) is type(entry)
-    header = Header(id="a", version=1, timestamp=NOW, cwd=told, title=told)
+    header = Header(id="a", version=1, timestamp=NOW, cwd=original, title=original)
     assert hidden not in repr(Redaction().header(header))
 
 
@@ -152,15 +155,15 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("told", ORDINARY)
-def test_ordinary_text_is_left_alone(told: str) -> None:
+@pytest.mark.parametrize("original", ORDINARY)
+def test_ordinary_text_is_unchanged(original: str) -> None:
     redaction = Redaction()
-    assert redaction.text(told) is told
+    assert redaction.text(original) is original
     assert redaction.counts == {}
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("original", "shown"),
     [
         ("postgres://ann:p@ss@w0rd99@db/x", "postgres://ann:[redacted:url_password]@db/x"),
         ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz", "Authorization: Bearer [redacted:authorization]"),
@@ -185,13 +188,13 @@ def test_ordinary_text_is_left_alone(told: str) -> None:
         ),
     ],
 )
-def test_a_secret_goes_whole_and_alone(told: str, shown: str) -> None:
-    assert Redaction().text(told) == shown
+def test_exactly_the_secret_is_replaced(original: str, shown: str) -> None:
+    assert Redaction().text(original) == shown
 
 
 @given(st.binary(min_size=1, max_size=400), st.uuids())
-def test_hashes_ids_and_base64_are_left_alone(data: bytes, own: uuid.UUID) -> None:
-    for told in (
+def test_hashes_ids_and_base64_are_unchanged(data: bytes, own: uuid.UUID) -> None:
+    for original in (
         hashlib.sha256(data).hexdigest(),
         f"commit {hashlib.sha1(data, usedforsecurity=False).hexdigest()}",
         str(own),
@@ -199,10 +202,10 @@ def test_hashes_ids_and_base64_are_left_alone(data: bytes, own: uuid.UUID) -> No
         base64.b64encode(data).decode(),
         f"toolu_{own.hex}",
     ):
-        assert Redaction().text(told) is told
+        assert Redaction().text(original) is original
 
 
-def test_images_are_left_alone() -> None:
+def test_images_are_unchanged() -> None:
     data = "AKIA" + "ABCDEFGH23456789" + "/sk-abcdefghijklmnop1234567890"
     part = image(data, "image/png")
     entry = MessageEntry(id="a", parent_id=None, timestamp=NOW, message=Message("user", (part,)))
@@ -212,7 +215,7 @@ def test_images_are_left_alone() -> None:
     assert Redaction().value({"data": data}) != {"data": data}
 
 
-def test_what_stands_under_the_name_of_a_secret_goes() -> None:
+def test_values_under_names_of_secrets_are_redacted() -> None:
     redaction = Redaction()
     shown = redaction.value(
         {
@@ -233,7 +236,7 @@ def test_what_stands_under_the_name_of_a_secret_goes() -> None:
     assert redaction.counts == {"authorization": 1, "password": 1, "secret": 1}
 
 
-def test_keys_that_become_alike_stay_apart_and_depth_does_no_harm() -> None:
+def test_redacted_keys_stay_distinct_and_deep_nesting_is_redacted() -> None:
     keys = ["sk-ant-api03-aaaaaaaaaaaaaaaa", "sk-ant-api03-bbbbbbbbbbbbbbbb"]
     assert Redaction().value({keys[0]: 1, keys[1]: 2}) == {
         "[redacted:anthropic_key]": 1,
@@ -243,7 +246,7 @@ def test_keys_that_become_alike_stay_apart_and_depth_does_no_harm() -> None:
     assert keys[0] not in json.dumps(Redaction().value(json.loads(deep)))
 
 
-def test_a_program_adds_its_own() -> None:
+def test_a_program_can_add_patterns_and_secrets() -> None:
     redaction = Redaction(
         patterns={"ticket": r"TREE-[0-9]+", "name": re.compile(r"Dr\. (?P<secret>\w+)")},
         secrets=["oak and ash"],
@@ -267,15 +270,15 @@ def test_a_program_adds_its_own() -> None:
         ({}, [None]),
     ],
 )
-def test_what_would_take_out_all_or_nothing_is_refused(
-    patterns: Any,  # noqa: ANN401  # what is wrong has any type
+def test_patterns_and_secrets_that_would_match_everything_or_nothing_are_refused(
+    patterns: Any,  # noqa: ANN401  # invalid arguments are of any type
     secrets: Any,  # noqa: ANN401
 ) -> None:
     with pytest.raises(InvalidInput):
         Redaction(patterns=patterns, secrets=secrets)
 
 
-async def planted_session(host: SessionHost, secrets: list[str]) -> Session:
+async def session_with_secrets(host: SessionHost, secrets: list[str]) -> Session:
     session = await host.create(cwd=f"/work/{secrets[0]}")
     for secret in secrets:
         label = await session.append_message("user", f"Mine is {secret} indeed")
@@ -291,7 +294,7 @@ async def planted_session(host: SessionHost, secrets: list[str]) -> Session:
 
 @pytest.mark.feature("N-57")
 @pytest.mark.parametrize("format", ["json", "markdown", "html"])
-async def test_no_redacted_export_holds_a_secret(format: Literal["json", "markdown", "html"]) -> None:
+async def test_no_redacted_export_contains_a_secret(format: Literal["json", "markdown", "html"]) -> None:
     secrets = [
         "sk-ant-api03-abcdefghijklmnop1234",
         "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
@@ -299,7 +302,7 @@ async def test_no_redacted_export_holds_a_secret(format: Literal["json", "markdo
         "xoxb-123456789012-abcdef",
     ]
     async with SessionHost() as host:
-        session = await planted_session(host, secrets)
+        session = await session_with_secrets(host, secrets)
         plain, redaction = (await session.export(format)).decode(), Redaction()
         shown = (await session.export(format, redact=redaction)).decode()
         assert all(secret in plain for secret in secrets)
@@ -314,9 +317,7 @@ async def test_no_redacted_export_holds_a_secret(format: Literal["json", "markdo
 @pytest.mark.parametrize(
     "secret", [f"eyJhbGciOiJIUzI1NiJ9.eyJ{'zdWIiOiIx' * 30}.c2ln", "correct horse battery staple " * 8]
 )
-async def test_no_title_holds_the_rest_of_a_secret_that_was_cut(
-    format: Literal["markdown", "html"], secret: str
-) -> None:
+async def test_a_shortened_title_contains_no_part_of_a_secret(format: Literal["markdown", "html"], secret: str) -> None:
     async with SessionHost() as host:
         session = await host.create()
         await session.append_message("user", f"Log in with {secret}")
@@ -339,7 +340,7 @@ async def test_no_title_holds_the_rest_of_a_secret_that_was_cut(
         ([{"name": "city", "value": "horse"}], [{"name": "city", "value": "horse"}]),
     ],
 )
-def test_what_stands_under_the_name_of_a_secret_goes_however_it_is_written(value: JSON, redacted: JSON) -> None:
+def test_values_under_names_of_secrets_are_redacted_in_every_notation(value: JSON, redacted: JSON) -> None:
     assert Redaction().value(value) == redacted
 
 
@@ -361,14 +362,14 @@ def test_what_stands_under_the_name_of_a_secret_goes_however_it_is_written(value
         "aws_session_token ",
     ],
 )
-def test_no_text_takes_long(piece: str) -> None:
+def test_redaction_takes_time_linear_in_the_text(piece: str) -> None:
     """Four times the text takes about four times as long, and not sixteen times."""
     redaction = Redaction()
 
-    def taken_s(size: int) -> float:
-        told = piece * (size // len(piece)) + " token"
+    def seconds_for(size: int) -> float:
+        original = piece * (size // len(piece)) + " token"
         started = time.process_time()
-        redaction.text(told)
+        redaction.text(original)
         return time.process_time() - started
 
-    assert taken_s(80_000) < 8 * taken_s(20_000) + 0.1
+    assert seconds_for(80_000) < 8 * seconds_for(20_000) + 0.1

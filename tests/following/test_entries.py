@@ -1,4 +1,4 @@
-"""Following entries: from any place on, each once and in order, whatever happens to the session meanwhile."""
+"""Following entries from any position: each arrives once and in order, whatever happens to the session meanwhile."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PATIENCE_S = 60
 
 @pytest.fixture(params=["memory", "files"])
 async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionHost]:
-    """A host whose feeds keep so little that subscribers fall behind them all the time."""
+    """A host whose feeds hold so few events that subscribers constantly fall behind."""
     limits = Limits(feed_events_max=16, feed_bytes_max=4096)
     async with SessionHost(tmp_path if request.param == "files" else None, limits=limits) as host:
         yield host
 
 
 async def take(subscription: EntrySubscription, count: int) -> list[int]:
-    """Take so many entries, and return their ordinals."""
+    """Receive this many entries, and return their seqs."""
     seqs: list[int] = []
     with anyio.fail_after(PATIENCE_S):
         while len(seqs) < count:
@@ -39,7 +39,7 @@ async def take(subscription: EntrySubscription, count: int) -> list[int]:
 
 
 @pytest.mark.feature("X-17")
-async def test_whoever_joins_under_a_hundred_writers_sees_every_seq_after_theirs_once(host: SessionHost) -> None:
+async def test_a_subscriber_among_a_hundred_writers_receives_every_later_seq_once(host: SessionHost) -> None:
     session = await host.create()
     chance = random.Random(17)
     total = WRITERS * EACH
@@ -59,7 +59,7 @@ async def test_whoever_joins_under_a_hundred_writers_sees_every_seq_after_theirs
         async with session.subscribe(after=after) as entries:
             seen[number] = seq, await take(entries, total - seq)
 
-    async def let_go() -> None:
+    async def passivate_often() -> None:
         for _ in range(20):
             await session.passivate()
             for _ in range(10):
@@ -70,31 +70,31 @@ async def test_whoever_joins_under_a_hundred_writers_sees_every_seq_after_theirs
             group.start_soon(write, number)
         for number in range(20):
             group.start_soon(read, number)
-        group.start_soon(let_go)
+        group.start_soon(passivate_often)
     assert len(seen) == 20
     for after, seqs in seen.values():
         assert seqs == list(range(after + 1, total + 1))
 
 
 @pytest.mark.feature("X-21")
-async def test_a_thousand_subscribers_each_get_every_change() -> None:
+async def test_each_of_a_thousand_subscribers_receives_every_change() -> None:
     async with SessionHost() as host:
         session = await host.create()
         entries: list[list[int]] = []
         leaves: list[list[int]] = []
-        there = 0
+        subscribed = 0
 
         async def read() -> None:
-            nonlocal there
+            nonlocal subscribed
             async with session.subscribe() as subscription:
-                there += 1
+                subscribed += 1
                 entries.append(await take(subscription, 20))
 
         async def watch() -> None:
-            nonlocal there
+            nonlocal subscribed
             async with session.subscribe("tree") as subscription:
                 first = await subscription.__anext__()
-                there += 1
+                subscribed += 1
                 seqs = [first.cursor.seq]
                 while seqs[-1] < 20:
                     change = await subscription.__anext__()
@@ -107,7 +107,7 @@ async def test_a_thousand_subscribers_each_get_every_change() -> None:
                 for _ in range(500):
                     group.start_soon(read)
                     group.start_soon(watch)
-                while there < 1000:
+                while subscribed < 1000:
                     await checkpoint()
                 for number in range(20):
                     await session.append_custom_entry("note", number)
@@ -115,7 +115,7 @@ async def test_a_thousand_subscribers_each_get_every_change() -> None:
         assert leaves == [list(range(21))] * 500
 
 
-async def test_a_cursor_of_a_session_that_was_not_written_yet_goes_on_without_a_reset(host: SessionHost) -> None:
+async def test_a_subscription_from_the_cursor_of_an_unwritten_session_gets_no_reset(host: SessionHost) -> None:
     session = await host.create()
     async with session.subscribe(after=session.cursor) as entries:
         assert entries.cursor == Cursor("", 0)
@@ -125,7 +125,7 @@ async def test_a_cursor_of_a_session_that_was_not_written_yet_goes_on_without_a_
         assert entries.cursor.generation
 
 
-async def test_a_cursor_beyond_the_end_of_its_log_is_a_reset_and_an_ordinal_there_waits(host: SessionHost) -> None:
+async def test_a_cursor_beyond_the_end_of_its_log_gets_a_reset_and_a_seq_beyond_it_waits(host: SessionHost) -> None:
     session = await host.create()
     await session.append_custom_entry("note")
     lost = Cursor(session.cursor.generation, 3)
@@ -137,7 +137,7 @@ async def test_a_cursor_beyond_the_end_of_its_log_is_a_reset_and_an_ordinal_ther
         assert await take(waiting, 2) == [41, 42]
 
 
-async def test_a_subscription_that_is_entered_again_goes_on_where_it_was(host: SessionHost) -> None:
+async def test_a_subscription_that_is_entered_again_continues_where_it_stopped(host: SessionHost) -> None:
     session = await host.create()
     subscription = session.subscribe()
     with pytest.raises(Closed, match="not open"):
@@ -153,7 +153,7 @@ async def test_a_subscription_that_is_entered_again_goes_on_where_it_was(host: S
         await subscription.__anext__()
 
 
-async def test_a_cancelled_wait_loses_nothing(host: SessionHost) -> None:
+async def test_a_cancelled_wait_loses_no_entry(host: SessionHost) -> None:
     session = await host.create()
     async with session.subscribe() as entries:
         seqs: list[int] = []
@@ -167,7 +167,7 @@ async def test_a_cancelled_wait_loses_nothing(host: SessionHost) -> None:
         assert seqs == list(range(1, session.cursor.seq + 1))
 
 
-async def test_what_others_wrote_while_the_session_was_let_go_is_not_missed() -> None:
+async def test_a_subscriber_receives_what_another_host_appended_while_the_session_was_passivated() -> None:
     shelf = Shelf()
     async with SessionHost(store=MemoryStore(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
         session = await host.create("shared")
@@ -185,7 +185,7 @@ async def test_what_others_wrote_while_the_session_was_let_go_is_not_missed() ->
             assert (await contexts.__anext__()).cursor == session.cursor
 
 
-async def test_a_log_that_was_replaced_while_it_was_let_go_is_a_reset() -> None:
+async def test_a_log_replaced_while_its_session_was_passivated_is_a_reset() -> None:
     shelf = Shelf()
     async with SessionHost(store=MemoryStore(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
         session = await host.create("shared")
@@ -204,11 +204,13 @@ async def test_a_log_that_was_replaced_while_it_was_let_go_is_a_reset() -> None:
             assert (await trees.__anext__()).cursor == session.cursor
 
 
-async def test_lines_of_a_torn_batch_reach_who_was_subscribed_before_they_were_given_up(tmp_path: Path) -> None:
+async def test_a_subscriber_from_before_a_torn_batch_was_abandoned_receives_its_lines_as_opaque_entries(
+    tmp_path: Path,
+) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("torn")
         await session.append_custom_entry("note")
-        await session.append_many([_note(), _note(), _note()])
+        await session.append_many([note(), note(), note()])
     path = tmp_path / "torn.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     async with SessionHost(tmp_path) as host:
@@ -228,7 +230,7 @@ async def test_lines_of_a_torn_batch_reach_who_was_subscribed_before_they_were_g
         assert shown == (await session.entries())[1:]
 
 
-async def test_subscriptions_end_with_the_host() -> None:
+async def test_subscriptions_end_when_the_host_closes() -> None:
     entries: list[int] = []
     changes: list[int] = []
     rows: list[object] = []
@@ -241,17 +243,17 @@ async def test_subscriptions_end_with_the_host() -> None:
                     assert isinstance(entry, Entry)
                     entries.append(entry.seq)
 
-        async def look(session: Session = session) -> None:
+        async def read_tree(session: Session = session) -> None:
             async with session.subscribe("tree") as subscription:
                 async for change in subscription:
-                    changes.append(change.cursor.seq)  # noqa: PERF401  # each when it comes
+                    changes.append(change.cursor.seq)  # noqa: PERF401  # appended as each arrives
 
-        async def find(host: SessionHost = host) -> None:
+        async def read_listing(host: SessionHost = host) -> None:
             async with host.subscribe_sessions() as subscription:
                 async for row in subscription:
-                    rows.append(row)  # noqa: PERF401  # each when it comes
+                    rows.append(row)  # noqa: PERF401  # appended as each arrives
 
-        for each in (read, look, find):
+        for each in (read, read_tree, read_listing):
             group.start_soon(each)
         await session.append_custom_entry("note")
         with anyio.fail_after(PATIENCE_S):
@@ -266,11 +268,11 @@ async def test_subscriptions_end_with_the_host() -> None:
     assert len(rows) >= 2
 
 
-def _note() -> Custom:
+def note() -> Custom:
     return Custom("note")
 
 
-async def test_a_subscription_that_begins_ahead_of_the_log_gets_no_reset_on_the_way(tmp_path: Path) -> None:
+async def test_a_subscription_that_begins_ahead_of_the_log_gets_no_reset(tmp_path: Path) -> None:
     async with SessionHost(tmp_path, limits=Limits(feed_events_max=2)) as host:
         session = await host.create()
         await session.append_custom_entry("note", 1)
@@ -283,7 +285,7 @@ async def test_a_subscription_that_begins_ahead_of_the_log_gets_no_reset_on_the_
             group.start_soon(read)
             for number in range(2, 23):
                 await session.append_custom_entry("note", number)
-                if number % 4 == 0:  # it reads some from the feed, and falls behind the feed in between
+                if number % 4 == 0:  # the reader gets some from the feed, and falls behind in between
                     for _ in range(10):
                         await checkpoint()
         assert seen == [21, 22]

@@ -1,6 +1,4 @@
-"""Following a session that another process writes: real processes, real files, no lock."""
-
-# a test may look at files
+"""Following a session that another process writes, with real processes and real files, and without taking the lock."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ async def main(root):
                 case "append":
                     answer = await session.append_message("user", *args)
                 case "batch":
-                    answer = await session.append_many([await_payload(each) for each in args])
+                    answer = await session.append_many([user_message(each) for each in args])
                 case "branch":
                     await session.branch(*args)
                 case "passivate":
@@ -69,7 +67,7 @@ async def main(root):
                     session = await host.open("shared")
             print(json.dumps(answer), flush=True)
 
-def await_payload(text):
+def user_message(text):
     from treering import message
     return message("user", text)
 
@@ -78,7 +76,7 @@ anyio.run(main, sys.argv[1])
 
 
 class Writer:
-    """Another process, which does as it is told."""
+    """A process that carries out the commands sent to it."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -86,8 +84,8 @@ class Writer:
         self._stdin = process.stdin
         self._answers = BufferedByteReceiveStream(process.stdout)
 
-    async def do(self, *command: object) -> Any:  # noqa: ANN401  # what a command answers
-        """Have something done, and return when it is."""
+    async def run(self, *command: object) -> Any:  # noqa: ANN401  # an answer is any JSON
+        """Send a command, and return its answer."""
         await self._stdin.send(json.dumps(command).encode() + b"\n")
         return json.loads(await self._answers.receive_until(b"\n", 1_000_000))
 
@@ -103,36 +101,36 @@ async def another_process(root: Path) -> AsyncIterator[Writer]:
             assert process.returncode == 0
 
 
-def said(entry: object) -> tuple[int, str]:
+def seq_and_text(entry: object) -> tuple[int, str]:
     assert isinstance(entry, MessageEntry)
     return entry.seq, plain_text(entry.message.content)
 
 
 @pytest.mark.feature("X-22")
-async def test_a_follower_sees_what_another_process_appends_and_takes_no_lock(tmp_path: Path) -> None:
+async def test_a_follower_receives_what_another_process_appends_and_takes_no_lock(tmp_path: Path) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
-        first = await writer.do("append", "one")
+        first = await writer.run("append", "one")
         with pytest.raises(SessionLocked):
             await host.load("shared")
         session = await host.load("shared", read_only=True)
         assert session.leaf_id == first
         async with session.subscribe() as entries, session.subscribe("context") as contexts:
-            assert said(await anext(entries)) == (1, "one")
+            assert seq_and_text(await anext(entries)) == (1, "one")
             held = await anext(contexts)
             assert isinstance(held, Snapshot)
-            second = await writer.do("append", "two")
-            assert said(await anext(entries)) == (2, "two")
+            second = await writer.run("append", "two")
+            assert seq_and_text(await anext(entries)) == (2, "two")
             changed = await anext(contexts)
             assert isinstance(changed, Changed)
             assert changed.change.leaf_id == second
-            assert await writer.do("passivate")
-            await writer.do("append", "three")  # the lock was there to be had
-            assert said(await anext(entries)) == (3, "three")
+            assert await writer.run("passivate")
+            await writer.run("append", "three")  # the follower does not hold the lock
+            assert seq_and_text(await anext(entries)) == (3, "three")
             assert (await anext(contexts)).cursor.seq == 3
-            await writer.do("batch", "four", "five")
-            assert [said(await anext(entries)) for _ in range(2)] == [(4, "four"), (5, "five")]
+            await writer.run("batch", "four", "five")
+            assert [seq_and_text(await anext(entries)) for _ in range(2)] == [(4, "four"), (5, "five")]
             assert [(await anext(contexts)).cursor.seq for _ in range(2)] == [4, 5]
-            await writer.do("branch", first)
+            await writer.run("branch", first)
             moved = await anext(contexts)
             assert isinstance(moved, Changed)
             assert moved.change.leaf_id == first
@@ -141,62 +139,62 @@ async def test_a_follower_sees_what_another_process_appends_and_takes_no_lock(tm
 
 
 @pytest.mark.feature("X-22")
-async def test_a_torn_tail_is_never_shown(tmp_path: Path) -> None:
+async def test_a_follower_never_sees_a_torn_tail(tmp_path: Path) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
-        await writer.do("append", "one")
-        await writer.do("append", "two")
-        await writer.do("passivate")
+        await writer.run("append", "one")
+        await writer.run("append", "two")
+        await writer.run("passivate")
         line = (tmp_path / "shared.jsonl").read_text().splitlines()[-1]
         line = line.replace('"two"', '"three"').replace('"seq":2', '"seq":3')
         session = await host.load("shared", read_only=True)
         async with session.subscribe() as entries:
-            assert [said(await anext(entries)) for _ in range(2)] == [(1, "one"), (2, "two")]
+            assert [seq_and_text(await anext(entries)) for _ in range(2)] == [(1, "one"), (2, "two")]
             for end in range(0, len(line) - 1, 25):
-                await writer.do("raw", line[end : min(end + 25, len(line) - 1)])
+                await writer.run("raw", line[end : min(end + 25, len(line) - 1)])
                 await session.refresh()
                 assert session.cursor.seq == 2
                 assert len(await session.entries()) == 2
-            await writer.do("raw", line[-1] + "\n")
-            assert said(await anext(entries)) == (3, "three")
+            await writer.run("raw", line[-1] + "\n")
+            assert seq_and_text(await anext(entries)) == (3, "three")
 
 
 @pytest.mark.feature("X-22")
 @pytest.mark.parametrize("how", ["replace", "cut"])
-async def test_a_file_that_is_replaced_or_shortened_is_a_reset(tmp_path: Path, how: str) -> None:
+async def test_a_replaced_or_shortened_file_is_a_reset(tmp_path: Path, how: str) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
         for text in "one", "two", "three":
-            await writer.do("append", text)
-        await writer.do("passivate")
+            await writer.run("append", text)
+        await writer.run("passivate")
         session = await host.load("shared", read_only=True)
         async with session.subscribe() as entries, session.subscribe("tree") as trees:
-            assert [said(await anext(entries)) for _ in range(3)] == [(1, "one"), (2, "two"), (3, "three")]
+            assert [seq_and_text(await anext(entries)) for _ in range(3)] == [(1, "one"), (2, "two"), (3, "three")]
             before = (await anext(trees)).cursor
-            await writer.do(how, 2)
+            await writer.run(how, 2)
             reset = await anext(entries)
             assert reset == Reset(Cursor(session.cursor.generation, 0))
             assert session.cursor.generation != before.generation
-            assert said(await anext(entries)) == (1, "one")
+            assert seq_and_text(await anext(entries)) == (1, "one")
             snapshot = await anext(trees)
             assert isinstance(snapshot, Snapshot)
             assert snapshot.value == session.tree()
             assert snapshot.cursor == session.cursor
-            await writer.do("append", "goes on")
-            assert said(await anext(entries)) == (2, "goes on")
+            await writer.run("append", "goes on")
+            assert seq_and_text(await anext(entries)) == (2, "goes on")
             assert (await anext(trees)).cursor.seq == 2
 
 
-async def test_a_file_that_is_gone_for_a_while_ends_no_host_and_no_subscription(tmp_path: Path) -> None:
+async def test_a_subscription_survives_the_deletion_and_recreation_of_the_file(tmp_path: Path) -> None:
     async with another_process(tmp_path) as writer, SessionHost(tmp_path) as host:
-        await writer.do("append", "one")
-        await writer.do("passivate")
+        await writer.run("append", "one")
+        await writer.run("passivate")
         session = await host.load("shared", read_only=True)
         async with session.subscribe() as entries:
-            assert said(await anext(entries)) == (1, "one")
-            await writer.do("unlink")
+            assert seq_and_text(await anext(entries)) == (1, "one")
+            await writer.run("unlink")
             with pytest.raises(SessionNotFound):
                 await session.refresh()
-            await writer.do("append", "another history")
+            await writer.run("append", "another history")
             assert isinstance(await anext(entries), Reset)
             found = await anext(entries)
             assert isinstance(found, Entry)
-            assert said(found) == (1, "another history")
+            assert seq_and_text(found) == (1, "another history")

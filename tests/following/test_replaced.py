@@ -1,4 +1,4 @@
-"""Following a session whose log is replaced or deleted: who follows it is told at once, and of nothing twice."""
+"""Following a session whose log is replaced or deleted: subscribers learn of it at once, and receive nothing twice."""
 
 from __future__ import annotations
 
@@ -41,32 +41,34 @@ async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield host
 
 
-async def append(session: Session, *said: str) -> None:
-    for each in said:
+async def append(session: Session, *notes: str) -> None:
+    for each in notes:
         await session.append_custom_entry("note", each)
 
 
-async def put(host: SessionHost, *said: str) -> Session:
-    """Let another session take the place of the one that is called "main"."""
+async def replace_main(host: SessionHost, *notes: str) -> Session:
+    """Replace the session "main" by another session with these notes."""
     async with SessionHost() as elsewhere:
         another = await elsewhere.create("main")
-        await append(another, *said)
+        await append(another, *notes)
         return await host.put(another, replace=True)
 
 
 async def take(entries: EntrySubscription, count: int) -> list[object]:
-    """Take so many items: what each entry says, and the resets as they are."""
+    """Receive this many items: entries as their data, resets as they are."""
     with anyio.fail_after(PATIENCE_S):
         items = [await anext(entries) for _ in range(count)]
     return [item.custom.data if isinstance(item, CustomEntry) else item for item in items]
 
 
-async def test_who_follows_entries_is_told_at_once_of_a_session_that_takes_the_place(host: SessionHost) -> None:
+async def test_a_subscriber_to_entries_gets_a_reset_and_the_entries_of_the_session_that_replaces_its_own(
+    host: SessionHost,
+) -> None:
     session = await host.create("main")
     await append(session, "old 1", "old 2")
     async with session.subscribe() as entries, session.subscribe(after=session.cursor) as late:
         assert await take(entries, 2) == ["old 1", "old 2"]
-        new = await put(host, "new 1", "new 2", "new 3")
+        new = await replace_main(host, "new 1", "new 2", "new 3")
         reset = Reset(Cursor(new.cursor.generation, 0))
         for each in entries, late:
             assert await take(each, 4) == [reset, "new 1", "new 2", "new 3"]
@@ -76,13 +78,13 @@ async def test_who_follows_entries_is_told_at_once_of_a_session_that_takes_the_p
         assert entries.cursor == session.cursor
 
 
-async def test_who_follows_views_gets_a_snapshot_of_the_session_that_takes_the_place(host: SessionHost) -> None:
+async def test_a_subscriber_to_views_gets_a_snapshot_of_the_session_that_replaces_its_own(host: SessionHost) -> None:
     session = await host.create("main")
     await append(session, "old 1")
     async with session.subscribe("tree") as trees, session.subscribe("context") as contexts:
         await anext(trees)
         await anext(contexts)
-        await put(host, "new 1", "new 2")
+        await replace_main(host, "new 1", "new 2")
         with anyio.fail_after(PATIENCE_S):
             tree, context = await anext(trees), await anext(contexts)
         assert tree == Snapshot(session.cursor, session.tree())
@@ -90,23 +92,23 @@ async def test_who_follows_views_gets_a_snapshot_of_the_session_that_takes_the_p
         assert session.cursor.seq == 2
 
 
-async def test_a_session_that_takes_the_place_of_nothing_is_no_reset(host: SessionHost) -> None:
+async def test_replacing_a_session_without_entries_is_no_reset(host: SessionHost) -> None:
     session = await host.create("main")
     async with session.subscribe() as entries, session.subscribe("tree") as trees:
         await anext(trees)
-        await put(host, "new 1", "new 2")
+        await replace_main(host, "new 1", "new 2")
         assert await take(entries, 2) == ["new 1", "new 2"]
         assert await anext(trees) == Snapshot(session.cursor, session.tree())
 
 
-async def test_entries_of_a_session_that_began_later_and_was_replaced_are_no_part_of_the_new_one(
+async def test_a_subscriber_receives_the_old_entries_then_a_reset_then_the_new_entries(
     host: SessionHost,
 ) -> None:
     session = await host.create("main")
     async with session.subscribe() as entries:
         await append(session, "old 1", "old 2")
         old = session.cursor
-        new = await put(host, "new 1", "new 2", "new 3")
+        new = await replace_main(host, "new 1", "new 2", "new 3")
         assert session.cursor.seq == 3
         assert await take(entries, 2) == ["old 1", "old 2"]
         assert entries.cursor == old
@@ -121,13 +123,13 @@ async def test_subscriptions_end_when_the_session_is_deleted(host: SessionHost) 
     await append(session, "old 1")
     ended: list[str] = []
 
-    async def read(name: str, session: Session) -> None:
+    async def read_entries(name: str, session: Session) -> None:
         async with session.subscribe() as entries:
             async for _ in entries:
                 pass
         ended.append(f"entries of {name}")
 
-    async def watch(name: str, session: Session) -> None:
+    async def read_tree(name: str, session: Session) -> None:
         async with session.subscribe("tree") as changes:
             async for _ in changes:
                 pass
@@ -136,8 +138,8 @@ async def test_subscriptions_end_when_the_session_is_deleted(host: SessionHost) 
     with anyio.fail_after(PATIENCE_S):
         async with anyio.create_task_group() as group:
             for name, each in ("main", session), ("unwritten", unwritten):
-                group.start_soon(read, name, each)
-                group.start_soon(watch, name, each)
+                group.start_soon(read_entries, name, each)
+                group.start_soon(read_tree, name, each)
             for _ in range(50):
                 await checkpoint()
             await append(session, "old 2")
@@ -150,7 +152,7 @@ async def test_subscriptions_end_when_the_session_is_deleted(host: SessionHost) 
     assert host.statistics().subscribers == 0
 
 
-async def test_what_the_feed_holds_of_a_session_that_is_deleted_is_told_and_what_it_lacks_is_an_error(
+async def test_after_a_delete_a_subscriber_receives_what_the_feed_holds_and_an_error_for_the_rest(
     host: SessionHost,
 ) -> None:
     session = await host.create("main")
@@ -168,7 +170,7 @@ async def test_what_the_feed_holds_of_a_session_that_is_deleted_is_told_and_what
                 await anext(trees)
 
 
-async def test_who_follows_a_session_that_was_deleted_does_not_follow_the_next_one_of_its_name(
+async def test_a_subscriber_to_a_deleted_session_does_not_receive_entries_of_the_next_one_with_its_name(
     host: SessionHost,
 ) -> None:
     session = await host.create("main")
@@ -183,9 +185,9 @@ async def test_who_follows_a_session_that_was_deleted_does_not_follow_the_next_o
         async with again.subscribe() as fresh, early, again.subscribe("tree") as fresh_trees:
             for each in early, fresh_trees:
                 assert await anext(each) == Snapshot(again.cursor, again.tree())
-            for over in entries, trees:
+            for ended in entries, trees:
                 with pytest.raises(StopAsyncIteration):
-                    await anext(over)
+                    await anext(ended)
             await append(again, "new 2")
             assert await take(fresh, 2) == ["new 1", "new 2"]
             for each in early, fresh_trees:
@@ -205,8 +207,8 @@ def test_blocking_subscriptions_end_when_the_session_is_deleted() -> None:
             assert list(changes) == []
 
 
-class Disturbed:
-    """Counts entries; the first time that it begins, another file takes the place of the one that it is to read."""
+class ReplacesFileOnce:
+    """A projection that counts entries; when it first begins, it replaces the file that it is about to read."""
 
     name = "disturbed"
 
@@ -230,7 +232,7 @@ class Disturbed:
         return int(blob)
 
 
-async def test_a_view_whose_file_is_replaced_while_it_begins_is_a_snapshot_of_the_new_one(tmp_path: Path) -> None:
+async def test_a_view_whose_file_is_replaced_while_it_begins_shows_the_new_file(tmp_path: Path) -> None:
     path, another = tmp_path / "main.jsonl", tmp_path / "another"
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
@@ -239,51 +241,53 @@ async def test_a_view_whose_file_is_replaced_while_it_begins_is_a_snapshot_of_th
     another.write_bytes(b"".join(another.read_bytes().splitlines(keepends=True)[:-1]))
     async with SessionHost(tmp_path) as host:
         session = await host.load("main", read_only=True)
-        async with session.subscribe(Disturbed(another, path)) as changes:
+        async with session.subscribe(ReplacesFileOnce(another, path)) as changes:
             with anyio.fail_after(PATIENCE_S):
                 first = await anext(changes)
             assert isinstance(first, Snapshot)
             assert (first.value, first.cursor.seq) == (2, 2)
 
 
-class Moving(MemoryStore):
-    """Finds another log in the place of the one that it is asked for, so many times."""
+class KeepsBeingReplaced(MemoryStore):
+    """A store whose log is reported as replaced for the next few reads."""
 
-    moves = 0
+    replacements = 0
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
-        if self.moves:
-            self.moves -= 1
+        if self.replacements:
+            self.replacements -= 1
             raise LogReplaced(f"{ref} was replaced")
         return await super().read(ref, generation, after, through=through)
 
 
-async def test_what_is_replaced_again_while_it_is_read_is_read_again() -> None:
-    store = Moving()
+async def test_a_log_that_is_replaced_while_it_is_read_is_read_again_a_limited_number_of_times() -> None:
+    store = KeepsBeingReplaced()
     async with SessionHost(store=store) as host:
         await append(await host.create("main"), "one")
-        store.moves = 2
+        store.replacements = 2
         follower = await host.load("main", read_only=True)
-        assert store.moves == 0
-        store.moves = 3
+        assert store.replacements == 0
+        store.replacements = 3
         await follower.refresh()
         async with follower.subscribe() as entries:
             assert await take(entries, 1) == ["one"]
-        store.moves = 1_000
-        with pytest.raises(LogReplaced):  # a store that never finds an end
+        store.replacements = 1_000
+        with pytest.raises(LogReplaced):  # it is replaced at every read
             await host.load("main", read_only=True)
 
 
 def cut_to(path: Path, lines: int) -> None:
-    """Replace a session's file by its header and its first lines, as another program would."""
+    """Replace a session's file by its header and first lines, as another program would."""
     kept = path.read_bytes().splitlines(keepends=True)[: lines + 1]
     other = path.with_suffix(".tmp")
     other.write_bytes(b"".join(kept))
     other.replace(path)
 
 
-async def test_a_native_file_that_is_replaced_while_its_session_is_live_is_served_as_it_is_now(tmp_path: Path) -> None:
-    # nothing fits the cache, so that every read goes to the file
+async def test_a_native_file_that_is_replaced_under_a_live_session_is_read_again_after_one_error(
+    tmp_path: Path,
+) -> None:
+    # without a cache, every read goes to the file
     async with SessionHost(tmp_path, limits=Limits(cache_bytes_max=0)) as host:
         session = await host.create("main")
         await append(session, *"abcdef")
@@ -299,18 +303,18 @@ async def test_a_native_file_that_is_replaced_while_its_session_is_live_is_serve
         assert len(await session.entries()) == 4
 
 
-async def test_who_reads_the_entries_of_a_native_file_that_is_replaced_gets_a_reset(tmp_path: Path) -> None:
+async def test_a_subscriber_gets_a_reset_when_a_native_file_is_replaced(tmp_path: Path) -> None:
     async with SessionHost(tmp_path, limits=Limits(cache_bytes_max=0, feed_events_max=1)) as host:
         session = await host.create("main")
         await append(session, *"abcdef")
         async with session.subscribe() as entries:
             cut_to(tmp_path / session.ref, 3)
-            reset, *said = await take(entries, 4)
+            reset, *notes = await take(entries, 4)
     assert isinstance(reset, Reset)
-    assert said == ["a", "b", "c"]
+    assert notes == ["a", "b", "c"]
 
 
-async def test_a_file_that_is_shortened_while_nobody_owns_it_is_a_reset_for_who_was_further(tmp_path: Path) -> None:
+async def test_a_file_shortened_while_its_session_is_passivated_is_a_reset(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
         await append(session, *"abcdef")
@@ -320,23 +324,23 @@ async def test_a_file_that_is_shortened_while_nobody_owns_it_is_a_reset_for_who_
             path = tmp_path / session.ref
             path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
             await append(session, "g")
-            reset, *said = await take(entries, 4)
+            reset, *notes = await take(entries, 4)
     assert isinstance(reset, Reset)
-    assert said == ["a", "b", "g"]
+    assert notes == ["a", "b", "g"]
 
 
-async def test_a_follower_of_a_batch_looks_at_each_of_its_lines_a_few_times(
+async def test_following_a_batch_reads_the_head_of_the_log_a_bounded_number_of_times_per_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 500
-    looks = 0
+    reads = 0
 
-    def counted(index: LogIndex) -> int:
-        nonlocal looks
-        looks += 1
+    def counted_head(index: LogIndex) -> int:
+        nonlocal reads
+        reads += 1
         return len(index.kinds) - 1
 
-    monkeypatch.setattr(LogIndex, "head", property(counted))
+    monkeypatch.setattr(LogIndex, "head", property(counted_head))
     async with SessionHost(tmp_path) as owner, SessionHost(tmp_path) as other:
         session = await owner.create("main")
         await append(session, "first")
@@ -345,4 +349,4 @@ async def test_a_follower_of_a_batch_looks_at_each_of_its_lines_a_few_times(
             assert await take(entries, 1) == ["first"]
             await session.append_many([Custom("note", raw_json(number)) for number in range(count)])
             assert await take(entries, count) == list(range(count))
-    assert looks < 20 * count
+    assert reads < 20 * count

@@ -1,4 +1,4 @@
-"""Whoever applies the changes of a view holds the view, after every step of any session."""
+"""Applying the changes of a view to a replica keeps the replica equal to the view, after every step of any session."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 SEEDS = range(12)
 STEPS = 40
 TURNS = 30
-"""After so many turns of the event loop, whoever listens to a session in memory has heard all there is."""
+"""After this many turns of the event loop, a subscriber to a session in memory has received all items."""
 PATIENCE_S = 60
 
 
@@ -63,7 +63,7 @@ def payload(chance: random.Random, number: int) -> Payload:
 
 
 async def step(session: Session, chance: random.Random, number: int) -> None:
-    """Do one thing to a session, drawn at random; what is refused changes nothing."""
+    """Perform one random operation on a session; a refused operation changes nothing."""
     entries = [node.id for node in session.tree().nodes]
     path = session.path()
     below = chance.choice(entries) if entries else None
@@ -94,16 +94,16 @@ async def step(session: Session, chance: random.Random, number: int) -> None:
                 await session.append(payload(chance, number))
 
 
-async def told(subscription: AsyncIterator[T]) -> list[T]:
-    """Return all that a subscription has to tell at this moment."""
+async def pending(subscription: AsyncIterator[T]) -> list[T]:
+    """Return all items that a subscription delivers without further appends."""
     found: list[T] = []
 
-    async def listen() -> None:
+    async def receive() -> None:
         while True:
             found.append(await anext(subscription))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(listen)
+        group.start_soon(receive)
         for _ in range(TURNS):
             await checkpoint()
         group.cancel_scope.cancel()
@@ -111,7 +111,7 @@ async def told(subscription: AsyncIterator[T]) -> list[T]:
 
 
 class ContextReplica:
-    """The context, by the changes that are told."""
+    """A context that is maintained from the changes of the view."""
 
     def __init__(self) -> None:
         self.value: Context | None = None
@@ -127,31 +127,31 @@ class ContextReplica:
 
 @pytest.mark.feature("X-18")
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_replica_of_the_context_equals_it_at_every_seq(seed: int) -> None:
+async def test_a_replica_of_the_context_equals_the_view_at_every_seq(seed: int) -> None:
     chance = random.Random(seed)
     async with SessionHost(limits=Limits(feed_events_max=8 if seed % 3 == 0 else 1024)) as host:
         session = await host.create()
         prompt, late = ContextReplica(), ContextReplica()
         seen: set[int] = set()
         with anyio.fail_after(PATIENCE_S):
-            async with session.subscribe("context") as changes, session.subscribe("context") as seldom:
+            async with session.subscribe("context") as changes, session.subscribe("context") as late_changes:
                 for number in range(STEPS):
                     await step(session, chance, number)
-                    for item in await told(changes):
+                    for item in await pending(changes):
                         held = prompt.take(item)
                         seen.add(item.cursor.seq)
                         if held.leaf_id is not None:
                             assert held == await session.context(held.leaf_id)
                     assert prompt.value == await session.context()
                     if number % 7 == 0:
-                        for item in await told(seldom):
+                        for item in await pending(late_changes):
                             late.take(item)
                         assert late.value == await session.context()
         assert len(seen) > session.cursor.seq // 2
 
 
-class Trees:
-    """The tree, by the changes that are told."""
+class TreeHolder:
+    """A tree that is maintained from the changes of the view."""
 
     def __init__(self) -> None:
         self.replica = TreeReplica()
@@ -166,11 +166,11 @@ class Trees:
 @pytest.mark.feature("X-19")
 @pytest.mark.parametrize("every", [1, 5])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_replica_of_the_tree_equals_it_at_every_seq(seed: int, every: int) -> None:
+async def test_a_replica_of_the_tree_equals_the_view_at_every_seq(seed: int, every: int) -> None:
     chance = random.Random(seed)
     async with SessionHost() as host:
         session = await host.create()
-        trees, held, now = Trees(), {0: session.tree()}, 0
+        trees, held, now = TreeHolder(), {0: session.tree()}, 0
         with anyio.fail_after(PATIENCE_S):
             async with session.subscribe("tree") as changes:
                 for number in range(STEPS):
@@ -178,7 +178,7 @@ async def test_a_replica_of_the_tree_equals_it_at_every_seq(seed: int, every: in
                     held[session.cursor.seq] = session.tree()
                     if number % every:
                         continue
-                    for item in await told(changes):
+                    for item in await pending(changes):
                         if item.cursor.seq != now and now in held:
                             assert trees.replica.tree() == held[now]
                         now = item.cursor.seq
@@ -186,10 +186,10 @@ async def test_a_replica_of_the_tree_equals_it_at_every_seq(seed: int, every: in
                     assert trees.replica.tree() == session.tree()
 
 
-async def test_each_change_of_a_tree_is_known_by_its_class() -> None:
+async def test_the_changes_of_a_tree_have_a_class_for_each_kind_of_change() -> None:
     async with SessionHost() as host:
         session = await host.create()
-        told: list[str] = []
+        changes_seen: list[str] = []
         async with session.subscribe("tree") as changes:
             await anext(changes)
             first = await session.append_message("user", "Hello")
@@ -200,18 +200,18 @@ async def test_each_change_of_a_tree_is_known_by_its_class() -> None:
                 assert isinstance(item, Changed)
                 match item.change:
                     case NodeAdded():
-                        told.append(f"{item.change.seq} below {item.change.parent_seq}")
+                        changes_seen.append(f"{item.change.seq} below {item.change.parent_seq}")
                     case LabelChanged():
-                        told.append(f"{item.change.label} at {item.change.id == first}")
+                        changes_seen.append(f"{item.change.label} at {item.change.id == first}")
                     case LeafChanged():
-                        told.append(f"leaf {item.change.leaf}")
-        assert told == ["1 below 0", "leaf 1", "2 below 1", "start at True", "leaf 2", "leaf 1"]
+                        changes_seen.append(f"leaf {item.change.leaf}")
+        assert changes_seen == ["1 below 0", "leaf 1", "2 below 1", "start at True", "leaf 2", "leaf 1"]
 
 
 @pytest.mark.feature("X-19")
 @pytest.mark.parametrize("every", [1, 5])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_replica_of_the_labels_equals_them_at_every_seq(seed: int, every: int) -> None:
+async def test_a_replica_of_the_labels_equals_the_view_at_every_seq(seed: int, every: int) -> None:
     chance = random.Random(seed)
     async with SessionHost() as host:
         session = await host.create()
@@ -222,7 +222,7 @@ async def test_a_replica_of_the_labels_equals_them_at_every_seq(seed: int, every
                     await step(session, chance, number)
                     if number % every:
                         continue
-                    for item in await told(changes):
+                    for item in await pending(changes):
                         if isinstance(item, Snapshot):
                             replica = dict(item.value)
                             continue
@@ -237,11 +237,11 @@ async def test_a_replica_of_the_labels_equals_them_at_every_seq(seed: int, every
 
 @pytest.mark.feature("X-19")
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_replica_of_the_listing_equals_it_at_every_step(seed: int) -> None:
+async def test_a_replica_of_the_listing_equals_the_view_at_every_step(seed: int) -> None:
     chance = random.Random(seed)
     async with SessionHost() as host:
         sessions = [await host.create(f"session-{number}") for number in range(4)]
-        await sessions[0].append_message("user", "there before anybody looked")
+        await sessions[0].append_message("user", "appended before the subscription")
         rows: dict[str, SessionSummary] = {}
         async with host.subscribe_sessions() as changes:
             for number in range(STEPS):
@@ -257,7 +257,7 @@ async def test_a_replica_of_the_listing_equals_it_at_every_step(seed: int) -> No
                         sessions.append(await session.create_branched_session(session.leaf_id))
                     case _:
                         await step(session, chance, number)
-                for item in await told(changes):
+                for item in await pending(changes):
                     if isinstance(item, list):
                         rows = {row.ref: row for row in item}
                     elif item.summary is not None:
@@ -267,25 +267,25 @@ async def test_a_replica_of_the_listing_equals_it_at_every_step(seed: int) -> No
                 assert rows == {row.ref: row for row in await host.list_sessions()}
 
 
-async def test_a_follower_of_the_listing_who_is_cancelled_is_told_later(tmp_path: Path) -> None:
+async def test_a_cancelled_wait_for_the_listing_loses_no_change(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("one")
-        heard: list[list[SessionSummary] | SessionChanged] = []
+        received: list[list[SessionSummary] | SessionChanged] = []
         async with host.subscribe_sessions() as changes:
 
-            async def listen() -> None:
+            async def receive_cancelled() -> None:
                 with anyio.CancelScope() as scope:
                     scope.cancel()
-                    heard.append(await anext(changes))
+                    received.append(await anext(changes))
 
-            await listen()
-            assert not heard
-            heard.append(await anext(changes))
+            await receive_cancelled()
+            assert not received
+            received.append(await anext(changes))
             await session.append_message("user", "told")
-            await listen()
+            await receive_cancelled()
             with anyio.fail_after(PATIENCE_S):
-                heard.append(await anext(changes))
-        rows, changed = heard
+                received.append(await anext(changes))
+        rows, changed = received
         assert rows == []
         assert isinstance(changed, SessionChanged)
         assert changed.summary is not None

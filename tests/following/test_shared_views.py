@@ -1,4 +1,4 @@
-"""One view for all of its subscribers: folded once, kept bounded, and mended where it can be."""
+"""A view is shared by its subscribers: it is computed once, keeps a bounded history, and recovers from errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treering.projections.views import CHANGES_MAX
 
 
 class Count:
-    """Counts entries, and how often it was asked to."""
+    """A projection that counts entries, and counts the calls of its own apply."""
 
     name = "count"
 
@@ -52,7 +52,9 @@ async def test_an_entry_is_folded_once_for_a_hundred_subscribers() -> None:
         assert count.calls == 10
 
 
-async def test_who_missed_too_many_changes_gets_a_snapshot_and_who_kept_up_gets_them_all() -> None:
+async def test_a_subscriber_that_missed_too_many_changes_gets_a_snapshot_and_one_that_kept_up_gets_each_change() -> (
+    None
+):
     async with SessionHost() as host:
         session = await host.create()
         async with session.subscribe(Count()) as fast, session.subscribe(Count()) as slow:
@@ -66,7 +68,7 @@ async def test_who_missed_too_many_changes_gets_a_snapshot_and_who_kept_up_gets_
             assert await anext(slow) == Changed(session.cursor, CHANGES_MAX + 11)
 
 
-async def test_a_view_that_cannot_be_shown_comes_back_when_it_can(tmp_path: Path) -> None:
+async def test_a_view_that_failed_works_again_once_it_can_be_computed(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("cycle")
         first = await session.append_message("user", "sound")

@@ -1,4 +1,4 @@
-"""A subscriber that sleeps costs the writer nothing, and has missed nothing when it wakes."""
+"""A subscriber that does not read costs the writer nothing, and misses nothing when it reads again."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return backend
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, calls: Counter[str], name: str) -> None:
-    """Count the calls of a method of feeds."""
+def count_calls(monkeypatch: pytest.MonkeyPatch, calls: Counter[str], name: str) -> None:
+    """Count the calls of a method of Feed."""
     method: Callable[..., object] = getattr(Feed, name)
 
     def counting(*args: object) -> object:
@@ -39,19 +39,19 @@ def counted(monkeypatch: pytest.MonkeyPatch, calls: Counter[str], name: str) -> 
 
 @pytest.mark.feature("X-20")
 @pytest.mark.timeout(300)
-async def test_a_sleeper_leaves_memory_flat_and_appends_alone_and_wakes_to_everything(
+async def test_an_idle_subscriber_adds_no_memory_and_no_work_to_appends_and_later_receives_every_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: Counter[str] = Counter()
     for name in "publish", "_drop_oldest", "_wake", "news":
-        counted(monkeypatch, calls, name)
+        count_calls(monkeypatch, calls, name)
     disk = FaultyDisk(OsDisk())
-    later = Settings(debounce_ms=3_600_000)  # the index of sessions is not what is counted here
+    later = Settings(debounce_ms=3_600_000)  # writes of the index of sessions would disturb the counts
     async with SessionHost(tmp_path, disk=disk, writes="inline", settings=later) as host:
         session = await host.create()
 
         async def work(appends: int) -> tuple[Counter[str], int]:
-            """Append, and return which calls went to the disk, and how many bytes a line has."""
+            """Append, and return the calls that the disk received and the bytes per line."""
             disk.reset_counts()
             for _ in range(appends):
                 await session.append_custom_entry("note", "0123456789")
@@ -60,8 +60,8 @@ async def test_a_sleeper_leaves_memory_flat_and_appends_alone_and_wakes_to_every
         await work(1)
         alone, size = await work(1000)
         assert not calls
-        async with session.subscribe(after=session.cursor) as sleeper:
-            begin = sleeper.cursor.seq
+        async with session.subscribe(after=session.cursor) as idle:
+            begin = idle.cursor.seq
             for _ in range(STEPS):
                 calls.clear()
                 work_done, line = await work(APPENDS // STEPS)
@@ -69,18 +69,18 @@ async def test_a_sleeper_leaves_memory_flat_and_appends_alone_and_wakes_to_every
                 assert calls["publish"] == APPENDS // STEPS
                 assert calls["_drop_oldest"] <= calls["publish"] // 512 + 1
                 assert not calls["news"]
-                assert line <= size + 8  # ordinals grow
+                assert line <= size + 8  # seqs get longer
                 feed = host.core.registry.feed_of(session.ref)
                 assert feed is not None
                 assert feed.end - feed.start <= feed.events_max == 1024
                 assert feed.size <= feed.bytes_max
-                assert sleeper.lag <= feed.events_max
+                assert idle.lag <= feed.events_max
             assert host.core.runtime.bodies.size <= host.core.runtime.bodies.max_bytes
             seq = begin
             with anyio.fail_after(120):
                 while seq < begin + APPENDS:
-                    for entry in await sleeper.receive_many():
+                    for entry in await idle.receive_many():
                         seq += 1
                         assert isinstance(entry, Entry)
                         assert entry.seq == seq
-            assert sleeper.cursor == session.cursor
+            assert idle.cursor == session.cursor

@@ -1,4 +1,4 @@
-"""The watching behind a session that is followed: shared by all, and never the end of a host."""
+"""How a followed session's file is watched: one watcher serves all sessions, and its failure never stops the host."""
 
 from __future__ import annotations
 
@@ -25,77 +25,77 @@ from treering.testing.stores.case import line
 PATIENCE_S = 60
 FOLLOWED = 20
 
-Heard: TypeAlias = set[tuple[int, str]] | Literal["signal", "stop", "timeout"]
+WatchResult: TypeAlias = set[tuple[int, str]] | Literal["signal", "stop", "timeout"]
 
 
-class Ears:
-    """Counts what watches for us: how many there are, and how many threads listen."""
+class WatcherCounts:
+    """Counts the watchers that exist, and the threads that wait in them."""
 
     def __init__(self) -> None:
         self.open: WeakSet[object] = WeakSet()
-        self.listening = 0
-        self.at_once = 0
-        self._counting = threading.Lock()
+        self.waiting = 0
+        self.waiting_max = 0
+        self._lock = threading.Lock()
 
     @contextmanager
     def counted(self) -> Generator[None]:
-        with self._counting:
-            self.listening += 1
-            self.at_once = max(self.at_once, self.listening)
+        with self._lock:
+            self.waiting += 1
+            self.waiting_max = max(self.waiting_max, self.waiting)
         try:
             yield
         finally:
-            with self._counting:
-                self.listening -= 1
+            with self._lock:
+                self.waiting -= 1
 
 
 @pytest.fixture
-def ears(monkeypatch: pytest.MonkeyPatch) -> Ears:
-    counts = Ears()
+def watchers(monkeypatch: pytest.MonkeyPatch) -> WatcherCounts:
+    counts = WatcherCounts()
 
-    class Ear:
-        def __init__(self, *args: Any) -> None:  # noqa: ANN401  # as the real one
+    class CountedWatcher:
+        def __init__(self, *args: Any) -> None:  # noqa: ANN401  # the signature of the real class
             self.real = real(*args)
             counts.open.add(self)
 
-        def watch(self, *args: Any) -> Heard:  # noqa: ANN401  # as the real one
+        def watch(self, *args: Any) -> WatchResult:  # noqa: ANN401  # the signature of the real class
             with counts.counted():
                 return self.real.watch(*args)
 
     real = _rust_notify.RustNotify
-    monkeypatch.setattr(_rust_notify, "RustNotify", Ear)
+    monkeypatch.setattr(_rust_notify, "RustNotify", CountedWatcher)
     return counts
 
 
-class Deaf:
-    """A watcher of the operating system's that fails while it is listened to."""
+class FailsToWatch:
+    """A watcher of the operating system that fails when it is waited on."""
 
     def __init__(self, *args: object) -> None:
         pass
 
-    def watch(self, *args: object) -> Heard:
+    def watch(self, *args: object) -> WatchResult:
         raise RuntimeError("error in underlying watcher: overflow")
 
 
-class Absent(Deaf):
-    """One that is not to be had at all."""
+class CannotBeCreated(FailsToWatch):
+    """A watcher that cannot even be created."""
 
     def __init__(self, *args: object) -> None:
         raise OSError(24, "too many open files")
 
 
-def noticing(root: Path) -> FileStore:
-    """Make a store that never looks by itself."""
+def store_without_polling(root: Path) -> FileStore:
+    """Create a store that never polls."""
     return FileStore(root, watch_poll_s=3600)
 
 
-async def written(host: SessionHost, name: str) -> Session:
+async def create_session(host: SessionHost, name: str) -> Session:
     session = await host.create(name)
     await session.append_message("user", "one")
     return session
 
 
-async def seq_of_next(entries: AsyncIterator[object]) -> int:
+async def next_seq(entries: AsyncIterator[object]) -> int:
     with anyio.fail_after(PATIENCE_S):
         found = await anext(entries)
     assert isinstance(found, Entry)
@@ -103,9 +103,9 @@ async def seq_of_next(entries: AsyncIterator[object]) -> int:
 
 
 @pytest.mark.parametrize("folders", ["one folder", "many folders"])
-async def test_all_followed_sessions_are_watched_by_one(tmp_path: Path, ears: Ears, folders: str) -> None:
-    async with SessionHost(tmp_path) as writing, SessionHost(store=noticing(tmp_path)) as host:
-        owned = [await written(writing, f"s{number}") for number in range(FOLLOWED)]
+async def test_one_watcher_serves_all_followed_sessions(tmp_path: Path, watchers: WatcherCounts, folders: str) -> None:
+    async with SessionHost(tmp_path) as writing, SessionHost(store=store_without_polling(tmp_path)) as host:
+        owned = [await create_session(writing, f"s{number}") for number in range(FOLLOWED)]
         if folders == "many folders":
             for session in owned:
                 assert await session.passivate()
@@ -122,57 +122,59 @@ async def test_all_followed_sessions_are_watched_by_one(tmp_path: Path, ears: Ea
                 for session in owned:
                     await session.append_message("user", "more")
                 for entries in followed:
-                    assert await seq_of_next(entries) == turn
+                    assert await next_seq(entries) == turn
                 with anyio.fail_after(PATIENCE_S):
-                    while ears.listening > 1 or len(ears.open) > 1:  # one that was replaced may be on its way out
+                    while watchers.waiting > 1 or len(watchers.open) > 1:  # a replaced watcher may not have ended yet
                         gc.collect()
                         await checkpoint()
-                assert len(ears.open) == 1
-            assert ears.at_once < FOLLOWED / 2
+                assert len(watchers.open) == 1
+            assert watchers.waiting_max < FOLLOWED / 2
         with anyio.fail_after(PATIENCE_S):
-            while ears.listening or ears.open:
+            while watchers.waiting or watchers.open:
                 gc.collect()
                 await checkpoint()
 
 
-async def test_who_goes_on_waiting_is_woken_when_the_one_that_listened_is_gone(tmp_path: Path, ears: Ears) -> None:
-    async with SessionHost(tmp_path) as writing, SessionHost(store=noticing(tmp_path)) as host:
-        owned = [await written(writing, f"s{number}") for number in range(3)]
+async def test_other_subscribers_are_woken_after_the_one_that_ran_the_watcher_left(
+    tmp_path: Path, watchers: WatcherCounts
+) -> None:
+    async with SessionHost(tmp_path) as writing, SessionHost(store=store_without_polling(tmp_path)) as host:
+        owned = [await create_session(writing, f"s{number}") for number in range(3)]
         readers = [await host.load(each.id, read_only=True) for each in owned]
         async with AsyncExitStack() as rest:
             async with readers[0].subscribe(after=1) as first:
                 others = [await rest.enter_async_context(each.subscribe(after=1)) for each in readers[1:]]
                 with anyio.fail_after(PATIENCE_S):
-                    while not ears.listening:
+                    while not watchers.waiting:
                         await checkpoint()
                 await owned[0].append_message("user", "two")
-                assert await seq_of_next(first) == 2
+                assert await next_seq(first) == 2
             for session, entries in zip(owned[1:], others, strict=True):
                 await session.append_message("user", "two")
-                assert await seq_of_next(entries) == 2
+                assert await next_seq(entries) == 2
 
 
-@pytest.mark.parametrize("watcher", [Deaf, Absent])
-async def test_a_watcher_that_fails_is_done_without(
+@pytest.mark.parametrize("watcher", [FailsToWatch, CannotBeCreated])
+async def test_polling_replaces_a_watcher_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watcher: type
 ) -> None:
     monkeypatch.setattr(_rust_notify, "RustNotify", watcher)
     store = FileStore(tmp_path, watch_poll_s=0.001)
     async with SessionHost(tmp_path) as writing, SessionHost(store=store) as host:
-        owned = await written(writing, "s")
+        owned = await create_session(writing, "s")
         reader = await host.load("s", read_only=True)
         with capture_logs() as logs:
             async with reader.subscribe() as entries:
-                assert await seq_of_next(entries) == 1
+                assert await next_seq(entries) == 1
                 for seq in range(2, 5):
                     await owned.append_message("user", "more")
-                    assert await seq_of_next(entries) == seq
+                    assert await next_seq(entries) == seq
         assert [(each["event"], each["log_level"]) for each in logs] == [("watch_polls", "warning")]
         assert await reader.entries()
 
 
-class Late(FileStore):
-    """Begins to watch only after something was appended, and may fail first."""
+class WritesBeforeWatching(FileStore):
+    """A store whose file grows just before watching begins, and whose watching may fail first."""
 
     unseen = b""
     fails = False
@@ -183,35 +185,35 @@ class Late(FileStore):
                 file.write(self.unseen)
             self.unseen = b""
             if self.fails:
-                raise ZeroDivisionError("a store of somebody else's")
+                raise ZeroDivisionError("a bug in another store")
         return super().watch(refs)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_what_was_appended_while_nobody_watched_is_seen_and_a_store_that_fails_to_watch_ends_no_host(
+async def test_entries_appended_while_nothing_watched_arrive_even_if_watching_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     monkeypatch.setattr(follower, "WATCH_AGAIN_S", 0)
-    store = Late(tmp_path, watch_poll_s=3600)
+    store = WritesBeforeWatching(tmp_path, watch_poll_s=3600)
     async with SessionHost(tmp_path) as writing, SessionHost(store=store) as host:
-        owned = await written(writing, "s")
+        owned = await create_session(writing, "s")
         reader = await host.load("s", read_only=True)
         store.unseen, store.fails = line(2), fails
         with capture_logs() as logs:
             async with reader.subscribe(after=1) as entries:
-                assert await seq_of_next(entries) == 2
+                assert await next_seq(entries) == 2
                 await owned.append_message("user", "three")
-                assert await seq_of_next(entries) == 3
+                assert await next_seq(entries) == 3
         expected = [("watch_failed", "s", "ZeroDivisionError")] if fails else []
         assert [(each["event"], each["session_id"], each["error"]) for each in logs] == expected
 
 
 @pytest.mark.parametrize("view", ["entries", "context"])
-async def test_a_subscription_that_is_entered_after_the_host_closed_is_refused(
+async def test_entering_a_subscription_after_the_host_closed_is_refused(
     tmp_path: Path, view: Literal["entries", "context"]
 ) -> None:
     async with SessionHost(tmp_path) as host:
-        await written(host, "s")
+        await create_session(host, "s")
         reader = await host.load("s", read_only=True)
         changes = reader.subscribe() if view == "entries" else reader.subscribe(view)
     with pytest.raises(HostClosed, match="the host is closed"):

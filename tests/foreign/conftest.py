@@ -1,4 +1,4 @@
-"""What the tests of other programs' formats share: small sessions of the project's own, and a way to read any."""
+"""Fixtures for the tests of other programs' formats: sample files, and a function that reads sessions of any format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from treering.events.foreign.walk import Walk
 DATA = Path(__file__).resolve().parents[1] / "data" / "foreign"
 
 
-class Taken(NamedTuple):
+class ParsedSession(NamedTuple):
     """A session that was read to its end."""
 
     header: Header
@@ -36,7 +36,7 @@ class Taken(NamedTuple):
         return [entry for entry in self.entries if entry.type == type]
 
     def path(self, leaf: str | None = None) -> list[KnownEntry]:
-        """The entries from the root to one of them, or to the leaf."""
+        """The entries from the root to the given leaf, or else to the session's own leaf."""
         by_id = {entry.id: entry for entry in self.entries}
         at: str | None = leaf or self.leaf_id or self.entries[-1].id
         found: list[KnownEntry] = []
@@ -49,7 +49,7 @@ class Taken(NamedTuple):
         return [each.code for each in self.findings if notes or each.severity != "note"]
 
 
-Take = Callable[..., list[Taken]]
+ReadSessions = Callable[..., list[ParsedSession]]
 
 
 @pytest.fixture(scope="session")
@@ -58,24 +58,24 @@ def data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def take() -> Take:
-    """Read all sessions of a path, as the format that is named or recognized, and see that they are well formed."""
+def read_sessions() -> ReadSessions:
+    """Read all sessions at a path, in the named or recognized format, and check that they are well formed."""
 
-    def read(path: Path, name: str | None = None) -> list[Taken]:
+    def read(path: Path, name: str | None = None) -> list[ParsedSession]:
         walk = Walk(path, name)
-        taken: list[Taken] = []
+        parsed: list[ParsedSession] = []
         for _, _, session in walk.sessions():
             assert isinstance(session, ForeignSession)
             entries = list(session.entries)
             seen: set[str | None] = {None}
             for entry in entries:
-                assert entry.parent_id in seen, "a parent stands before its children"
+                assert entry.parent_id in seen, "a parent comes before its children"
                 assert entry.id not in seen, "ids are unique"
                 assert entry.seq == 0
                 seen.add(entry.id)
-            taken.append(Taken(session.header, entries, session.findings, session.leaf_id))
-        if walk.is_folder and not taken:
+            parsed.append(ParsedSession(session.header, entries, session.findings, session.leaf_id))
+        if walk.is_folder and not parsed:
             raise walk.nothing()
-        return taken
+        return parsed
 
     return read

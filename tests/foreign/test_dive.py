@@ -1,4 +1,4 @@
-"""dive's sessions: turns become batches, compactions leave what they stand for, and what is written is read again."""
+"""dive's sessions: turns become batches, compactions keep what they repeat, and written files can be read back."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from treering.events.foreign.dive import DiveFormat
 from treering.events.foreign.dive_writing import dive_document
 from treering.testing import strategies
 
-from .conftest import Take
+from .conftest import ReadSessions
 
 
 @pytest.mark.feature("D-44")
-def test_a_session_is_read(data: Path, take: Take) -> None:
-    (session,) = take(data / "dive.jsonl")
+def test_a_session_with_a_header_and_events_is_read(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "dive.jsonl")
     header = session.header
     assert (header.id, header.title, header.parent_session) == ("bakery-2", "Bakery", "bakery")
     assert session.roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "user", "assistant"]
@@ -47,8 +47,8 @@ def test_a_session_is_read(data: Path, take: Take) -> None:
     assert [each.message for each in session.findings] == ["1 record of kind marker left out: bookkeeping"]
 
 
-def test_a_turn_is_a_batch_with_its_record(data: Path, take: Take) -> None:
-    (session,) = take(data / "dive.jsonl")
+def test_a_turn_becomes_a_batch_with_a_usage_record(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "dive.jsonl")
     records = [entry for entry in session.entries if isinstance(entry, UsageEntry)]
     assert [entry.id for entry in records] == ["evt-1", "evt-2", "evt-4"]
     assert [(each.usage.kind, each.usage.messages) for each in records] == [("turn", 4), ("turn", 2), ("turn", 2)]
@@ -58,15 +58,15 @@ def test_a_turn_is_a_batch_with_its_record(data: Path, take: Take) -> None:
     assert [(each.session, each.i, each.n) for each in batch] == [("bakery-2", n, 5) for n in range(5)]
 
 
-def test_a_part_that_no_message_holds_is_kept_beside_it(data: Path, take: Take) -> None:
-    (session,) = take(data / "dive.jsonl")
+def test_an_unsupported_part_is_kept_in_the_messages_metadata(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "dive.jsonl")
     message = session.messages[4]
     assert plain_text(message.content) == "And this?"
     assert message.metadata == {"left_out": [{"type": "document", "source": {"type": "text", "data": "x"}}]}
 
 
-def test_a_compaction_keeps_what_it_repeats(data: Path, take: Take) -> None:
-    (session,) = take(data / "dive.jsonl")
+def test_the_messages_that_a_compaction_repeats_are_its_kept_entries(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "dive.jsonl")
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     assert entry.id == "evt-3"
     assert entry.compaction.summary == "They read bread.md."
@@ -74,15 +74,15 @@ def test_a_compaction_keeps_what_it_repeats(data: Path, take: Take) -> None:
     kept = next(each for each in session.entries if each.id == entry.compaction.first_kept_entry_id)
     assert isinstance(kept, MessageEntry)
     assert plain_text(kept.message.content) == "And this?"
-    assert len(session.messages) == 8, "nothing is repeated, and nothing is gone"
+    assert len(session.messages) == 8, "no message is duplicated or lost"
 
 
-def test_the_plain_list_of_messages_is_read(data: Path, tmp_path: Path, take: Take) -> None:
-    (session,) = take(data / "dive.json")
+def test_a_plain_list_of_messages_is_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "dive.json")
     assert session.roles == ["user", "assistant", "tool", "assistant"]
     copy = tmp_path / "other name.json"
     copy.write_bytes((data / "dive.json").read_bytes())
-    (again,) = take(copy)
+    (again,) = read_sessions(copy)
     assert (again.header.id, [entry.id for entry in again.entries]) == (
         session.header.id,
         [entry.id for entry in session.entries],
@@ -112,73 +112,77 @@ CHAT = [
         [{"name": "role", "content": [{"type": "text"}]}, {"role": "user"}],
     ],
 )
-def test_lists_of_other_programs_are_not_taken_for_its_own(tmp_path: Path, messages: list[object]) -> None:
+def test_message_lists_of_other_programs_are_not_recognized(tmp_path: Path, messages: list[object]) -> None:
     path = tmp_path / "s.json"
     for indent in (None, 2):
         path.write_text(json.dumps(messages, indent=indent))
         assert not DiveFormat().recognizes(path, path.read_bytes())
 
 
-def test_a_list_that_names_calls_beside_its_content_is_refused(tmp_path: Path, take: Take) -> None:
+def test_a_list_with_calls_outside_of_the_content_is_refused(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = tmp_path / "s.json"
     for messages in (CHAT, [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, *CHAT]):
         path.write_text(json.dumps(messages))
         with pytest.raises(ForeignFormatError, match=r"not messages of dive|no messages"):
-            take(path, "dive")
+            read_sessions(path, "dive")
 
 
 @pytest.mark.feature("D-44")
-def test_a_last_line_that_was_cut_off_is_left_out(data: Path, tmp_path: Path, take: Take) -> None:
+def test_a_torn_last_line_is_left_out(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     whole = (data / "dive.jsonl").read_bytes()
     path = tmp_path / "s.jsonl"
     path.write_bytes(whole[:-20])
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert len(session.messages) == 6
     assert session.codes() == ["damaged"]
     place = session.findings[0]
     assert (place.line, place.byte) == (6, whole[:-1].rindex(b"\n") + 1)
     path.write_bytes(whole[:-1])
-    (session,) = take(path)
-    assert len(session.messages) == 8, "a last line that only lacks its newline is whole"
+    (session,) = read_sessions(path)
+    assert len(session.messages) == 8, "a last line that only lacks its newline is complete"
     assert session.codes() == []
 
 
-def test_events_without_a_header_are_a_session_of_the_files_name(data: Path, tmp_path: Path, take: Take) -> None:
+def test_events_without_a_header_become_a_session_named_after_the_file(
+    data: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     lines = (data / "dive.jsonl").read_bytes().splitlines(keepends=True)
     path = tmp_path / "bakery-3.jsonl"
     path.write_bytes(b"".join(lines[1:]))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert (session.header.id, len(session.messages), session.codes()) == ("bakery-3", 8, ["damaged"])
     assert session.header.timestamp.second == 1
 
 
-def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, take: Take) -> None:
+def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_bytes((data / "dive.jsonl").read_bytes())
     (tmp_path / "c.jsonl").write_bytes(b'{"line_type":')
-    assert [len(session.messages) for session in take(tmp_path)] == [8, 8]
+    assert [len(session.messages) for session in read_sessions(tmp_path)] == [8, 8]
     with pytest.raises(ForeignFormatError, match="holds no dive session"):
-        take(data / "opencode", "dive")
+        read_sessions(data / "opencode", "dive")
 
 
 @pytest.mark.feature("D-44")
-def test_a_session_that_is_written_is_read_again(data: Path, tmp_path: Path, take: Take) -> None:
-    (session,) = take(data / "dive.jsonl")
+def test_a_written_session_reads_back_equal(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "dive.jsonl")
     path = tmp_path / "again.jsonl"
     path.write_bytes(dive_document(session.header, session.entries))
     first, *events = (json.loads(line) for line in path.read_bytes().splitlines())
     assert (first["line_type"], {event["line_type"] for event in events}) == ("header", {"event"})
-    given = [json.loads(line) for line in (data / "dive.jsonl").read_bytes().splitlines()]
+    original = [json.loads(line) for line in (data / "dive.jsonl").read_bytes().splitlines()]
     assert [event["data"]["messages"] for event in events] == [
-        each["data"]["messages"] for each in given if each["line_type"] == "event"
+        each["data"]["messages"] for each in original if each["line_type"] == "event"
     ]
-    (again,) = take(path)
+    (again,) = read_sessions(path)
     assert again.header == session.header
     assert again.entries == session.entries
 
 
-def test_messages_without_a_record_are_turns_from_user_to_user(data: Path, take: Take) -> None:
-    header = take(data / "dive.jsonl")[0].header
+def test_messages_without_usage_records_are_split_into_turns_at_user_messages(
+    data: Path, read_sessions: ReadSessions
+) -> None:
+    header = read_sessions(data / "dive.jsonl")[0].header
     chain = Chain("test", "s", header.timestamp)
     used = Usage(5, 1, 0, 0, 6)
     entries: list[Entry] = [
@@ -195,14 +199,14 @@ def test_messages_without_a_record_are_turns_from_user_to_user(data: Path, take:
     assert [event["data"]["usage"] for event in events] == [{"input_tokens": 5, "output_tokens": 1}] * 2
 
 
-def test_a_compaction_event_repeats_what_is_kept(data: Path, take: Take) -> None:
-    header = take(data / "dive.jsonl")[0].header
+def test_a_compaction_event_repeats_the_kept_messages(data: Path, read_sessions: ReadSessions) -> None:
+    header = read_sessions(data / "dive.jsonl")[0].header
     chain = Chain("test", "s", header.timestamp)
-    said = [chain.add(Message("user", (text(each),))) for each in "abc"]
-    entries: list[Entry] = [*said, chain.add(Compaction("Sum", said[1].id, 9)), chain.add(Compaction("", None, 9))]
+    users = [chain.add(Message("user", (text(each),))) for each in "abc"]
+    entries: list[Entry] = [*users, chain.add(Compaction("Sum", users[1].id, 9)), chain.add(Compaction("", None, 9))]
     events = [json.loads(line)["data"] for line in dive_document(header, entries).splitlines()][1:]
-    told = [[message["content"][0]["text"] for message in event["messages"]] for event in events]
-    assert told == [["a"], ["b"], ["c"], ["Sum", "b", "c"], []]
+    texts = [[message["content"][0]["text"] for message in event["messages"]] for event in events]
+    assert texts == [["a"], ["b"], ["c"], ["Sum", "b", "c"], []]
     assert [event["metadata"]["original_message_count"] for event in events[3:]] == [3, 2]
 
 
@@ -225,10 +229,13 @@ def turns(draw: st.DrawFn) -> list[Message]:
 @pytest.mark.feature("D-44")
 @settings(max_examples=25)
 @given(saved=st.lists(st.tuples(turns(), st.integers(0, 9)), max_size=4))
-def test_what_is_written_comes_back_the_same(
-    tmp_path_factory: pytest.TempPathFactory, take: Take, data: Path, saved: list[tuple[list[Message], int]]
+def test_written_messages_and_usage_read_back_equal(
+    tmp_path_factory: pytest.TempPathFactory,
+    read_sessions: ReadSessions,
+    data: Path,
+    saved: list[tuple[list[Message], int]],
 ) -> None:
-    header = take(data / "dive.jsonl")[0].header
+    header = read_sessions(data / "dive.jsonl")[0].header
     chain = Chain("test", "s", header.timestamp)
     entries: list[Entry] = []
     for messages, tokens in saved:
@@ -236,7 +243,7 @@ def test_what_is_written_comes_back_the_same(
         entries.append(chain.add(UsageRecord("turn", Usage(tokens, 0, 0, 0, tokens), messages=len(messages))))
     path = tmp_path_factory.getbasetemp() / "property.jsonl"
     path.write_bytes(dive_document(header, entries))
-    (again,) = take(path, "dive")
+    (again,) = read_sessions(path, "dive")
     assert again.messages == [message for messages, _ in saved for message in messages]
     records = [entry.usage for entry in again.entries if isinstance(entry, UsageEntry)]
     assert records == [entry.usage for entry in entries if isinstance(entry, UsageEntry)]

@@ -1,4 +1,4 @@
-"""Sessions of Gemini CLI: later lines replace earlier ones, and what was rewound stays on its branch."""
+"""Gemini CLI sessions: later lines replace earlier ones, and rewound messages stay on their own branch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from treering.events.content import (
 from treering.events.entries import CustomEntry, Message, MessageEntry, ModelChangeEntry, SessionInfoEntry, Usage
 from treering.events.errors import ForeignFormatError
 
-from .conftest import Take, Taken
+from .conftest import ParsedSession, ReadSessions
 
 HEAD = {"sessionId": "g-1", "projectHash": "h", "startTime": "2026-03-01T09:00:00.000Z"}
 
@@ -38,7 +38,7 @@ def user(key: str, text: str = "") -> dict[str, object]:
 
 
 def call(key: str, output: str = "") -> dict[str, object]:
-    """A call of an answer's record, with its result where there is one."""
+    """A call in an answer's record, with its result if an output is given."""
     record: dict[str, object] = {"id": key, "name": "read_file", "args": {"path": "bread.md"}, "status": "success"}
     return {**record, "result": [response(key, output)]} if output else record
 
@@ -47,7 +47,7 @@ def response(key: str, output: str) -> dict[str, object]:
     return {"functionResponse": {"id": key, "name": "read_file", "response": {"output": output}}}
 
 
-def asked(key: str) -> dict[str, object]:
+def function_call(key: str) -> dict[str, object]:
     return {"functionCall": {"id": key, "name": "read_file", "args": {"path": "bread.md"}}}
 
 
@@ -56,24 +56,24 @@ def answer(key: str, content: object, total: int = 0, *calls: dict[str, object])
     return {"id": key, "type": "gemini", "content": content, "tokens": tokens, "toolCalls": list(calls)}
 
 
-def responded(key: str, *responses: dict[str, object]) -> dict[str, object]:
+def response_message(key: str, *responses: dict[str, object]) -> dict[str, object]:
     return {"id": key, "type": "user", "content": list(responses)}
 
 
-def shown(session: Taken) -> list[tuple[object, ...]]:
-    """What the messages of the path hold."""
+def contents(session: ParsedSession) -> list[tuple[object, ...]]:
+    """The contents of the messages on the path."""
     return [entry.message.content for entry in session.path() if isinstance(entry, MessageEntry)]
 
 
-def used(session: Taken) -> list[int]:
+def token_totals(session: ParsedSession) -> list[int]:
     return [message.usage.total_tokens for message in session.messages if message.usage is not None]
 
 
-CALLED = tool_use("c1", "read_file", {"path": "bread.md"})
+TOOL_USE = tool_use("c1", "read_file", {"path": "bread.md"})
 
 
-def test_a_session_is_read_with_the_last_line_of_each_message(data: Path, take: Take) -> None:
-    (session,) = take(data / "gemini.jsonl")
+def test_the_last_line_of_each_message_is_read(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "gemini.jsonl")
     assert (session.header.id, session.header.cwd) == ("5a5a5a5a-0000-4000-8000-000000000001", "/work/bakery")
     assert session.roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "user"]
     first, answer, result = session.messages[:3]
@@ -95,32 +95,32 @@ def test_a_session_is_read_with_the_last_line_of_each_message(data: Path, take: 
     assert infos == ["The recipes"]
 
 
-def test_what_was_rewound_stays_on_its_branch(data: Path, take: Take) -> None:
-    (session,) = take(data / "gemini.jsonl")
+def test_rewound_messages_stay_on_their_own_branch(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "gemini.jsonl")
     assert session.leaf_id == "i1"
     path = [entry.id for entry in session.path()]
     assert [each for each in path if each in ("g2", "u2", "g3", "u3", "i1")] == ["g2", "u3", "i1"]
     assert [entry.id for entry in session.path("g3")][-3:-1] != ["g2", "u3"]
-    assert isinstance(session.entries[-1], CustomEntry), "what is no message is no message here"
+    assert isinstance(session.entries[-1], CustomEntry), "an info record is not a message"
 
 
-def test_a_rewind_at_the_end_is_where_the_session_stands(tmp_path: Path, take: Take) -> None:
-    (session,) = take(log(tmp_path / "s.jsonl", user("a"), user("b"), {"$rewindTo": "b"}))
+def test_a_rewind_at_the_end_moves_the_leaf(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", user("a"), user("b"), {"$rewindTo": "b"}))
     assert session.leaf_id == "a"
     assert [entry.id for entry in session.entries] == ["a", "b"]
 
 
-def test_a_rewind_to_what_is_not_there_begins_anew(tmp_path: Path, take: Take) -> None:
-    (session,) = take(log(tmp_path / "s.jsonl", user("a"), {"$rewindTo": "x"}, user("b")))
+def test_a_rewind_to_an_unknown_message_starts_a_new_root(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", user("a"), {"$rewindTo": "x"}, user("b")))
     assert [entry.parent_id for entry in session.entries] == [None, None]
-    (session,) = take(log(tmp_path / "s.jsonl", user("a"), {"$rewindTo": "a"}))
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", user("a"), {"$rewindTo": "a"}))
     assert [entry.type for entry in session.path()] == ["custom"]
 
 
-def test_a_history_that_was_replaced_goes_on_where_both_agree(tmp_path: Path, take: Take) -> None:
+def test_a_replaced_history_branches_where_it_differs(tmp_path: Path, read_sessions: ReadSessions) -> None:
     new = [user("a"), user("b", "shorter"), user("d")]
     path = log(tmp_path / "s.jsonl", user("a"), user("b"), user("c"), {"$set": {"messages": new}}, user("e"))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert [plain_text(message.content) for message in session.messages] == ["a", "b", "c", "shorter", "d", "e"]
     texts = {
         entry.id: plain_text(message.content) for entry, message in zip(session.entries, session.messages, strict=True)
@@ -129,8 +129,8 @@ def test_a_history_that_was_replaced_goes_on_where_both_agree(tmp_path: Path, ta
     assert [texts[entry.id] for entry in session.path("c")] == ["a", "b", "c"]
 
 
-def test_the_older_document_is_read(data: Path, take: Take) -> None:
-    (session,) = take(data / "gemini.json")
+def test_a_document_of_the_older_format_is_read(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "gemini.json")
     assert session.header.id == "session-2026-03-01T09-00-5b5b5b5b"
     assert session.roles == ["user", "assistant", "tool", "assistant"]
     (part,) = session.messages[2].content
@@ -140,82 +140,82 @@ def test_the_older_document_is_read(data: Path, take: Take) -> None:
     assert plain_text(session.messages[3].content) == "pytest is missing."
 
 
-def test_all_sessions_below_a_folder_are_read(data: Path, tmp_path: Path, take: Take) -> None:
+def test_all_sessions_under_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     chats = tmp_path / "hash" / "chats"
     chats.mkdir(parents=True)
     log(chats / "session-1.jsonl", user("a"))
     (chats / "session-2.json").write_bytes((data / "gemini.json").read_bytes())
-    assert [len(session.messages) for session in take(tmp_path)] == [1, 4]
-    assert [len(session.messages) for session in take(tmp_path, "gemini")] == [1, 4]
+    assert [len(session.messages) for session in read_sessions(tmp_path)] == [1, 4]
+    assert [len(session.messages) for session in read_sessions(tmp_path, "gemini")] == [1, 4]
 
 
-def test_a_history_that_was_masked_tells_calls_results_and_thinking_once(tmp_path: Path, take: Take) -> None:
+def test_a_masked_history_repeats_no_calls_results_or_thinking(tmp_path: Path, read_sessions: ReadSessions) -> None:
     thoughts = [{"subject": "Plan", "description": "Read it."}]
-    said = {**answer("b", "Let me look.", 10, call("c1", "Flour.")), "thoughts": thoughts}
-    parts = [{"text": "Plan: read it.", "thought": True}, {"text": "Let me look."}, asked("c1")]
+    original = {**answer("b", "Let me look.", 10, call("c1", "Flour.")), "thoughts": thoughts}
+    parts = [{"text": "Plan: read it.", "thought": True}, {"text": "Let me look."}, function_call("c1")]
     masked = {**answer("b", parts, 10, call("c1", "...")), "thoughts": thoughts}
-    history = [user("a"), masked, responded("r", response("c1", "...")), answer("c", [{"text": "Done."}], 20)]
+    history = [user("a"), masked, response_message("r", response("c1", "...")), answer("c", [{"text": "Done."}], 20)]
     path = log(
-        tmp_path / "s.jsonl", user("a"), said, answer("c", "Done.", 20), {"$set": {"messages": history}}, user("d")
+        tmp_path / "s.jsonl", user("a"), original, answer("c", "Done.", 20), {"$set": {"messages": history}}, user("d")
     )
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     thought, words = thinking("Plan\n\nRead it."), text("Let me look.")
-    assert shown(session) == [
+    assert contents(session) == [
         (text("a"),),
-        (thought, words, CALLED),
+        (thought, words, TOOL_USE),
         (tool_result("c1", "..."),),
         (text("Done."),),
         (text("d"),),
     ]
     assert session.roles == ["user", "assistant", "tool", "assistant", "assistant", "tool", "assistant", "user"]
-    assert used(session) == [10, 20], "a copy took nothing again"
+    assert token_totals(session) == [10, 20], "the usage of a copy is not counted again"
 
 
-def test_a_history_that_says_the_same_in_other_words_parts_nothing(tmp_path: Path, take: Take) -> None:
+def test_an_equivalent_history_makes_no_branch(tmp_path: Path, read_sessions: ReadSessions) -> None:
     before = [user("a"), answer("b", "Let me look.", 10, call("c1", "Flour.")), answer("c", "Done.", 20)]
-    parts = [{"text": "Let me look."}, asked("c1")]
+    parts = [{"text": "Let me look."}, function_call("c1")]
     history = [
         {**user("a"), "content": [{"text": "a"}]},
         answer("b", parts, 10, call("c1", "Flour.")),
-        responded("r", response("c1", "Flour.")),
+        response_message("r", response("c1", "Flour.")),
         answer("c", [{"text": "Done."}]),
     ]
-    (session,) = take(log(tmp_path / "s.jsonl", *before, {"$set": {"messages": history}}, user("d")))
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", *before, {"$set": {"messages": history}}, user("d")))
     assert session.roles == ["user", "assistant", "tool", "assistant", "user"]
-    assert len(shown(session)) == 5
+    assert len(contents(session)) == 5
     twice: list[dict[str, object]] = [{"$set": {"messages": history}}] * 2
-    (again,) = take(log(tmp_path / "s.jsonl", *before, *twice, user("d")))
+    (again,) = read_sessions(log(tmp_path / "s.jsonl", *before, *twice, user("d")))
     assert again.entries == session.entries
 
 
-def test_what_stands_among_the_parts_alone_is_read_from_there(tmp_path: Path, take: Take) -> None:
+def test_thoughts_calls_and_results_among_the_parts_are_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
     thought = {"text": "Read it.", "thought": True, "thoughtSignature": "c2ln"}
     nameless = {"functionCall": {"name": "ls", "args": {}}, "thoughtSignature": "c2lnMg"}
     failed: dict[str, object] = {"functionResponse": {"name": "ls", "response": {"error": "no"}}}
-    told = responded("r", response("c1", "Flour."), failed)
-    path = log(tmp_path / "s.jsonl", answer("b", [thought, asked("c1"), nameless]), told)
-    (session,) = take(path)
+    responses = response_message("r", response("c1", "Flour."), failed)
+    path = log(tmp_path / "s.jsonl", answer("b", [thought, function_call("c1"), nameless]), responses)
+    (session,) = read_sessions(path)
     first, second, third = session.messages
-    assert first.content[:2] == (thinking("Read it.", signature="c2ln"), CALLED)
-    (made_up,) = (part.tool_use for part in first.content if isinstance(part, ToolUsePart) and part != CALLED)
-    assert (made_up.name, made_up.signature) == ("ls", "c2lnMg")
+    assert first.content[:2] == (thinking("Read it.", signature="c2ln"), TOOL_USE)
+    (generated,) = (part.tool_use for part in first.content if isinstance(part, ToolUsePart) and part != TOOL_USE)
+    assert (generated.name, generated.signature) == ("ls", "c2lnMg")
     assert second == Message("tool", (tool_result("c1", "Flour."),), tool_name="read_file")
-    assert third == Message("tool", (tool_result(made_up.id, "no", is_error=True),), tool_name="ls")
+    assert third == Message("tool", (tool_result(generated.id, "no", is_error=True),), tool_name="ls")
 
 
-def test_a_file_that_is_no_image_is_named_in_words(tmp_path: Path, take: Take) -> None:
+def test_a_file_that_is_not_an_image_becomes_text(tmp_path: Path, read_sessions: ReadSessions) -> None:
     def inline(media_type: str) -> dict[str, object]:
         return {"inlineData": {"mimeType": media_type, "data": "aGk="}}
 
-    said: list[object] = [{"text": "Look."}, inline("image/png"), inline("application/pdf")]
-    said += [
+    content: list[object] = [{"text": "Look."}, inline("image/png"), inline("application/pdf")]
+    content += [
         {"fileData": {"fileUri": "gs://a/b.mp4", "mimeType": "video/mp4"}},
         {"fileData": {"fileUri": "gs://a/b.png"}},
     ]
     record = {**call("c1"), "result": [response("c1", "It was read."), inline("audio/wav")]}
-    prompted: dict[str, object] = {"id": "m1", "type": "user", "content": said}
-    (session,) = take(log(tmp_path / "session-x.jsonl", prompted, answer("m2", "", 0, record)))
-    prompt, _, results = shown(session)
+    prompted: dict[str, object] = {"id": "m1", "type": "user", "content": content}
+    (session,) = read_sessions(log(tmp_path / "session-x.jsonl", prompted, answer("m2", "", 0, record)))
+    prompt, _, results = contents(session)
     picture, film, other = (
         image("aGk=", "image/png"),
         text("[file: gs://a/b.mp4]"),
@@ -225,18 +225,18 @@ def test_a_file_that_is_no_image_is_named_in_words(tmp_path: Path, take: Take) -
     assert results == (tool_result("c1", "It was read.\n[file: audio/wav]"),)
 
 
-def test_a_result_beside_words_comes_before_them(tmp_path: Path, take: Take) -> None:
-    both = responded("r", response("c1", "Flour."), {"text": "Go on."})
-    (session,) = take(log(tmp_path / "s.jsonl", answer("b", [asked("c1")]), both))
-    assert shown(session) == [(CALLED,), (tool_result("c1", "Flour."),), (text("Go on."),)]
+def test_a_result_comes_before_the_text_beside_it(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    both = response_message("r", response("c1", "Flour."), {"text": "Go on."})
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", answer("b", [function_call("c1")]), both))
+    assert contents(session) == [(TOOL_USE,), (tool_result("c1", "Flour."),), (text("Go on."),)]
     assert session.entries[-1].id == "r"
 
 
-def test_calls_of_messages_without_ids_are_told_apart(tmp_path: Path, take: Take) -> None:
+def test_calls_of_messages_without_ids_get_distinct_ids(tmp_path: Path, read_sessions: ReadSessions) -> None:
     nameless = {"type": "gemini", "content": "", "toolCalls": [{"name": "ls", "status": "success", "result": "x"}]}
     path = tmp_path / "s.json"
     path.write_text(json.dumps({**HEAD, "messages": [nameless, nameless]}))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     calls = [part.tool_use.id for each in session.messages for part in each.content if isinstance(part, ToolUsePart)]
     assert len(set(calls)) == 2
 
@@ -251,25 +251,25 @@ SAVED = [
 
 @pytest.mark.parametrize("saved", [SAVED, {"history": SAVED, "authType": "none"}])
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_conversation_that_was_saved_is_a_session(
-    tmp_path: Path, take: Take, saved: object, indent: int | None
+def test_a_saved_conversation_is_read_as_a_session(
+    tmp_path: Path, read_sessions: ReadSessions, saved: object, indent: int | None
 ) -> None:
     path = tmp_path / "checkpoint-my%20bread.json"
     path.write_text(json.dumps(saved, indent=indent))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert session.header.title == "my bread"
     assert session.roles == ["user", "assistant", "tool", "assistant"]
     (called,) = (part for part in session.messages[1].content if isinstance(part, ToolUsePart))
     (answered,) = (part for part in session.messages[2].content if isinstance(part, ToolResultPart))
     assert (answered.tool_result.tool_use_id, answered.tool_result.content) == (called.tool_use.id, "Flour.")
     assert plain_text(session.messages[3].content) == "It is flour."
-    assert (session.codes(), take(path, "gemini")) == ([], [session])
+    assert (session.codes(), read_sessions(path, "gemini")) == ([], [session])
 
 
-def test_what_is_no_message_of_a_saved_conversation_is_told(tmp_path: Path, take: Take) -> None:
+def test_an_invalid_message_of_a_saved_conversation_is_reported(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = tmp_path / "checkpoint-a.json"
     path.write_text(json.dumps({"history": [*SAVED[:1], {"role": "user"}, 5, *SAVED[3:]]}))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert (session.roles, session.codes()) == (["user", "assistant"], ["damaged", "damaged"])
 
 
@@ -286,21 +286,23 @@ def test_what_is_no_message_of_a_saved_conversation_is_told(tmp_path: Path, take
     ],
 )
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
-def test_what_is_no_session_is_refused(tmp_path: Path, take: Take, other: object, suffix: str) -> None:
+def test_content_that_is_not_a_session_is_refused(
+    tmp_path: Path, read_sessions: ReadSessions, other: object, suffix: str
+) -> None:
     path = tmp_path / f"s.{suffix}"
     path.write_text(json.dumps(other) + "\n")
     with pytest.raises(ForeignFormatError, match="nothing of a Gemini CLI session"):
-        take(path, "gemini")
+        read_sessions(path, "gemini")
     with pytest.raises(ForeignFormatError):
-        take(path.parent, "gemini")
+        read_sessions(path.parent, "gemini")
 
 
-def test_a_session_that_another_started_names_it_and_the_project(tmp_path: Path, take: Take) -> None:
+def test_a_subagents_session_names_its_parent_and_project(tmp_path: Path, read_sessions: ReadSessions) -> None:
     chats = tmp_path / "bakery" / "chats"
     (chats / "g-1").mkdir(parents=True)
     (chats.parent / ".project_root").write_text("/work/bakery\n")
     log(chats / "session-1.jsonl", user("a"))
     log(chats / "g-1" / "g-2.jsonl", {"sessionId": "g-2", "kind": "subagent"}, user("b"))
-    main, started = (session.header for session in take(tmp_path))
+    main, started = (session.header for session in read_sessions(tmp_path))
     assert (main.id, main.parent_session, main.cwd) == ("g-1", None, "/work/bakery")
     assert (started.id, started.parent_session, started.cwd) == ("g-2", "g-1", "/work/bakery")

@@ -1,4 +1,4 @@
-"""What was read becomes sessions of a host: the key finds it, and the context is what the other program showed."""
+"""Imported sessions in a host: they are found by key, and their context is what the other program showed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ async def test_a_session_of_picoclaw_is_found_by_its_key(data: Path, tmp_path: P
         session = await host.get_or_create("telegram:42")
         assert [message.role for message in await session.history()] == ["assistant", "tool", "tool", "assistant"]
         assert session.summary == "A timer was set."
-        assert session.message_count == 5, "what is skipped stays"
+        assert session.message_count == 5, "skipped messages are kept"
 
 
-async def test_a_rewound_session_of_gemini_stands_where_it_stood(data: Path, tmp_path: Path) -> None:
+async def test_a_rewound_session_of_gemini_keeps_its_leaf(data: Path, tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         (report,) = await host.import_sessions(data / "gemini.jsonl")
         session = await host.load(report.id)
@@ -31,7 +31,9 @@ async def test_a_rewound_session_of_gemini_stands_where_it_stood(data: Path, tmp
         assert texts == ["List the recipes.", "Let me look.", "", "Bread and cake.", "Read the bread."]
 
 
-async def test_a_compacted_session_of_opencode_shows_its_summary_and_the_tail(data: Path, tmp_path: Path) -> None:
+async def test_a_compacted_session_of_opencode_shows_its_summary_and_the_kept_messages(
+    data: Path, tmp_path: Path
+) -> None:
     async with SessionHost(tmp_path) as host:
         report, _ = await host.import_sessions(data / "opencode" / "storage")
         session = await host.load(report.id)
@@ -40,7 +42,7 @@ async def test_a_compacted_session_of_opencode_shows_its_summary_and_the_tail(da
         assert roles == ["compactionSummary", "assistant", "tool", "tool", "assistant"]
 
 
-async def test_a_compacted_session_of_codex_shows_what_was_put_in_its_place(data: Path, tmp_path: Path) -> None:
+async def test_a_compacted_session_of_codex_shows_the_replacement_history(data: Path, tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         (report,) = await host.import_sessions(data / "codex.jsonl")
         session = await host.load(report.id)
@@ -49,7 +51,7 @@ async def test_a_compacted_session_of_codex_shows_what_was_put_in_its_place(data
         assert session.title == "Oven test"
 
 
-async def test_a_session_of_dive_shows_the_summary_and_what_it_kept(data: Path, tmp_path: Path) -> None:
+async def test_a_compacted_session_of_dive_shows_the_summary_and_the_kept_messages(data: Path, tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         (report,) = await host.import_sessions(data / "dive.jsonl")
         session = await host.load(report.id)

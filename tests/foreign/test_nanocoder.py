@@ -1,4 +1,4 @@
-"""nanocoder's sessions: the file that it ships, and the folder of its design in both of the shapes that it gives."""
+"""nanocoder's sessions: the file that it writes today, and the folder of its design in both drafted shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from treering.events.errors import ForeignFormatError
 from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
 
-from .conftest import Take
+from .conftest import ReadSessions
 
 Lines = list[dict[str, object]]
 
@@ -88,8 +88,8 @@ RUN: dict[str, object] = {
 
 
 @pytest.mark.feature("N-27", "N-33", "N-35", "N-36", "N-151")
-def test_the_file_that_it_ships(data: Path, take: Take) -> None:
-    (session,) = take(data / "nanocoder.json")
+def test_the_single_file_format_is_read(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "nanocoder.json")
     header = session.header
     assert (header.id, header.title, header.cwd) == ("6b6b6b6b-0000-4000-8000-000000000001", "Bread", "/work/bakery")
     assert session.roles == ["system", "user", "assistant", "tool", "tool", "assistant"]
@@ -97,16 +97,18 @@ def test_the_file_that_it_ships(data: Path, take: Take) -> None:
     assert [(call.id, call.name, call.input) for call in calls] == [
         ("call_1", "read_file", {"path": "bread.md"}),
         ("call_2", "execute_bash", {"command": "date"}),
-    ], "arguments are an object, or a text that holds one"
+    ], "arguments are an object, or text that encodes one"
     assert [each.tool_name for each in session.messages[3:5]] == ["read_file", "execute_bash"]
     infos = [entry.session_info for entry in session.entries if isinstance(entry, SessionInfoEntry)]
-    assert [info.name for info in infos] == ["Bread"], "a person set the title"
+    assert [info.name for info in infos] == ["Bread"], "the title was set by a person"
     assert infos[0].provider == Provider("ollama", "qwen3:8b")
     assert {entry.timestamp for entry in session.entries} == {header.timestamp}
     assert session.codes() == []
 
 
-def test_thinking_and_images_of_the_file_are_read_and_what_has_no_place_is_told(tmp_path: Path, take: Take) -> None:
+def test_thinking_and_images_of_a_file_are_read_and_unsupported_fields_are_reported(
+    tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     image = {"data": "QUJD", "mediaType": "image/png", "source": "bread.png"}
     called: dict[str, object] = {"id": "c1", "function": {"name": "look"}}
     messages: Lines = [
@@ -118,7 +120,7 @@ def test_thinking_and_images_of_the_file_are_read_and_what_has_no_place_is_told(
     ]
     path = tmp_path / "s.json"
     path.write_text(json.dumps({"id": "n-1", "createdAt": "2026-03-01T09:00:00Z", "messages": messages}))
-    (session,) = take(path, "nanocoder")
+    (session,) = read_sessions(path, "nanocoder")
     picture = image_part("QUJD", "image/png")
     assert [each.content for each in session.messages] == [
         (text("What is it?"), picture),
@@ -133,7 +135,7 @@ def test_thinking_and_images_of_the_file_are_read_and_what_has_no_place_is_told(
     ]
 
 
-def test_a_thought_is_read_under_whichever_name_it_stands(tmp_path: Path, take: Take) -> None:
+def test_thinking_is_read_under_either_of_its_names(tmp_path: Path, read_sessions: ReadSessions) -> None:
     messages: Lines = [
         {"role": "assistant", "content": "One.", "reasoning_content": None, "reasoning": "first"},
         {"role": "assistant", "content": "Two.", "reasoning_content": "second", "reasoning": "second"},
@@ -141,26 +143,26 @@ def test_a_thought_is_read_under_whichever_name_it_stands(tmp_path: Path, take: 
     ]
     path = tmp_path / "s.json"
     path.write_text(json.dumps({"id": "n-1", "createdAt": "2026-03-01T09:00:00Z", "messages": messages}))
-    (session,) = take(path, "nanocoder")
+    (session,) = read_sessions(path, "nanocoder")
     assert [each.content[0] for each in session.messages] == [thinking(name) for name in ("first", "second", "third")]
     (finding,) = session.findings
     assert finding.message.startswith("'reasoning' of 1 message left out")
 
 
-def test_a_title_that_nobody_set_is_the_headers_alone(data: Path, tmp_path: Path, take: Take) -> None:
-    given = json.loads((data / "nanocoder.json").read_bytes())
-    del given["titleManuallySet"]
+def test_a_generated_title_is_only_in_the_header(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    document = json.loads((data / "nanocoder.json").read_bytes())
+    del document["titleManuallySet"]
     path = tmp_path / "s.json"
-    path.write_text(json.dumps(given))
-    (session,) = take(path)
+    path.write_text(json.dumps(document))
+    (session,) = read_sessions(path)
     assert session.header.title == "Bread"
     assert [entry.session_info.name for entry in session.entries if isinstance(entry, SessionInfoEntry)] == [None]
 
 
 @pytest.mark.feature("N-22", "N-23", "N-24", "N-25", "N-27", "N-28", "N-30", "N-31", "N-32", "N-33")
-def test_the_folder_of_its_design(tmp_path: Path, take: Take) -> None:
+def test_the_folder_format_is_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = folder(tmp_path / "session-n-1", METADATA, MESSAGES, [RUN])
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     header = session.header
     assert (header.id, header.title, header.cwd) == ("n-1", "Bread", "/work/bakery")
     assert header.timestamp.isoformat() == "2026-03-01T09:00:00+00:00"
@@ -175,22 +177,22 @@ def test_the_folder_of_its_design(tmp_path: Path, take: Take) -> None:
     (model,) = (entry.model_change for entry in session.entries if isinstance(entry, ModelChangeEntry))
     assert (model.provider, model.model_id) == ("llamacpp", "qwen")
     assert session.codes() == []
-    assert take(path / "messages.jsonl") == [session]
-    assert take(path / "metadata.json", "nanocoder") == [session]
+    assert read_sessions(path / "messages.jsonl") == [session]
+    assert read_sessions(path / "metadata.json", "nanocoder") == [session]
 
 
 @pytest.mark.feature("N-27")
-def test_a_provider_that_nobody_knows_is_kept(tmp_path: Path, take: Take) -> None:
-    given = {**METADATA, "provider": {**PROVIDER, "type": "garden-shed"}}
-    (session,) = take(folder(tmp_path / "session-n-1", given, MESSAGES))
+def test_an_unknown_provider_is_kept(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    metadata = {**METADATA, "provider": {**PROVIDER, "type": "garden-shed"}}
+    (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, MESSAGES))
     (info,) = (entry.session_info for entry in session.entries if isinstance(entry, SessionInfoEntry))
     assert info.provider is not None
     assert info.provider.type == "garden-shed"
 
 
 @pytest.mark.feature("N-35", "N-36", "N-37", "N-38", "N-39", "N-149", "N-150", "N-152", "N-153", "N-154", "N-155")
-def test_a_run_of_a_tool_stands_behind_its_result(tmp_path: Path, take: Take) -> None:
-    (session,) = take(folder(tmp_path / "session-n-1", METADATA, MESSAGES, [RUN]))
+def test_a_tool_execution_follows_its_result(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(folder(tmp_path / "session-n-1", METADATA, MESSAGES, [RUN]))
     answer, result = session.messages[2:]
     assert (answer.model, answer.stop_reason, answer.duration_ms) == ("qwen", "tool_calls", 70)
     (call,) = (part.tool_use for part in answer.content if isinstance(part, ToolUsePart))
@@ -198,7 +200,7 @@ def test_a_run_of_a_tool_stands_behind_its_result(tmp_path: Path, take: Take) ->
     (part,) = result.content
     assert isinstance(part, ToolResultPart)
     assert (part.tool_result.tool_use_id, part.tool_result.content) == ("c1", "bread.md")
-    assert part.tool_result.is_error, "the run says that it failed"
+    assert part.tool_result.is_error, "the execution failed"
     entry = session.entries[-1]
     assert isinstance(entry, ToolExecutionEntry)
     run = entry.tool_execution
@@ -208,7 +210,7 @@ def test_a_run_of_a_tool_stands_behind_its_result(tmp_path: Path, take: Take) ->
 
 
 @pytest.mark.feature("N-36", "N-37", "N-38", "N-39", "N-151")
-def test_the_drafts_flat_shape_reads_to_the_same(tmp_path: Path, take: Take) -> None:
+def test_the_flat_shape_of_the_draft_reads_to_the_same_session(tmp_path: Path, read_sessions: ReadSessions) -> None:
     flat: Lines = []
     for each in MESSAGES:
         line = {key: value for key, value in each.items() if key not in ("seq", "tool", "assistant")}
@@ -228,8 +230,8 @@ def test_the_drafts_flat_shape_reads_to_the_same(tmp_path: Path, take: Take) -> 
         "messageCount": 4,
         "totalTokens": 0,
     }
-    (nested,) = take(folder(tmp_path / "a" / "session-n-1", METADATA, MESSAGES, [RUN]))
-    (draft,) = take(folder(tmp_path / "b" / "session-n-1", metadata, flat, [run]))
+    (nested,) = read_sessions(folder(tmp_path / "a" / "session-n-1", METADATA, MESSAGES, [RUN]))
+    (draft,) = read_sessions(folder(tmp_path / "b" / "session-n-1", metadata, flat, [run]))
     assert draft.header == nested.header
     assert [entry.id for entry in draft.entries] == [entry.id for entry in nested.entries]
     assert draft.of("tool_execution") == nested.of("tool_execution")
@@ -237,9 +239,11 @@ def test_the_drafts_flat_shape_reads_to_the_same(tmp_path: Path, take: Take) -> 
     assert draft.codes() == []
 
 
-def test_a_result_that_the_messages_lack_is_taken_from_the_run(tmp_path: Path, take: Take) -> None:
+def test_a_result_missing_from_the_messages_is_taken_from_the_execution(
+    tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     after = {**message(4, "assistant", "Done."), "parentId": "m3"}
-    (session,) = take(folder(tmp_path / "session-n-1", METADATA, [*MESSAGES[:3], after], [RUN]))
+    (session,) = read_sessions(folder(tmp_path / "session-n-1", METADATA, [*MESSAGES[:3], after], [RUN]))
     assert session.roles == ["system", "user", "assistant", "tool", "assistant"]
     (part,) = session.messages[3].content
     assert isinstance(part, ToolResultPart)
@@ -248,19 +252,19 @@ def test_a_result_that_the_messages_lack_is_taken_from_the_run(tmp_path: Path, t
     assert path.index("m3") < path.index("t1") < path.index("m4")
 
 
-def test_a_run_of_no_call_is_kept_and_told(tmp_path: Path, take: Take) -> None:
+def test_an_execution_without_a_call_is_kept_and_reported(tmp_path: Path, read_sessions: ReadSessions) -> None:
     metadata = {**METADATA, "stats": {"messageCount": 2}}
-    (session,) = take(folder(tmp_path / "session-n-1", metadata, MESSAGES[:2], [RUN]))
+    (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, MESSAGES[:2], [RUN]))
     assert [entry.id for entry in session.of("tool_execution")] == ["t1"]
     assert session.codes() == ["orphan"]
 
 
 @pytest.mark.feature("N-31")
-def test_parents_make_a_tree(tmp_path: Path, take: Take) -> None:
+def test_parent_ids_form_a_tree(tmp_path: Path, read_sessions: ReadSessions) -> None:
     branch = {**message(5, "user", "Or cake?"), "parentId": "m1"}
     new_root = {**message(6, "user", "Anew."), "parentId": None}
     metadata = {**METADATA, "stats": {"messageCount": 6}}
-    (session,) = take(folder(tmp_path / "session-n-1", metadata, [*MESSAGES, branch, new_root], [RUN]))
+    (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, [*MESSAGES, branch, new_root], [RUN]))
     texts = [plain_text(each.message.content) for each in session.path("m5") if isinstance(each, MessageEntry)]
     assert texts == ["You bake.", "Or cake?"]
     assert [entry.id for entry in session.path()] == ["m6"]
@@ -269,32 +273,36 @@ def test_parents_make_a_tree(tmp_path: Path, take: Take) -> None:
 
 @pytest.mark.feature("N-147")
 @pytest.mark.parametrize(
-    ("numbers", "said"),
+    ("numbers", "expected"),
     [([1, 2, 4], "lines between them are missing"), ([1, 2, 2], "two lines claim one place"), ([1, 3, 2], "two lines")],
 )
-def test_numbers_that_do_not_follow_are_found(tmp_path: Path, take: Take, numbers: list[int], said: str) -> None:
+def test_gaps_and_duplicates_in_line_numbers_are_reported(
+    tmp_path: Path, read_sessions: ReadSessions, numbers: list[int], expected: str
+) -> None:
     lines = [{**message(n, "user"), "seq": seq} for n, seq in enumerate(numbers, 1)]
-    (session,) = take(folder(tmp_path / "session-x", {"version": 1}, lines))
+    (session,) = read_sessions(folder(tmp_path / "session-x", {"version": 1}, lines))
     found = [each for each in session.findings if each.code == "seq"]
-    assert said in found[-1].message
+    assert expected in found[-1].message
     assert found[-1].line == 3
-    assert len(session.messages) == 3, "what is whole is read all the same"
+    assert len(session.messages) == 3, "all messages are read nevertheless"
 
 
 @pytest.mark.feature("N-34", "N-148")
-def test_running_totals_are_checked_along_the_path(tmp_path: Path, take: Take) -> None:
+def test_running_token_totals_are_checked_along_the_path(tmp_path: Path, read_sessions: ReadSessions) -> None:
     def counted(seq: int, count: int, cumulative: int, **more: object) -> dict[str, object]:
         return {**message(seq, "user"), "tokens": {"count": count, "cumulative": cumulative}, **more}
 
     right = [counted(1, 5, 5), counted(2, 7, 12), {**counted(3, 1, 6), "parentId": "m1"}]
-    (session,) = take(folder(tmp_path / "session-a", {"version": 1}, right))
+    (session,) = read_sessions(folder(tmp_path / "session-a", {"version": 1}, right))
     assert session.codes(notes=True) == []
-    (session,) = take(folder(tmp_path / "session-b", {"version": 1}, [counted(1, 5, 5), counted(2, 7, 13)]))
+    (session,) = read_sessions(folder(tmp_path / "session-b", {"version": 1}, [counted(1, 5, 5), counted(2, 7, 13)]))
     (finding,) = session.findings
     assert (finding.code, finding.line) == ("tokens", 2)
 
 
-def test_the_summary_in_force_is_a_compaction_and_others_are_kept(tmp_path: Path, take: Take) -> None:
+def test_the_current_summary_becomes_a_compaction_and_others_become_custom_entries(
+    tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     path = folder(tmp_path / "session-n-1", {**METADATA, "context": {"summaryMessageId": "m2"}}, MESSAGES)
     (path / "summaries").mkdir()
     for key, last in (("aa", "m2"), ("bb", "m1")):
@@ -314,7 +322,7 @@ def test_the_summary_in_force_is_a_compaction_and_others_are_kept(tmp_path: Path
             "compressionRatio": 0.1,
         }
         (path / "summaries" / f"{key}.json").write_text(json.dumps(summary))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     compaction = entry.compaction
     assert (compaction.summary, compaction.first_kept_entry_id, compaction.tokens_before) == ("Sum aa", "m3", 40)
@@ -322,33 +330,33 @@ def test_the_summary_in_force_is_a_compaction_and_others_are_kept(tmp_path: Path
     assert kept.id == "s-bb"
 
 
-def test_all_sessions_below_a_folder_are_read(data: Path, tmp_path: Path, take: Take) -> None:
+def test_all_sessions_under_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     folder(tmp_path / "projects" / "h" / "session-n-1", METADATA, MESSAGES)
     (tmp_path / "6b6b.json").write_bytes((data / "nanocoder.json").read_bytes())
     (tmp_path / "sessions.json").write_text("[]")
-    assert [session.header.id for session in take(tmp_path)] == ["6b6b6b6b-0000-4000-8000-000000000001", "n-1"]
+    assert [session.header.id for session in read_sessions(tmp_path)] == ["6b6b6b6b-0000-4000-8000-000000000001", "n-1"]
     with pytest.raises(ForeignFormatError, match="import the files beside it"):
-        take(tmp_path / "sessions.json", "nanocoder")
+        read_sessions(tmp_path / "sessions.json", "nanocoder")
 
 
-def test_metadata_that_are_damaged_cost_themselves_alone(tmp_path: Path, take: Take) -> None:
+def test_damaged_metadata_are_reported_and_the_messages_are_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = folder(tmp_path / "session-n-9", None, MESSAGES, [RUN])
     for content in (None, "", "[]", '{"id":'):
         if content is not None:
             (path / "metadata.json").write_text(content)
-        (session,) = take(path)
+        (session,) = read_sessions(path)
         assert (session.header.id, len(session.messages), session.codes()) == ("n-9", 4, ["damaged"])
-        assert session.header.timestamp.second == 1, "the first message's time"
+        assert session.header.timestamp.second == 1, "the time of the first message"
 
 
 @pytest.mark.feature("N-141")
-def test_a_newer_version_is_refused(tmp_path: Path, take: Take) -> None:
+def test_a_newer_version_is_refused(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = folder(tmp_path / "session-n-1", {**METADATA, "version": 2}, MESSAGES)
     with pytest.raises(ForeignFormatError, match="newer program"):
-        take(path)
+        read_sessions(path)
 
 
-def test_a_compaction_stands_where_it_was_made(tmp_path: Path, take: Take) -> None:
+def test_a_compaction_is_placed_by_its_time(tmp_path: Path, read_sessions: ReadSessions) -> None:
     metadata = {**METADATA, "context": {"summaryMessageId": "m2"}, "stats": {"messageCount": 5}}
     later = message(5, "user", "And then?", timestamp="2026-03-01T10:00:00Z")
     path = folder(tmp_path / "session-n-1", metadata, [*MESSAGES, later], [RUN])
@@ -356,12 +364,12 @@ def test_a_compaction_stands_where_it_was_made(tmp_path: Path, take: Take) -> No
     limits = {"startMessageId": "m1", "endMessageId": "m2"}
     summary = {"id": "s1", "createdAt": "2026-03-01T09:30:00Z", "range": limits, "summary": {"content": "Sum"}}
     (path / "summaries" / "a.json").write_text(json.dumps(summary))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert [entry.id for entry in session.path()][-4:] == ["m4", "t1", "s1", "m5"]
     assert session.codes() == []
 
 
-def test_damage_in_a_folder_costs_itself_alone(tmp_path: Path, take: Take) -> None:
+def test_damage_in_a_folder_is_reported_and_the_rest_is_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
     again = {**message(4, "user", "Again."), "seq": 5}
     lost = {**message(6, "user", "Whose child?"), "parentId": "nobody"}
     odd = {**message(7, "nobody"), "parentId": "m6"}
@@ -371,7 +379,7 @@ def test_damage_in_a_folder_costs_itself_alone(tmp_path: Path, take: Take) -> No
     (path / "summaries" / "b.json").write_text('{"id":')
     with (path / "tools.jsonl").open("a") as file:
         file.write('{"id":"t2"')
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert session.roles == ["system", "user", "assistant", "tool", "user", "user"]
     assert sorted(session.codes()) == ["count", "damaged", "damaged", "damaged", "duplicate_id", "orphan", "parent"]
     assert {(each.code, each.line) for each in session.findings if each.path.endswith("messages.jsonl")} == {
@@ -383,13 +391,13 @@ def test_damage_in_a_folder_costs_itself_alone(tmp_path: Path, take: Take) -> No
     assert [plain_text(each.message.content) for each in session.path() if isinstance(each, MessageEntry)][-2:] == [
         "Again.",
         "Whose child?",
-    ], "what has lost its parent follows the line before"
+    ], "a message with an unknown parent follows the line before it"
 
 
-def test_metadata_without_messages_are_a_session_all_the_same(tmp_path: Path, take: Take) -> None:
+def test_metadata_without_messages_are_read_as_a_session(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = folder(tmp_path / "session-n-1", METADATA, [])
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert (session.header.title, session.messages, session.codes()) == ("Bread", [], ["damaged", "count"])
     (path / "metadata.json").write_text("{")
     with pytest.raises(ForeignFormatError, match="there are no messages"):
-        take(path)
+        read_sessions(path)

@@ -1,4 +1,4 @@
-"""nanocoder's folder, written: its layout, its numbers, and that what is written is read again."""
+"""Writing nanocoder's folder: its layout, its numbers, and that written files can be read back."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from treering.events.projects import project_hash
 from treering.projections.tokens import message_tokens
 from treering.testing import strategies
 
-from .conftest import Take
+from .conftest import ReadSessions
 
 HEADER = Header(id="n-1", version=1, timestamp=EPOCH + timedelta(days=20000), cwd="/work/bakery", title="Bread")
 
 
 def entries_of(*payloads: Payload) -> list[KnownEntry]:
-    """Make entries a second apart."""
+    """Make entries one second apart."""
     chain = Chain("test", HEADER.id, HEADER.timestamp)
     return [chain.add(each, time=HEADER.timestamp + timedelta(seconds=n)) for n, each in enumerate(payloads, 1)]
 
 
-SAID = (
+PAYLOADS = (
     ModelChange("ollama", "qwen"),
     SessionInfo(provider=Provider("ollama", "qwen", 8192, "http://localhost:11434")),
     Message("user", (text("Read it, please"),)),
@@ -89,9 +89,9 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.feature("N-13", "N-14", "N-15", "N-16", "N-17")
-def test_the_layout(tmp_path: Path) -> None:
+def test_the_folder_has_the_documented_layout_and_modes(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
-    folder = write_nanocoder(HEADER, entries_of(*SAID), root)
+    folder = write_nanocoder(HEADER, entries_of(*PAYLOADS), root)
     assert folder == root / "projects" / project_hash("/work/bakery") / "session-n-1"
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     inside = folder.relative_to(root).as_posix()
@@ -112,8 +112,8 @@ def test_the_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("N-16")
-def test_a_session_that_went_on_keeps_its_lines(tmp_path: Path) -> None:
-    entries = entries_of(*SAID)
+def test_writing_a_grown_session_again_keeps_its_lines(tmp_path: Path) -> None:
+    entries = entries_of(*PAYLOADS)
     folder = write_nanocoder(HEADER, entries[:5], tmp_path)
     before = (folder / "messages.jsonl").read_bytes()
     assert write_nanocoder(HEADER, entries, tmp_path) == folder
@@ -124,8 +124,8 @@ def test_a_session_that_went_on_keeps_its_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("N-15")
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write_nanocoder(HEADER, entries_of(*SAID[:3]), tmp_path)
+def test_a_failed_write_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_nanocoder(HEADER, entries_of(*PAYLOADS[:3]), tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     def fails(self: object, fd: int) -> None:
@@ -133,17 +133,17 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("treering.events.disk.OsDisk.datasync", fails)
     with pytest.raises(OSError, match="No space"):
-        write_nanocoder(HEADER, entries_of(*SAID), tmp_path)
+        write_nanocoder(HEADER, entries_of(*PAYLOADS), tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert metadata(folder)["stats"]["messageCount"] == 1
 
 
 @pytest.mark.feature("N-22", "N-23", "N-25", "N-27", "N-28", "N-141", "N-142", "N-143", "N-144")
-def test_the_metadata(tmp_path: Path) -> None:
+def test_the_metadata_and_the_index_describe_the_session(tmp_path: Path) -> None:
     project = tmp_path / "bakery"
     project.mkdir()
     (project / "package.json").write_text('{"name": "oven"}')
-    entries = entries_of(*SAID)
+    entries = entries_of(*PAYLOADS)
     folder = write_nanocoder(replace(HEADER, cwd=str(project)), entries, tmp_path / "out", count=message_tokens)
     found = metadata(folder)
     messages, runs = lines(folder / "messages.jsonl"), lines(folder / "tools.jsonl")
@@ -183,8 +183,8 @@ def test_the_metadata(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("N-24")
-def test_the_time_of_the_last_access_moves_with_an_append_and_not_with_an_export(tmp_path: Path) -> None:
-    entries = entries_of(*SAID)
+def test_an_append_moves_the_time_of_the_last_access_and_an_export_does_not(tmp_path: Path) -> None:
+    entries = entries_of(*PAYLOADS)
 
     def accessed(count: int) -> str:
         found: str = metadata(write_nanocoder(HEADER, entries[:count], tmp_path))["timestamps"]["lastAccessedAt"]
@@ -194,7 +194,7 @@ def test_the_time_of_the_last_access_moves_with_an_append_and_not_with_an_export
 
 
 @pytest.mark.feature("N-25")
-def test_the_title_is_a_persons_else_the_files_else_the_first_words(tmp_path: Path) -> None:
+def test_the_title_is_the_set_name_or_the_headers_title_or_the_first_user_message(tmp_path: Path) -> None:
     bare = replace(HEADER, title=None)
     asked = Message("user", (text("How long\ndoes it bake?"),))
 
@@ -209,7 +209,7 @@ def test_the_title_is_a_persons_else_the_files_else_the_first_words(tmp_path: Pa
 
 
 @pytest.mark.feature("N-27", "N-28")
-def test_the_provider_is_what_the_session_says_last(tmp_path: Path) -> None:
+def test_the_provider_is_the_latest_one_in_the_session(tmp_path: Path) -> None:
     def provider(*payloads: Payload) -> dict[str, Any]:
         found: dict[str, Any] = metadata(write_nanocoder(HEADER, entries_of(*payloads), tmp_path))["provider"]
         return found
@@ -227,19 +227,19 @@ def test_the_provider_is_what_the_session_says_last(tmp_path: Path) -> None:
 @pytest.mark.feature(
     "N-30", "N-31", "N-32", "N-33", "N-34", "N-35", "N-36", "N-147", "N-148", "N-149", "N-150", "N-151"
 )
-def test_the_messages(tmp_path: Path) -> None:
-    entries = entries_of(*SAID)
+def test_the_message_lines_have_all_fields(tmp_path: Path) -> None:
+    entries = entries_of(*PAYLOADS)
     folder = write_nanocoder(HEADER, entries, tmp_path, count=message_tokens)
     found = lines(folder / "messages.jsonl")
-    said = [entry for entry in entries if isinstance(entry, MessageEntry)]
-    assert [line["id"] for line in found] == [entry.id for entry in said]
+    expected = [entry for entry in entries if isinstance(entry, MessageEntry)]
+    assert [line["id"] for line in found] == [entry.id for entry in expected]
     assert len({line["id"] for line in found}) == len(found)
     assert [line["seq"] for line in found] == [1, 2, 3, 4, 5]
-    assert [line["parentId"] for line in found] == [None, *(entry.id for entry in said[:-1])]
+    assert [line["parentId"] for line in found] == [None, *(entry.id for entry in expected[:-1])]
     assert [line["timestamp"] for line in found] == [f"2024-10-04T00:00:0{n}.000000Z" for n in (3, 4, 5, 7, 8)]
     assert [line["content"] for line in found] == ["Read it, please", "Sure.", "no such folder", "flour", "Flour."]
     total = 0
-    for line, entry in zip(found, said, strict=True):
+    for line, entry in zip(found, expected, strict=True):
         assert line["tokens"]["count"] == message_tokens(entry.message)
         total += line["tokens"]["count"]
         assert line["tokens"]["cumulative"] == total
@@ -260,8 +260,8 @@ def test_the_messages(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("N-17", "N-37", "N-38", "N-39", "N-152", "N-153", "N-154", "N-155")
-def test_the_runs_of_tools(tmp_path: Path) -> None:
-    entries = entries_of(*SAID)
+def test_the_tool_lines_have_all_fields(tmp_path: Path) -> None:
+    entries = entries_of(*PAYLOADS)
     folder = write_nanocoder(HEADER, entries, tmp_path, count=message_tokens)
     first, second = lines(folder / "tools.jsonl")
     (record,) = (entry for entry in entries if isinstance(entry, ToolExecutionEntry))
@@ -277,24 +277,24 @@ def test_the_runs_of_tools(tmp_path: Path) -> None:
         "tokens": 3,
         "durationMs": 12.5,
     }
-    calls = {call["id"]: line["id"] for line in lines(folder / "messages.jsonl") for call in _calls(line)}
+    calls = {call["id"]: line["id"] for line in lines(folder / "messages.jsonl") for call in calls_of(line)}
     assert (second["seq"], second["toolCallId"], second["messageId"]) == (2, "c2", calls["c2"])
     assert second["result"] == {"success": True, "content": "flour"}
-    told = next(
+    read_result = next(
         entry.message for entry in entries if isinstance(entry, MessageEntry) and entry.message.tool_name == "read"
     )
-    assert second["tokens"] == message_tokens(told)
-    assert second["durationMs"] == 3000, "from the call to the result, where nobody measured it"
+    assert second["tokens"] == message_tokens(read_result)
+    assert second["durationMs"] == 3000, "without a measurement, the time from the call to the result"
 
 
-def _calls(line: dict[str, Any]) -> list[dict[str, Any]]:
+def calls_of(line: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = line.get("assistant", {}).get("toolCalls", [])
     return found
 
 
 @pytest.mark.feature("N-146", "N-156", "N-157", "N-158", "N-159")
-def test_a_summary_is_in_force_after_a_compaction(tmp_path: Path, take: Take) -> None:
-    entries = entries_of(*SAID)
+def test_a_compaction_is_written_as_the_current_summary(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    entries = entries_of(*PAYLOADS)
     chain = Chain("test", HEADER.id, HEADER.timestamp)
     chain.leaf = entries[-1].id
     last = entries[-1]
@@ -303,16 +303,16 @@ def test_a_summary_is_in_force_after_a_compaction(tmp_path: Path, take: Take) ->
     kept = {"key": "abc", "start_id": entries[2].id, "end_id": entries[3].id, "message_count": 2, "content": "Half"}
     stored = chain.add(Custom("treering.summary", raw_json({**kept, "tokens": 2, "summarizer": "m"})), time=late)
     folder = write_nanocoder(HEADER, [*entries, compaction, stored], tmp_path, count=message_tokens)
-    told = lines(folder / "messages.jsonl")
+    messages = lines(folder / "messages.jsonl")
     assert metadata(folder)["context"] == {
         "lastSummaryAt": "2024-10-04T00:01:00.000000Z",
-        "summaryMessageId": told[3]["id"],
+        "summaryMessageId": messages[3]["id"],
     }
     files = {path.stem: json.loads(path.read_bytes()) for path in (folder / "summaries").iterdir()}
     (key,) = set(files) - {"abc"}
     assert files[key]["range"] == {
-        "startMessageId": told[0]["id"],
-        "endMessageId": told[3]["id"],
+        "startMessageId": messages[0]["id"],
+        "endMessageId": messages[3]["id"],
         "startSeq": 1,
         "endSeq": 4,
         "messageCount": 4,
@@ -323,9 +323,9 @@ def test_a_summary_is_in_force_after_a_compaction(tmp_path: Path, take: Take) ->
     assert files["abc"]["id"] == stored.id
     assert files["abc"]["summary"] == {"content": "Half", "tokens": 2, "model": "m"}
     assert files["abc"]["range"]["messageCount"] == 2
-    assert files[key]["originalTokens"] == told[3]["tokens"]["cumulative"]
+    assert files[key]["originalTokens"] == messages[3]["tokens"]["cumulative"]
     assert files[key]["compressionRatio"] == files[key]["summary"]["tokens"] / files[key]["originalTokens"]
-    (again,) = take(folder)
+    (again,) = read_sessions(folder)
     (entry,) = again.of("compaction")
     assert entry == replace(
         compaction,
@@ -336,8 +336,8 @@ def test_a_summary_is_in_force_after_a_compaction(tmp_path: Path, take: Take) ->
     assert again.codes() == []
 
 
-def test_a_summary_of_another_path_goes_with_its_messages(tmp_path: Path) -> None:
-    entries = entries_of(*SAID)
+def test_a_summary_is_deleted_when_its_compaction_is_no_longer_written(tmp_path: Path) -> None:
+    entries = entries_of(*PAYLOADS)
     chain = Chain("test", HEADER.id, HEADER.timestamp)
     folder = write_nanocoder(HEADER, [*entries, chain.add(Compaction("Sum", None, 0))], tmp_path)
     assert len(list((folder / "summaries").iterdir())) == 1
@@ -347,10 +347,10 @@ def test_a_summary_of_another_path_goes_with_its_messages(tmp_path: Path) -> Non
     assert "context" not in metadata(folder)
 
 
-def test_an_id_that_names_no_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_an_id_that_cannot_name_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     for name in ("", "a/b", "../x", "a\0"):
         with pytest.raises(InvalidSessionId):
-            write_nanocoder(replace(HEADER, id=name), entries_of(*SAID), tmp_path)
+            write_nanocoder(replace(HEADER, id=name), entries_of(*PAYLOADS), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -360,14 +360,14 @@ OBJECTS = st.dictionaries(WORDS, strategies.json_values(max_leaves=3), max_size=
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
-    """Messages such as nanocoder has them: a text each, and calls with their results."""
+    """Messages that nanocoder can represent: one text each, and calls with their results."""
     found: list[Message] = []
     for number in range(draw(st.integers(0, 3))):
         found.append(Message(draw(st.sampled_from(["user", "system"])), (text(draw(WORDS)),)))
         calls = [tool_use(f"c{number}-{n}", f"t{n}", draw(OBJECTS)) for n in range(draw(st.integers(0, 3)))]
-        said: list[Content] = [text(draw(WORDS))] if not calls or draw(st.booleans()) else []
+        texts: list[Content] = [text(draw(WORDS))] if not calls or draw(st.booleans()) else []
         model = draw(st.none() | st.just("qwen"))
-        found.append(Message("assistant", (*said, *calls), model=model, stop_reason=draw(st.none() | WORDS)))
+        found.append(Message("assistant", (*texts, *calls), model=model, stop_reason=draw(st.none() | WORDS)))
         found += (
             Message(
                 "tool",
@@ -382,12 +382,12 @@ def turns(draw: st.DrawFn) -> list[Message]:
 @pytest.mark.feature("N-16", "N-33", "N-36")
 @settings(max_examples=15)
 @given(messages=turns())
-def test_what_is_written_comes_back_the_same(
-    tmp_path_factory: pytest.TempPathFactory, take: Take, messages: list[Message]
+def test_written_messages_read_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, read_sessions: ReadSessions, messages: list[Message]
 ) -> None:
     entries: list[Entry] = [*entries_of(*messages)]
     folder = write_nanocoder(HEADER, entries, tmp_path_factory.getbasetemp() / "property")
-    (again,) = take(folder, "nanocoder")
+    (again,) = read_sessions(folder, "nanocoder")
     assert again.header == HEADER
     assert [(each.id, each.timestamp) for each in again.of("message")] == [
         (each.id, each.timestamp) for each in entries
@@ -396,9 +396,9 @@ def test_what_is_written_comes_back_the_same(
     assert again.codes(notes=True) == []
 
 
-def test_what_only_some_programs_can_say_is_told_in_words(tmp_path: Path) -> None:
-    said = Message("user", (text("See:"), image("QUJD", "image/png")))
+def test_images_become_text_and_results_become_messages_of_their_own(tmp_path: Path) -> None:
+    with_image = Message("user", (text("See:"), image("QUJD", "image/png")))
     both = Message("user", (tool_result("x", "late"), text("and this")))
-    folder = write_nanocoder(HEADER, entries_of(said, both), tmp_path)
-    told = [(line["role"], line["content"]) for line in lines(folder / "messages.jsonl")]
-    assert told == [("user", "See:\n[image: image/png]"), ("tool", "late"), ("user", "and this")]
+    folder = write_nanocoder(HEADER, entries_of(with_image, both), tmp_path)
+    written = [(line["role"], line["content"]) for line in lines(folder / "messages.jsonl")]
+    assert written == [("user", "See:\n[image: image/png]"), ("tool", "late"), ("user", "and this")]

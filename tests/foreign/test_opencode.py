@@ -1,4 +1,4 @@
-"""Sessions of opencode: a tree, a database and an exported file say the same."""
+"""opencode's sessions: a storage folder, a database and an exported file read to the same session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treering.events.content import ImagePart, TextPart, ThinkingPart, ToolResul
 from treering.events.entries import CompactionEntry, ModelChangeEntry, ToolExecutionEntry, Usage
 from treering.events.errors import ForeignFormatError
 
-from .conftest import Take
+from .conftest import ReadSessions
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def storage(data: Path) -> Path:
 
 
 def database(storage: Path, path: Path) -> Path:
-    """Put a tree into a database, as opencode did when it changed its mind."""
+    """Copy a storage folder into a database, as opencode did when it changed its format."""
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(
             """
@@ -54,8 +54,8 @@ def database(storage: Path, path: Path) -> Path:
     return path
 
 
-def test_a_tree_becomes_sessions(storage: Path, take: Take) -> None:
-    session, empty = take(storage)
+def test_a_storage_folder_is_read(storage: Path, read_sessions: ReadSessions) -> None:
+    session, empty = read_sessions(storage)
     header = session.header
     assert (header.id, header.title, header.cwd, header.parent_session) == ("ses_1", "Baking", "/work/bakery", "ses_0")
     assert (empty.header.id, empty.entries) == ("ses_2", [])
@@ -67,8 +67,8 @@ def test_a_tree_becomes_sessions(storage: Path, take: Take) -> None:
     assert {"msg_01", "msg_02", "msg_04", "msg_05", "msg_06"} <= {entry.id for entry in session.entries}
 
 
-def test_the_steps_of_an_answer_become_messages(storage: Path, take: Take) -> None:
-    session, _ = take(storage)
+def test_the_steps_of_an_answer_become_messages(storage: Path, read_sessions: ReadSessions) -> None:
+    session, _ = read_sessions(storage)
     first, good, bad, second = session.messages[1:5]
     thought, *calls = first.content
     assert isinstance(thought, ThinkingPart)
@@ -86,49 +86,54 @@ def test_the_steps_of_an_answer_become_messages(storage: Path, take: Take) -> No
     assert session.messages[-1].error == "MessageAbortedError: stopped"
 
 
-def test_a_summary_becomes_a_compaction_that_keeps_the_tail(storage: Path, take: Take) -> None:
-    session, _ = take(storage)
+def test_a_summary_becomes_a_compaction_that_keeps_the_latest_messages(
+    storage: Path, read_sessions: ReadSessions
+) -> None:
+    session, _ = read_sessions(storage)
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     assert entry.compaction.summary == "Bread bakes forty minutes."
     assert entry.compaction.first_kept_entry_id == "msg_02"
 
 
-def test_what_was_reverted_stays_behind_where_the_session_stands(storage: Path, take: Take) -> None:
-    session, _ = take(storage)
+def test_reverted_messages_come_after_the_leaf(storage: Path, read_sessions: ReadSessions) -> None:
+    session, _ = read_sessions(storage)
     assert session.leaf_id == "msg_04"
     assert "msg_05" not in {entry.id for entry in session.path()}
     assert session.entries[-1].id == "msg_06"
 
 
-def test_one_file_of_the_tree_is_one_session(storage: Path, take: Take) -> None:
-    both = take(storage)
-    assert take(storage / "session" / "bakery" / "ses_1.json") == both[:1]
-    (above,) = (take(storage.parent)[:1],)
-    assert above == both[:1]
+def test_one_session_file_is_one_session_and_the_parent_folder_holds_all(
+    storage: Path, read_sessions: ReadSessions
+) -> None:
+    both = read_sessions(storage)
+    assert read_sessions(storage / "session" / "bakery" / "ses_1.json") == both[:1]
+    assert read_sessions(storage.parent)[:1] == both[:1]
 
 
-def test_the_database_says_the_same_and_is_not_written(storage: Path, tmp_path: Path, take: Take) -> None:
+def test_a_database_reads_to_the_same_sessions_and_is_not_changed(
+    storage: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     path = database(storage, tmp_path / "opencode.db")
     before = path.read_bytes()
     for place in (path, tmp_path):
-        found = take(place)
+        found = read_sessions(place)
         assert [(each.header, each.entries, each.leaf_id) for each in found] == [
-            (each.header, each.entries, each.leaf_id) for each in take(storage)
+            (each.header, each.entries, each.leaf_id) for each in read_sessions(storage)
         ]
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir()) == ["opencode.db"]
 
 
-def test_another_database_is_refused(tmp_path: Path, take: Take) -> None:
+def test_a_database_of_another_program_is_refused(tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE session (id TEXT)")
     for name in (None, "opencode"):
         with pytest.raises(ForeignFormatError):
-            take(path, name)
+            read_sessions(path, name)
 
 
-def test_a_damaged_database_is_read_or_refused(storage: Path, tmp_path: Path, take: Take) -> None:
+def test_a_damaged_database_is_read_or_refused(storage: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     whole, chance = database(storage, tmp_path / "whole.db").read_bytes(), random.Random(7)
     path, refused, read = tmp_path / "opencode.db", 0, 0
     for number in range(120):
@@ -137,7 +142,7 @@ def test_a_damaged_database_is_read_or_refused(storage: Path, tmp_path: Path, ta
             copy[chance.randrange(len(copy))] = chance.randrange(256)
         path.write_bytes(copy)
         try:
-            take(path, "opencode")
+            read_sessions(path, "opencode")
             read += 1
         except ForeignFormatError:
             refused += 1
@@ -145,7 +150,7 @@ def test_a_damaged_database_is_read_or_refused(storage: Path, tmp_path: Path, ta
     assert read
 
 
-def test_an_exported_file_says_the_same(storage: Path, tmp_path: Path, take: Take) -> None:
+def test_an_exported_file_reads_to_the_same_session(storage: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     messages = [
         {"info": json.loads(file.read_bytes()), "parts": [json.loads(part.read_bytes()) for part in sorted(parts)]}
         for file in sorted(storage.glob("message/ses_1/*.json"))
@@ -154,16 +159,18 @@ def test_an_exported_file_says_the_same(storage: Path, tmp_path: Path, take: Tak
     info = json.loads((storage / "session" / "bakery" / "ses_1.json").read_bytes())
     path = tmp_path / "exported.json"
     path.write_text(json.dumps({"info": info, "messages": messages}))
-    (session,) = take(path)
-    assert (session.header, session.entries) == (take(storage)[0].header, take(storage)[0].entries)
+    (session,) = read_sessions(path)
+    assert (session.header, session.entries) == (read_sessions(storage)[0].header, read_sessions(storage)[0].entries)
 
 
-def test_a_damaged_part_costs_itself_alone(storage: Path, tmp_path: Path, take: Take) -> None:
+def test_damaged_files_are_reported_and_the_rest_is_read(
+    storage: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     copy = tmp_path / "storage"
     shutil.copytree(storage, copy)
     (copy / "part" / "msg_02" / "prt_4.json").write_bytes(b"")
     (copy / "session" / "bakery" / "ses_2.json").write_bytes(b"{")
-    (session,) = take(copy)
+    (session,) = read_sessions(copy)
     assert session.roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
     assert session.codes() == ["damaged", "unreadable"]
     assert any("msg_02/prt_4.json" in each.message for each in session.findings)

@@ -1,4 +1,4 @@
-"""picoclaw's sessions: a document, or lines with a sidecar; what a document holds is what a context shows."""
+"""picoclaw's sessions: a document, or lines with a sidecar; a written document holds what the context shows."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from treering.events.foreign.chain import Chain
 from treering.events.foreign.picoclaw import picoclaw_document
 from treering.testing import strategies
 
-from .conftest import Take, Taken
+from .conftest import ParsedSession, ReadSessions
 
 
-def summary_of(session: Taken) -> str | None:
+def summary_of(session: ParsedSession) -> str | None:
     infos = [entry.session_info.summary for entry in session.entries if isinstance(entry, SessionInfoEntry)]
     return infos[-1] if infos else None
 
 
-def kept(session: Taken) -> str | None:
+def first_kept_id(session: ParsedSession) -> str | None:
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
-    assert entry.compaction.summary == "", "the summary stands beside the messages"
+    assert entry.compaction.summary == "", "the summary is kept in the session info"
     return entry.compaction.first_kept_entry_id
 
 
 @pytest.mark.feature("P-29")
-def test_the_document_is_read(data: Path, take: Take) -> None:
-    (session,) = take(data / "picoclaw.json")
+def test_a_document_is_read(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "picoclaw.json")
     assert session.header.key == "agent:main:telegram:42"
     assert session.header.timestamp.isoformat() == "2026-03-01T09:00:00+00:00"
     assert session.roles == ["user", "assistant", "tool", "assistant"]
@@ -44,92 +44,98 @@ def test_the_document_is_read(data: Path, take: Take) -> None:
 
 
 @pytest.mark.feature("N-151")
-def test_lines_and_their_sidecar_are_read(data: Path, take: Take) -> None:
+def test_lines_and_their_sidecar_are_read(data: Path, read_sessions: ReadSessions) -> None:
     for name in ("picoclaw.jsonl", "picoclaw.meta.json"):
-        (session,) = take(data / name)
+        (session,) = read_sessions(data / name)
         assert session.header.key == "telegram:42"
         assert session.roles == ["user", "assistant", "tool", "tool", "assistant"]
         assert [message.tool_name for message in session.messages if message.role == "tool"] == ["timer", "bell"]
         assert summary_of(session) == "A timer was set."
 
 
-def test_a_cut_between_a_call_and_its_result_moves_back_and_is_told(data: Path, take: Take) -> None:
-    (session,) = take(data / "picoclaw.jsonl")
-    assert kept(session) == session.entries[1].id, "before the call, of which one result was skipped and one was not"
+def test_a_cut_between_a_call_and_its_result_moves_back_and_is_reported(
+    data: Path, read_sessions: ReadSessions
+) -> None:
+    (session,) = read_sessions(data / "picoclaw.jsonl")
+    assert first_kept_id(session) == session.entries[1].id, "before the call, since only one of its results was skipped"
     (finding,) = session.findings
     assert (finding.code, finding.entry_id) == ("unsafe_cut", session.entries[1].id)
 
 
 @pytest.mark.parametrize(("skip", "first"), [(1, 1), (4, 4), (5, None), (99, None)])
-def test_what_is_skipped_stays_and_is_left_out(
-    data: Path, tmp_path: Path, take: Take, skip: int, first: int | None
+def test_skipped_messages_are_stored_before_the_first_kept_entry(
+    data: Path, tmp_path: Path, read_sessions: ReadSessions, skip: int, first: int | None
 ) -> None:
     (tmp_path / "s.jsonl").write_bytes((data / "picoclaw.jsonl").read_bytes())
     (tmp_path / "s.meta.json").write_text(json.dumps({"key": "k", "skip": skip, "count": 5}))
-    (session,) = take(tmp_path / "s.jsonl")
+    (session,) = read_sessions(tmp_path / "s.jsonl")
     assert len(session.messages) == 5
-    assert kept(session) == (None if first is None else session.entries[first].id)
+    assert first_kept_id(session) == (None if first is None else session.entries[first].id)
     assert session.codes() == []
 
 
-def test_a_damaged_line_is_one_of_those_that_are_skipped(tmp_path: Path, take: Take) -> None:
-    said = [json.dumps({"role": "user", "content": each}) for each in ("one", "two", "three", "four", "five")]
-    (tmp_path / "s.jsonl").write_text("\n".join([said[0], said[1][:20], "", *said[2:]]) + "\n")
+def test_a_damaged_line_counts_as_a_skipped_one(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    lines = [json.dumps({"role": "user", "content": each}) for each in ("one", "two", "three", "four", "five")]
+    (tmp_path / "s.jsonl").write_text("\n".join([lines[0], lines[1][:20], "", *lines[2:]]) + "\n")
     (tmp_path / "s.meta.json").write_text(json.dumps({"key": "k", "skip": 3, "count": 5}))
-    (session,) = take(tmp_path / "s.jsonl")
+    (session,) = read_sessions(tmp_path / "s.jsonl")
     assert [plain_text(message.content) for message in session.messages] == ["one", "three", "four", "five"]
-    assert kept(session) == session.entries[2].id, "the fourth line that holds anything is the first that counts"
+    assert first_kept_id(session) == session.entries[2].id, "the fourth line that is not blank is the first kept"
     assert session.codes() == ["damaged"], "the sidecar counts the damaged line, too"
 
 
-def test_a_sidecar_that_is_damaged_or_behind_is_told(data: Path, tmp_path: Path, take: Take) -> None:
+def test_a_missing_damaged_or_outdated_sidecar_is_reported(
+    data: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     (tmp_path / "s.jsonl").write_bytes((data / "picoclaw.jsonl").read_bytes())
     for content, codes in ((None, ["sidecar"]), ("{", ["sidecar"]), ('{"key":"s","count":9}', ["count"])):
         if content is not None:
             (tmp_path / "s.meta.json").write_text(content)
-        (session,) = take(tmp_path / "s.jsonl")
+        (session,) = read_sessions(tmp_path / "s.jsonl")
         assert (session.header.key, len(session.messages), session.codes()) == ("s", 5, codes)
 
 
-def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, take: Take) -> None:
+def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     for name in ("picoclaw.json", "picoclaw.jsonl", "picoclaw.meta.json"):
         (tmp_path / name.replace("picoclaw.json", "a.json").replace("picoclaw", "a")).write_bytes(
             (data / name).read_bytes()
         )
-    assert {session.header.key for session in take(tmp_path)} == {"agent:main:telegram:42", "telegram:42"}
+    assert {session.header.key for session in read_sessions(tmp_path)} == {"agent:main:telegram:42", "telegram:42"}
 
 
 @pytest.mark.feature("P-29")
-def test_a_document_that_is_written_is_read_again(data: Path, tmp_path: Path, take: Take) -> None:
-    (session,) = take(data / "picoclaw.json")
+def test_a_written_document_reads_back_equal(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "picoclaw.json")
     path = tmp_path / "again.json"
     path.write_bytes(picoclaw_document(session.header, session.entries))
     written = json.loads(path.read_bytes())
     assert list(written) == ["key", "messages", "summary", "created", "updated"]
     assert (written["created"], written["updated"]) == ("2026-03-01T09:00:00.000000Z", "2026-03-01T09:00:09.000000Z")
-    (again,) = take(path)
+    (again,) = read_sessions(path)
     assert (again.header, again.entries) == (session.header, session.entries)
 
 
-def test_a_document_holds_what_the_latest_compaction_kept(data: Path, tmp_path: Path, take: Take) -> None:
-    (session,) = take(data / "picoclaw.jsonl")
+def test_a_document_holds_what_the_latest_compaction_keeps(
+    data: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    (session,) = read_sessions(data / "picoclaw.jsonl")
     path = tmp_path / "again.json"
     path.write_bytes(picoclaw_document(session.header, session.entries))
-    (again,) = take(path)
+    (again,) = read_sessions(path)
     assert again.messages == session.messages[1:]
     assert summary_of(again) == "A timer was set."
 
 
-def test_a_later_summary_wins_and_an_empty_compaction_takes_none_away(data: Path, take: Take) -> None:
-    (session,) = take(data / "picoclaw.json")
+def test_the_latest_summary_wins_and_an_empty_compaction_keeps_it(data: Path, read_sessions: ReadSessions) -> None:
+    (session,) = read_sessions(data / "picoclaw.json")
     chain = Chain("test", "s", session.header.timestamp)
     first = chain.add(Message("user", (text("Hi"),)))
-    told: list[Entry] = [first, chain.add(SessionInfo(summary="one")), chain.add(Compaction("two", first.id, 0))]
-    assert json.loads(picoclaw_document(session.header, told))["summary"] == "two"
-    told.append(chain.add(Compaction("", None, 0)))
-    assert json.loads(picoclaw_document(session.header, told))["summary"] == "two"
-    told.append(chain.add(SessionInfo(summary="")))
-    written = json.loads(picoclaw_document(session.header, told))
+    entries: list[Entry] = [first, chain.add(SessionInfo(summary="one")), chain.add(Compaction("two", first.id, 0))]
+    assert json.loads(picoclaw_document(session.header, entries))["summary"] == "two"
+    entries.append(chain.add(Compaction("", None, 0)))
+    assert json.loads(picoclaw_document(session.header, entries))["summary"] == "two"
+    entries.append(chain.add(SessionInfo(summary="")))
+    written = json.loads(picoclaw_document(session.header, entries))
     assert (written["summary"], written["messages"]) == ("", [])
 
 
@@ -140,14 +146,14 @@ IMAGES = st.just(image("QUJD", "image/png"))
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
-    """Messages such as picoclaw has them: thinking, then one text, then images or calls; each call has its result."""
+    """Messages that picoclaw can represent: thinking, then one text, then images or calls; each call has its result."""
     found: list[Message] = []
     for number in range(draw(st.integers(0, 4))):
         asked: list[Content] = [text(draw(WORDS)), *draw(st.lists(IMAGES, max_size=2))]
         found.append(Message(draw(st.sampled_from(["user", "system"])), tuple(asked)))
         calls = [tool_use(f"c{number}-{n}", f"t{n}", draw(OBJECTS)) for n in range(draw(st.integers(0, 3)))]
-        said: list[Content] = [thinking(draw(WORDS))] if draw(st.booleans()) else []
-        found.append(Message("assistant", (*said, text(draw(WORDS)), *calls)))
+        thoughts: list[Content] = [thinking(draw(WORDS))] if draw(st.booleans()) else []
+        found.append(Message("assistant", (*thoughts, text(draw(WORDS)), *calls)))
         found += (
             Message("tool", (tool_result(call.tool_use.id, draw(WORDS)),), tool_name=call.tool_use.name)
             for call in calls
@@ -158,15 +164,19 @@ def turns(draw: st.DrawFn) -> list[Message]:
 @pytest.mark.feature("P-29")
 @settings(max_examples=25)
 @given(messages=turns(), summary=WORDS)
-def test_what_is_written_comes_back_the_same(
-    tmp_path_factory: pytest.TempPathFactory, take: Take, data: Path, messages: list[Message], summary: str
+def test_written_messages_and_summary_read_back_equal(
+    tmp_path_factory: pytest.TempPathFactory,
+    read_sessions: ReadSessions,
+    data: Path,
+    messages: list[Message],
+    summary: str,
 ) -> None:
-    header = take(data / "picoclaw.json")[0].header
+    header = read_sessions(data / "picoclaw.json")[0].header
     chain = Chain("test", "s", header.timestamp + timedelta(seconds=1))
     entries: list[Entry] = [*map(chain.add, messages), chain.add(SessionInfo(summary=summary))]
     path = tmp_path_factory.getbasetemp() / "property.json"
     path.write_bytes(picoclaw_document(header, entries))
-    (again,) = take(path, "picoclaw")
+    (again,) = read_sessions(path, "picoclaw")
     assert again.messages == messages
     assert [plain_text(message.content) for message in again.messages] == [
         plain_text(each.content) for each in messages

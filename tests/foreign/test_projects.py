@@ -1,4 +1,4 @@
-"""A project has one hash, however its path was written, and the name that people know it by."""
+"""A project has one hash for all spellings of its path, and the name from its manifest or folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treering.events.projects import HASH_DIGITS, project_hash, project_name, re
 
 
 @pytest.mark.feature("N-21")
-def test_one_folder_has_one_hash_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_spellings_of_a_folder_have_one_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "work" / "Bakery"
     folder.mkdir(parents=True)
     (tmp_path / "link").symlink_to(folder, target_is_directory=True)
@@ -38,23 +38,23 @@ def test_the_hash_is_the_same_in_every_run() -> None:
 
 
 @pytest.mark.feature("N-21")
-def test_letter_case_counts_where_the_file_system_tells_it_apart(tmp_path: Path) -> None:
+def test_letter_case_matters_on_a_case_sensitive_file_system(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     if (tmp_path / "A").exists():
-        pytest.skip("this file system does not tell letter case apart")
+        pytest.skip("this file system ignores letter case")
     (tmp_path / "A").mkdir()
     assert project_hash(tmp_path / "a") != project_hash(tmp_path / "A")
 
 
 @pytest.mark.feature("N-21")
-def test_letter_case_does_not_count_where_the_file_system_ignores_it(
+def test_letter_case_does_not_matter_on_a_case_insensitive_file_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Work" / "Bakery").mkdir(parents=True)
     same = os.path.samefile
 
     def stored(path: str) -> str:
-        """Return the path as such a file system would find it."""
+        """Return the path as a case-insensitive file system would find it."""
         found = ""
         for part in Path(path).parts:
             names = os.listdir(found) if found else []
@@ -67,7 +67,7 @@ def test_letter_case_does_not_count_where_the_file_system_ignores_it(
 
 
 @pytest.mark.feature("N-142")
-def test_the_name_is_that_of_the_manifest_else_of_the_folder(tmp_path: Path) -> None:
+def test_the_name_is_taken_from_the_manifest_or_else_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "bakery-main"
     folder.mkdir()
     assert project_name(folder) == "bakery-main"
@@ -79,7 +79,7 @@ def test_the_name_is_that_of_the_manifest_else_of_the_folder(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"name": 7}', '{"version": "1"}', '{"name": " "}'])
-def test_a_manifest_without_a_name_says_nothing(tmp_path: Path, text: str) -> None:
+def test_a_manifest_without_a_name_is_ignored(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "bakery"
     folder.mkdir()
     (folder / "package.json").write_text(text)
@@ -90,7 +90,7 @@ def test_a_manifest_without_a_name_says_nothing(tmp_path: Path, text: str) -> No
 
 
 @pytest.mark.parametrize("path", ["/work/\0/bakery", "/work/\ud800"])
-def test_what_cannot_be_a_path_has_a_hash_too(path: str) -> None:
+def test_text_that_cannot_be_a_path_has_a_hash(path: str) -> None:
     assert real_path(path) == path
     assert project_hash(path) == project_hash(path) != project_hash("/work")
     assert project_name(path) == path.rpartition("/")[2]

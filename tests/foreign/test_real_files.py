@@ -1,4 +1,4 @@
-"""Files that the programs themselves wrote: what is in them is counted, and nothing that is whole is left out."""
+"""Files that the programs themselves wrote: their contents are counted, and nothing that is complete is left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treering.events.content import ToolResultPart, ToolUsePart
 from treering.events.foreign.dive_writing import dive_document
 from treering.events.foreign.nanocoder_writing import write_nanocoder
 
-from .conftest import Take
+from .conftest import ReadSessions
 
 COUNTS = {
     "codex/rollout_v050_legacy.jsonl": ("codex", {"usage": 1}, {}),
@@ -52,47 +52,57 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_what_a_file_holds(shared_fixtures: Path, take: Take, name: str) -> None:
+def test_a_real_file_has_the_expected_entries_and_roles(
+    shared_fixtures: Path, read_sessions: ReadSessions, name: str
+) -> None:
     format_name, entries, roles = COUNTS[name]
-    (session,) = take(shared_fixtures / name)
-    assert take(shared_fixtures / name, format_name) == [session], "it is recognized, and read the same each time"
+    (session,) = read_sessions(shared_fixtures / name)
+    assert read_sessions(shared_fixtures / name, format_name) == [session], (
+        "it is recognized, and read the same each time"
+    )
     assert Counter(entry.type for entry in session.entries) == entries
     assert Counter(session.roles) == roles
     assert [each for each in session.findings if each.severity == "error"] == []
 
 
-def test_what_a_storage_of_opencode_holds(shared_fixtures: Path, take: Take) -> None:
-    large, small = take(shared_fixtures / "opencode" / "storage_v2")
+def test_a_real_storage_folder_of_opencode_has_the_expected_sessions(
+    shared_fixtures: Path, read_sessions: ReadSessions
+) -> None:
+    large, small = read_sessions(shared_fixtures / "opencode" / "storage_v2")
     assert (large.header.title, small.header.title) == ("OpenCode Large", "OpenCode Small")
     assert large.roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
     assert small.roles == ["user", "assistant", "tool", "assistant"]
 
 
 @pytest.mark.parametrize("name", [name for name in COUNTS if "zoo" not in name])
-def test_every_result_stands_behind_its_call(shared_fixtures: Path, take: Take, name: str) -> None:
-    (session,) = take(shared_fixtures / name)
-    made: set[str] = set()
+def test_every_result_follows_its_call(shared_fixtures: Path, read_sessions: ReadSessions, name: str) -> None:
+    (session,) = read_sessions(shared_fixtures / name)
+    calls: set[str] = set()
     for message in session.messages:
         for part in message.content:
             if isinstance(part, ToolUsePart):
-                made.add(part.tool_use.id)
+                calls.add(part.tool_use.id)
             elif isinstance(part, ToolResultPart):
-                assert part.tool_result.tool_use_id in made
+                assert part.tool_result.tool_use_id in calls
 
 
-def test_what_picoclaw_skips_begins_where_no_pair_is_parted(shared_fixtures: Path, take: Take) -> None:
-    (session,) = take(shared_fixtures / "picoclaw" / "telegram_123456.jsonl")
+def test_a_cut_of_picoclaw_separates_no_call_from_its_result(
+    shared_fixtures: Path, read_sessions: ReadSessions
+) -> None:
+    (session,) = read_sessions(shared_fixtures / "picoclaw" / "telegram_123456.jsonl")
     assert session.header.key == "telegram:123456"
     (finding,) = session.findings
     assert (finding.code, finding.entry_id) == ("unsafe_cut", session.entries[1].id)
 
 
 @pytest.mark.feature("D-44")
-def test_a_file_of_dive_is_written_back(shared_fixtures: Path, tmp_path: Path, take: Take) -> None:
-    (session,) = take(shared_fixtures / "dive" / "fork.jsonl")
+def test_a_file_of_dive_is_written_back_equal(
+    shared_fixtures: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    (session,) = read_sessions(shared_fixtures / "dive" / "fork.jsonl")
     path = tmp_path / "fork.jsonl"
     path.write_bytes(dive_document(session.header, session.entries))
-    (again,) = take(path)
+    (again,) = read_sessions(path)
     assert (again.header, again.entries) == (session.header, session.entries)
     assert len(path.read_bytes().splitlines()) == len(
         (shared_fixtures / "dive" / "fork.jsonl").read_bytes().splitlines()
@@ -100,10 +110,10 @@ def test_a_file_of_dive_is_written_back(shared_fixtures: Path, tmp_path: Path, t
 
 
 @pytest.mark.parametrize("name", ["nanocoder/session.json", "dive/compaction_swe_debugging.json"])
-def test_a_session_of_any_program_becomes_a_folder_of_nanocoder(
-    shared_fixtures: Path, tmp_path: Path, take: Take, name: str
+def test_sessions_of_other_programs_can_be_written_as_nanocoder_folders(
+    shared_fixtures: Path, tmp_path: Path, read_sessions: ReadSessions, name: str
 ) -> None:
-    (session,) = take(shared_fixtures / name)
-    (again,) = take(write_nanocoder(session.header, session.entries, tmp_path))
+    (session,) = read_sessions(shared_fixtures / name)
+    (again,) = read_sessions(write_nanocoder(session.header, session.entries, tmp_path))
     assert again.messages == session.messages
     assert again.codes(notes=True) == []

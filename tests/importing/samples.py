@@ -1,4 +1,4 @@
-"""What the tests of importing share: the table of samples in docs/formats.md."""
+"""The samples that docs/formats.md lists, for the tests of importing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLUMNS = ["sample", "format", "sessions", "entries", "messages", "findings"]
 
 
 class Sample(NamedTuple):
-    """A row of the table: a file or folder, and what importing it gives."""
+    """A row of the table: a file or folder, and the counts that importing it gives."""
 
     path: str
     format: str
@@ -21,12 +21,12 @@ class Sample(NamedTuple):
     findings: int
 
     @property
-    def ours(self) -> bool:
+    def is_own(self) -> bool:
         return self.path.startswith("tests/")
 
 
 def samples() -> list[Sample]:
-    """Read the tables of docs/formats.md whose columns are these."""
+    """Read the tables in docs/formats.md that have these columns."""
     found: list[Sample] = []
     inside = False
     for line in DOC.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""What becomes of Claude Code's transcripts: the conversation that it shows itself, with nothing doubled or lost."""
+"""Importing Claude Code's transcripts: the session is the conversation that Claude Code itself shows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TANGLED = "8c2f7a55-0c1e-4c39-a1a6-52b7a8a0c7d1"
 pytestmark = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
 
 
-async def taken_in(host: SessionHost, name: str) -> tuple[Session, list[ImportReport]]:
+async def import_sample(host: SessionHost, name: str) -> tuple[Session, list[ImportReport]]:
     reports = await host.import_sessions(DATA / name)
     return await host.load(reports[0].id), reports
 
@@ -53,7 +53,7 @@ async def parents(session: Session) -> dict[str, str | None]:
     return {entry.id or "": entry.parent_id for entry in await session.entries()}
 
 
-def content(session: Session) -> bytes:
+def file_bytes(session: Session) -> bytes:
     return Path(session.file_path or "").read_bytes()
 
 
@@ -64,17 +64,17 @@ async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
 
 
 async def test_the_lines_of_one_answer_become_one_message(host: SessionHost) -> None:
-    session, _ = await taken_in(host, "work.jsonl")
+    session, _ = await import_sample(host, "work.jsonl")
     answer = await message_of(session, "a1")
     assert [type(part) for part in answer.content] == [ThinkingPart, TextPart, ToolUsePart, ToolUsePart]
     assert part_of(answer, ThinkingPart).thinking.signature == "c2lnbmVk"
-    assert answer.usage == Usage(10, 42, 300, 20, 372)  # what the last of its lines says
+    assert answer.usage == Usage(10, 42, 300, 20, 372)  # from the last of its lines
     assert (answer.provider, answer.model) == ("anthropic", "claude-sonnet-4-5")
     assert answer.metadata == {"message_id": "msg_1", "request_id": "req_msg_1"}
 
 
 async def test_results_of_parallel_calls_follow_their_answer_and_each_other(host: SessionHost) -> None:
-    session, _ = await taken_in(host, "work.jsonl")
+    session, _ = await import_sample(host, "work.jsonl")
     found = await parents(session)
     assert (found["r1"], found["r2"], found["q1"]) == ("a1", "r1", "r2")
     first, second = await message_of(session, "r1"), await message_of(session, "r2")
@@ -83,14 +83,14 @@ async def test_results_of_parallel_calls_follow_their_answer_and_each_other(host
     assert isinstance(part, ToolResultPart)
     assert part.tool_result.tool_use_id == "toolu_2"
     assert [type(each) for each in part.tool_result.content] == [TextPart, ImagePart]
-    assert b"not for the model" not in content(session)
+    assert b"not for the model" not in file_bytes(session)
     assert part_of(await message_of(session, "r3"), ToolResultPart).tool_result.is_error
 
 
-async def test_what_is_no_message_parts_no_conversation(host: SessionHost) -> None:
-    session, reports = await taken_in(host, "work.jsonl")
+async def test_lines_that_are_not_messages_do_not_break_the_chain(host: SessionHost) -> None:
+    session, reports = await import_sample(host, "work.jsonl")
     found = await parents(session)
-    assert (found["u1"], found["u2"]) == (None, "a5")  # a progress report and a system line stood above them
+    assert (found["u1"], found["u2"]) == (None, "a5")  # their parents in the file are progress and system lines
     skipped = [finding.message for finding in reports[0].findings if finding.code == "skipped"]
     assert any("2 lines of kind progress" in message for message in skipped)
     assert any("1 line of kind file-history-snapshot" in message for message in skipped)
@@ -98,10 +98,10 @@ async def test_what_is_no_message_parts_no_conversation(host: SessionHost) -> No
 
 
 async def test_a_boundary_and_its_summary_become_a_compaction(host: SessionHost) -> None:
-    session, _ = await taken_in(host, "work.jsonl")
+    session, _ = await import_sample(host, "work.jsonl")
     entry = await session.entry("c1")
     assert isinstance(entry, CompactionEntry)
-    assert entry.parent_id == "a7"  # the answer that its logical parent is a line of
+    assert entry.parent_id == "a7"  # the answer whose line is its logical parent
     assert entry.compaction.summary == "The pears were looked at; Williams is to be pruned."
     assert (entry.compaction.tokens_before, entry.compaction.details) == (154000, {"trigger": "auto"})
     context = await session.context()
@@ -116,7 +116,7 @@ async def test_a_boundary_and_its_summary_become_a_compaction(host: SessionHost)
     assert [each.entry_id for each in full.messages] == ["u1", "a1", "r1", "r2", "q1", "a5", "u2", "a6", "r3", "a7"]
 
 
-async def test_messages_that_were_kept_through_a_compaction_are_kept(host: SessionHost, tmp_path: Path) -> None:
+async def test_the_context_after_a_compaction_has_the_preserved_messages(host: SessionHost, tmp_path: Path) -> None:
     lines = (
         (DATA / "work.jsonl")
         .read_text()
@@ -129,10 +129,10 @@ async def test_messages_that_were_kept_through_a_compaction_are_kept(host: Sessi
     assert [each.entry_id for each in context.messages][1:] == ["u2", "a6", "r3", "a7"]
 
 
-async def test_titles_images_errors_and_words_said_meanwhile(host: SessionHost) -> None:
-    session, _ = await taken_in(host, "work.jsonl")
+async def test_titles_images_errors_and_queued_prompts_are_imported(host: SessionHost) -> None:
+    session, _ = await import_sample(host, "work.jsonl")
     assert (session.header.title, session.name) == ("Pruning pear trees", "Orchard")
-    assert session.leaf_id == "a10"  # the title that a person gave stands beside the conversation
+    assert session.leaf_id == "a10"  # the entry for the title set by a person does not become the leaf
     assert session.header.cwd == "/home/mara/orchard"
     queued = await message_of(session, "q1")
     assert plain_text(queued.content) == "And the quinces, please."
@@ -143,11 +143,11 @@ async def test_titles_images_errors_and_words_said_meanwhile(host: SessionHost) 
     assert (hidden.redacted, hidden.signature) == (True, "b3BhcXVl")
     failed = await message_of(session, "a9")
     assert (failed.stop_reason, failed.error) == ("error", "API Error: 529 overloaded")
-    assert (failed.model, failed.provider) == (None, None)  # no model said it
+    assert (failed.model, failed.provider) == (None, None)  # an API error comes from no model
 
 
-async def test_times_and_ids_are_those_of_the_lines(host: SessionHost) -> None:
-    session, _ = await taken_in(host, "work.jsonl")
+async def test_entries_have_the_times_and_ids_of_their_lines(host: SessionHost) -> None:
+    session, _ = await import_sample(host, "work.jsonl")
     lines = {
         line["uuid"]: line for line in map(json.loads, (DATA / "work.jsonl").read_text().splitlines()) if "uuid" in line
     }
@@ -156,8 +156,8 @@ async def test_times_and_ids_are_those_of_the_lines(host: SessionHost) -> None:
             assert entry.timestamp.strftime("%Y-%m-%dT%H:%M:%S.000Z") == lines[entry.id]["timestamp"]
 
 
-async def test_lines_of_another_session_become_their_own(host: SessionHost) -> None:
-    session, reports = await taken_in(host, "tangled.jsonl")
+async def test_lines_of_another_session_become_a_session_of_their_own(host: SessionHost) -> None:
+    session, reports = await import_sample(host, "tangled.jsonl")
     assert [report.id for report in reports] == [
         TANGLED,
         "0b6d2f8e-91aa-4f0e-8d0c-6a1e64f0b3c2",
@@ -168,20 +168,20 @@ async def test_lines_of_another_session_become_their_own(host: SessionHost) -> N
     assert "f1" not in await parents(session)
 
 
-async def test_orphans_several_roots_and_lines_out_of_order(host: SessionHost) -> None:
-    session, reports = await taken_in(host, "tangled.jsonl")
+async def test_orphans_several_roots_and_lines_out_of_order_are_linked(host: SessionHost) -> None:
+    session, reports = await import_sample(host, "tangled.jsonl")
     assert await parents(session) == {
-        "u1": None,  # its parent was cut away
+        "u1": None,  # its parent is missing from the file
         "a1": "u1",
         "r1": "a1",
         "a2": "r1",
-        "u2": "a2",  # goes on in the same conversation, under another session's name
+        "u2": "a2",  # continues the conversation under another session id
         "a3": "u2",  # its parent is not in the file
-        "u3": None,  # begins anew
+        "u3": None,  # a second root
         "a4": "u3",
-        "r9": "u3",  # the result of a call that is not there
+        "r9": "u3",  # the result of a missing call
         "a6": "a4",
-        "a5": "a6",  # stands before its parent in the file
+        "a5": "a6",  # comes before its parent in the file
     }
     assert session.leaf_id == "a5"
     missing = next(finding for finding in reports[0].findings if finding.code == "parent_missing")
@@ -191,9 +191,9 @@ async def test_orphans_several_roots_and_lines_out_of_order(host: SessionHost) -
 
 
 def line(kind: str, uuid: str, parent: str | None, content: object, **message: object) -> bytes:
-    said = {"role": kind, "content": content, **message}
+    body = {"role": kind, "content": content, **message}
     time = "2026-03-01T09:00:00Z"
-    fields = {"type": kind, "sessionId": "s", "uuid": uuid, "parentUuid": parent, "timestamp": time, "message": said}
+    fields = {"type": kind, "sessionId": "s", "uuid": uuid, "parentUuid": parent, "timestamp": time, "message": body}
     return json.dumps(fields).encode() + b"\n"
 
 
@@ -202,12 +202,12 @@ RESULT = [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]
 WHILE_A_TOOL_RAN = (
     line("user", "u1", None, "one")
     + line("assistant", "a1", "u1", CALL, id="m1")
-    + line("user", "u2", "a1", "said while it ran")
+    + line("user", "u2", "a1", "sent while it ran")
     + line("assistant", "a2", "u2", [{"type": "text", "text": "Wait."}], id="m2")
 )
 
 
-async def test_what_no_model_said_names_none(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_synthetic_message_has_no_model(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "stopped.jsonl"
     stopped = [{"type": "text", "text": "No response requested."}]
     path.write_bytes(
@@ -217,8 +217,8 @@ async def test_what_no_model_said_names_none(host: SessionHost, tmp_path: Path) 
     )
     (report,) = await host.import_sessions(path)
     session = await host.load(report.id)
-    said = await message_of(session, "a2")
-    assert (said.model, said.provider, plain_text(said.content)) == (None, None, "No response requested.")
+    message = await message_of(session, "a2")
+    assert (message.model, message.provider, plain_text(message.content)) == (None, None, "No response requested.")
     model = (await session.context()).model
     assert model is not None
     assert (model.provider, model.model_id) == ("anthropic", "claude-sonnet-4-5")
@@ -238,7 +238,7 @@ async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -
     assert (session.path(), session.children("a1")) == (["u1", "a1", "u3"], ["u2", "u3"])
 
 
-async def test_what_was_said_while_a_tool_was_at_work_stays_on_the_path(host: SessionHost, tmp_path: Path) -> None:
+async def test_messages_sent_while_a_tool_ran_stay_on_the_path(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "late.jsonl"
     path.write_bytes(
         WHILE_A_TOOL_RAN
@@ -249,14 +249,14 @@ async def test_what_was_said_while_a_tool_was_at_work_stays_on_the_path(host: Se
     assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2", "a3"]
 
 
-async def test_a_result_that_came_late_stands_with_its_call(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_late_result_follows_its_call(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "late.jsonl"
     path.write_bytes(WHILE_A_TOOL_RAN + line("user", "r1", "a1", RESULT))
     (report,) = await host.import_sessions(path)
     assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2"]
 
 
-async def test_the_same_message_on_two_branches_is_not_one(host: SessionHost, tmp_path: Path) -> None:
+async def test_lines_of_one_answer_on_two_branches_stay_two_messages(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "copied.jsonl"
     path.write_bytes(
         line("user", "u1", None, "one")
@@ -291,7 +291,7 @@ async def test_calls_without_ids_get_their_results(host: SessionHost, tmp_path: 
     assert answered == [call.id for call in calls]
 
 
-async def test_cycles_are_cut(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_cycle_of_parents_is_broken_and_reported(host: SessionHost, tmp_path: Path) -> None:
     one = {"type": "user", "sessionId": "s", "uuid": "1", "parentUuid": "3", "message": {"content": "one"}}
     lines = [one, {**one, "uuid": "2", "parentUuid": "1"}, {**one, "uuid": "3", "parentUuid": "2"}]
     (tmp_path / "cycle.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
@@ -303,12 +303,12 @@ async def test_cycles_are_cut(host: SessionHost, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("U-26", "D-69")
-async def test_a_sub_agents_transcript_is_a_session_that_hangs_from_the_calling_entry(host: SessionHost) -> None:
-    session, reports = await taken_in(host, "delegating.jsonl")
+async def test_a_sub_agents_transcript_becomes_a_session_that_names_the_calling_entry(host: SessionHost) -> None:
+    session, reports = await import_sample(host, "delegating.jsonl")
     assert [report.id for report in reports] == [
         session.id,
-        f"{session.id}.agent-a1b2c3d4e5f60718a",  # told by the result of the call
-        f"{session.id}.agent-b9c8d7e6f50413223",  # told by what the call asks
+        f"{session.id}.agent-a1b2c3d4e5f60718a",  # matched by the result of the call
+        f"{session.id}.agent-b9c8d7e6f50413223",  # matched by the prompt of the call
     ]
     assert len({report.ref for report in reports}) == 3
     for report, title, first in zip(reports[1:], ("hedge", None), ("hedge-u1", "pond-u1"), strict=True):
@@ -322,7 +322,7 @@ async def test_a_sub_agents_transcript_is_a_session_that_hangs_from_the_calling_
 
 
 @pytest.mark.feature("U-26", "D-69")
-async def test_a_real_sub_agent_hangs_from_the_entry_that_called_it(host: SessionHost, shared_fixtures: Path) -> None:
+async def test_a_real_sub_agent_names_the_entry_that_called_it(host: SessionHost, shared_fixtures: Path) -> None:
     folder = shared_fixtures / "claude_code" / "subagent"
     parent, agent = await host.import_sessions(folder / "parent.jsonl")
     header = (await host.load(agent.id)).header
@@ -338,7 +338,7 @@ def of_session(session: str, data: bytes, **more: object) -> bytes:
     return json.dumps({key: value for key, value in fields.items() if value is not None}).encode() + b"\n"
 
 
-def asks_an_agent(session: str) -> bytes:
+def transcript_with_agent(session: str) -> bytes:
     """Return a transcript whose last call started the sub-agent x1."""
     call = [{"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Look at the hedge."}}]
     return (
@@ -348,71 +348,73 @@ def asks_an_agent(session: str) -> bytes:
     )
 
 
-def agent_of(session: str | None) -> bytes:
-    said = line("user", "x-u1", None, "Look at the hedge.")
-    return of_session("", said, sessionId=session, agentId="x1", isSidechain=True)
+def agent_line(session: str | None) -> bytes:
+    prompt = line("user", "x-u1", None, "Look at the hedge.")
+    return of_session("", prompt, sessionId=session, agentId="x1", isSidechain=True)
 
 
 @pytest.mark.parametrize("together", [True, False])
-async def test_a_sub_agent_is_of_the_session_that_its_lines_name(
+async def test_a_sub_agent_belongs_to_the_session_that_its_lines_name(
     host: SessionHost, tmp_path: Path, together: bool
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "other.jsonl").write_bytes(of_session("other", line("user", "o-u1", None, "one")))
-    (folder / "agent-x1.jsonl").write_bytes(agent_of("gone"))  # whose transcript was deleted
+    (folder / "agent-x1.jsonl").write_bytes(agent_line("gone"))  # its parent's transcript was deleted
     await host.import_sessions(folder if together else folder / "agent-x1.jsonl")
     header = (await host.load("gone.agent-x1")).header
     assert (header.parent_session, header.parent_entry) == ("gone", None)
 
 
 @pytest.mark.parametrize("named", [None, "agent-x1"])
-async def test_a_sub_agent_that_names_no_session_is_of_the_only_one_there(
+async def test_a_sub_agent_that_names_no_session_belongs_to_the_only_one_in_the_folder(
     host: SessionHost, tmp_path: Path, named: str | None
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "other.jsonl").write_bytes(of_session("other", line("user", "o-u1", None, "one")))
-    (folder / "agent-x1.jsonl").write_bytes(agent_of(named))
+    (folder / "agent-x1.jsonl").write_bytes(agent_line(named))
     reports = await host.import_sessions(folder)
     assert [(await host.load(report.id)).header.parent_session for report in reports] == [None, "other"]
 
 
 @pytest.mark.parametrize("order", [("copy", "first"), ("first", "copy")])
-async def test_a_copy_of_a_transcript_does_not_take_its_sub_agents(
+async def test_a_copy_of_a_transcript_does_not_claim_the_sub_agents_of_the_original(
     host: SessionHost, tmp_path: Path, order: tuple[str, str]
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     for name in ("copy", "first"):
-        (folder / f"{name}.jsonl").write_bytes(asks_an_agent(name))
-    (folder / "agent-x1.jsonl").write_bytes(agent_of("first"))
+        (folder / f"{name}.jsonl").write_bytes(transcript_with_agent(name))
+    (folder / "agent-x1.jsonl").write_bytes(agent_line("first"))
     for name in order:
         await host.import_sessions(folder / f"{name}.jsonl")
     header = (await host.load("first.agent-x1")).header
     assert (header.parent_session, header.parent_entry) == ("first", "first-a1")
 
 
-async def test_a_sub_agent_in_a_transcripts_own_folder_is_of_that(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_sub_agent_in_a_transcripts_own_folder_belongs_to_that_transcript(
+    host: SessionHost, tmp_path: Path
+) -> None:
     (tmp_path / "s" / "subagents").mkdir(parents=True)
-    (tmp_path / "s.jsonl").write_bytes(asks_an_agent("s"))
-    (tmp_path / "s" / "subagents" / "agent-x1.jsonl").write_bytes(agent_of("s#x1"))
+    (tmp_path / "s.jsonl").write_bytes(transcript_with_agent("s"))
+    (tmp_path / "s" / "subagents" / "agent-x1.jsonl").write_bytes(agent_line("s#x1"))
     _, report = await host.import_sessions(tmp_path / "s.jsonl")
     header = (await host.load(report.id)).header
     assert (header.parent_session, header.parent_entry) == ("s", "s-a1")
 
 
-async def test_damage_is_reported_with_its_place(host: SessionHost) -> None:
-    session, reports = await taken_in(host, "torn.jsonl")
+async def test_damage_is_reported_with_its_position(host: SessionHost) -> None:
+    session, reports = await import_sample(host, "torn.jsonl")
     data = (DATA / "torn.jsonl").read_bytes()
     found = [(finding.code, finding.line, finding.byte) for finding in reports[0].findings if finding.line]
     starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
     assert found == [("damaged", 2, starts[1]), ("damaged", 3, starts[2]), ("truncated", 6, starts[5])]
-    assert await parents(session) == {"u1": None, "a1": "u1", "u2": "a1", "a2": "u2"}  # a1 stands behind a torn line
+    assert await parents(session) == {"u1": None, "a1": "u1", "u2": "a1", "a2": "u2"}  # a1 follows a torn line
     assert any(finding.code == "part_left_out" for finding in reports[0].findings)
 
 
-async def test_a_folder_of_transcripts(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_folder_of_transcripts_is_imported(host: SessionHost, tmp_path: Path) -> None:
     folder = tmp_path / "-home-mara-orchard"
     folder.mkdir()
     for name in ("work.jsonl", "torn.jsonl"):
@@ -424,8 +426,8 @@ async def test_a_folder_of_transcripts(host: SessionHost, tmp_path: Path) -> Non
     assert reports.unknown_paths == (str(folder / "broken.jsonl"),)
 
 
-async def test_a_byte_order_mark_and_windows_line_ends(host: SessionHost, tmp_path: Path) -> None:
-    plain, _ = await taken_in(host, "work.jsonl")
+async def test_a_byte_order_mark_and_windows_line_ends_are_accepted(host: SessionHost, tmp_path: Path) -> None:
+    plain, _ = await import_sample(host, "work.jsonl")
     path = tmp_path / "windows.jsonl"
     data = (DATA / "work.jsonl").read_bytes().replace(WORK.encode(), b"windows")
     path.write_bytes(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n\r\n"))
@@ -434,7 +436,7 @@ async def test_a_byte_order_mark_and_windows_line_ends(host: SessionHost, tmp_pa
     assert (report.entries, await other.messages()) == (16, await plain.messages())
 
 
-async def test_a_first_line_of_any_length(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_first_line_of_any_length_is_recognized(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     first = {"parentUuid": None, "sessionId": "s", "type": "user", "uuid": "1", "message": {"content": "x" * 1_000_000}}
     path.write_text(json.dumps(first, separators=(",", ":")) + "\n")
@@ -450,7 +452,7 @@ async def test_a_file_without_messages_is_refused(host: SessionHost, tmp_path: P
     assert await host.list_sessions() == []
 
 
-async def test_documents_are_text_or_named_in_words(host: SessionHost, tmp_path: Path) -> None:
+async def test_documents_become_their_text_or_a_placeholder(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "documents.jsonl"
     words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Dig first."}}
     sheet = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}

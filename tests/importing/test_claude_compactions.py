@@ -1,4 +1,4 @@
-"""What Claude Code kept through a compaction is in the context once, wherever its transcript goes on from there."""
+"""Messages that Claude Code preserved in a compaction are in the context once, wherever the transcript continues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def summary(uuid: str, parent: str) -> str:
     return line("user", uuid, parent, "What was said so far.", isCompactSummary=True)
 
 
-# A prompt was taken back (u2), so that the conversation does not go the way of the file.
+# The prompt u2 was rewound, so the conversation does not follow the order of the file.
 BEFORE = [
     line("user", "u1", None),
     line("assistant", "a1", "u1"),
@@ -56,7 +56,7 @@ def compacted(kept: dict[str, object]) -> list[str]:
     return [boundary("cut", "b2", kept), summary("sum", "cut")]
 
 
-def going_on(parent: str) -> list[str]:
+def continuation(parent: str) -> list[str]:
     return [line("user", "p1", parent), line("assistant", "p2", "p1")]
 
 
@@ -66,14 +66,14 @@ async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
         yield host
 
 
-async def imported(host: SessionHost, tmp_path: Path, lines: list[str]) -> tuple[Session, ImportReport]:
+async def import_lines(host: SessionHost, tmp_path: Path, lines: list[str]) -> tuple[Session, ImportReport]:
     path = tmp_path / "transcript.jsonl"
     path.write_text("\n".join(lines) + "\n")
     (report,) = await host.import_sessions(path)
     return await host.load(report.id), report
 
 
-async def shown(session: Session, leaf: str | None = None) -> list[str]:
+async def context_ids(session: Session, leaf: str | None = None) -> list[str]:
     context = await (session.context() if leaf is None else session.context(leaf))
     return [each.entry_id or "" for each in context.messages]
 
@@ -89,71 +89,73 @@ def problems(report: ImportReport) -> list[str]:
 
 
 Lines: TypeAlias = Callable[[dict[str, object]], list[str]]
-WAYS: dict[str, Lines] = {
-    "goes on below the summary": lambda kept: [TAIL, *compacted(kept), *going_on("sum")],
-    "goes on below the tail": lambda kept: [TAIL, *compacted(kept), *going_on("b2")],
-    "goes on below what hangs from the tail": lambda kept: [
+CONTINUATIONS: dict[str, Lines] = {
+    "continues below the summary": lambda kept: [TAIL, *compacted(kept), *continuation("sum")],
+    "continues below the tail": lambda kept: [TAIL, *compacted(kept), *continuation("b2")],
+    "continues below a child of the tail": lambda kept: [
         TAIL,
         *compacted(kept),
         json.dumps({"type": "progress", "uuid": "link", "parentUuid": "b2", "sessionId": "s"}),
-        *going_on("link"),
+        *continuation("link"),
     ],
-    "the tail stands only below the summary": lambda kept: [
+    "the tail is only below the summary": lambda kept: [
         *compacted(kept),
         line("assistant", "b2", "sum"),
-        *going_on("b2"),
+        *continuation("b2"),
     ],
-    "the tail stands below the summary, too": lambda kept: [
+    "the tail is below the summary, too": lambda kept: [
         TAIL,
         *compacted(kept),
         line("assistant", "b2", "sum"),
-        *going_on("b2"),
+        *continuation("b2"),
     ],
-    "all that was kept stands below the summary, too": lambda kept: [
+    "all preserved messages are below the summary, too": lambda kept: [
         TAIL,
         *compacted(kept),
         line("assistant", "b1", "sum"),
         line("user", "u3", "b1", isMeta=False),
         line("assistant", "b2", "u3", isMeta=False),
-        *going_on("b2"),
+        *continuation("b2"),
     ],
 }
 
 
 @pytest.mark.parametrize("kept", [SEGMENT, MESSAGES, {**SEGMENT, **MESSAGES}], ids=["segment", "messages", "both"])
-@pytest.mark.parametrize("way", WAYS)
-async def test_what_was_kept_is_shown_once_wherever_the_file_goes_on(
+@pytest.mark.parametrize("way", CONTINUATIONS)
+async def test_preserved_messages_are_shown_once_wherever_the_file_continues(
     host: SessionHost, tmp_path: Path, way: str, kept: dict[str, object]
 ) -> None:
-    session, report = await imported(host, tmp_path, [*BEFORE, *WAYS[way](kept)])
+    session, report = await import_lines(host, tmp_path, [*BEFORE, *CONTINUATIONS[way](kept)])
     assert problems(report) == []
-    assert await shown(session) == ["cut", "b1", "u3", "b2", "p1", "p2"]
+    assert await context_ids(session) == ["cut", "b1", "u3", "b2", "p1", "p2"]
     entry = await compaction_of(session)
     assert entry.compaction.first_kept_entry_id == "b1"
     assert (entry.compaction.tokens_before, entry.compaction.details) == (150000, {"trigger": "auto"})
     assert session.leaf_id == "p2"
 
 
-async def test_the_list_of_what_was_kept_outranks_the_segment(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_list_of_preserved_messages_takes_precedence_over_a_segment(host: SessionHost, tmp_path: Path) -> None:
     kept = {"preservedMessages": {"uuids": ["not in the file", "u3", "b2"]}, **SEGMENT}
-    session, _ = await imported(host, tmp_path, [*BEFORE, TAIL, *compacted(kept), *going_on("b2")])
-    assert await shown(session) == ["cut", "u3", "b2", "p1", "p2"]
+    session, _ = await import_lines(host, tmp_path, [*BEFORE, TAIL, *compacted(kept), *continuation("b2")])
+    assert await context_ids(session) == ["cut", "u3", "b2", "p1", "p2"]
 
 
 @pytest.mark.parametrize("kept", [None, [], {"uuids": None}, {"uuids": []}, {"uuids": [7]}, {"uuids": ["elsewhere"]}])
-async def test_a_list_that_says_nothing_keeps_nothing(host: SessionHost, tmp_path: Path, kept: object) -> None:
-    lines = [*BEFORE, TAIL, *compacted({"preservedMessages": kept}), *going_on("sum")]
-    session, report = await imported(host, tmp_path, lines)
-    assert (problems(report), await shown(session)) == ([], ["cut", "p1", "p2"])
+async def test_an_empty_or_invalid_list_preserves_nothing(host: SessionHost, tmp_path: Path, kept: object) -> None:
+    lines = [*BEFORE, TAIL, *compacted({"preservedMessages": kept}), *continuation("sum")]
+    session, report = await import_lines(host, tmp_path, lines)
+    assert (problems(report), await context_ids(session)) == ([], ["cut", "p1", "p2"])
 
 
-async def test_where_nothing_was_kept_the_former_history_is_a_branch(host: SessionHost, tmp_path: Path) -> None:
-    session, _ = await imported(host, tmp_path, [*BEFORE, TAIL, *compacted({}), *going_on("b2")])
-    assert await shown(session) == [*FORMER, "p1", "p2"]
-    assert await shown(session, "cut") == ["cut"]
+async def test_without_preserved_messages_the_former_history_is_a_branch(host: SessionHost, tmp_path: Path) -> None:
+    session, _ = await import_lines(host, tmp_path, [*BEFORE, TAIL, *compacted({}), *continuation("b2")])
+    assert await context_ids(session) == [*FORMER, "p1", "p2"]
+    assert await context_ids(session, "cut") == ["cut"]
 
 
-async def test_calls_at_the_end_of_what_was_kept_stay_with_their_results(host: SessionHost, tmp_path: Path) -> None:
+async def test_calls_at_the_end_of_the_preserved_messages_stay_with_their_results(
+    host: SessionHost, tmp_path: Path
+) -> None:
     given: dict[str, object] = {}
     calls = [[{"type": "tool_use", "id": each, "name": "Bash", "input": given}] for each in ("t1", "t2")]
     results = [[{"type": "tool_result", "tool_use_id": each, "content": "done"}] for each in ("t1", "t2")]
@@ -165,46 +167,48 @@ async def test_calls_at_the_end_of_what_was_kept_stay_with_their_results(host: S
         boundary("cut", "r1", {"preservedMessages": {"uuids": ["b2", "b3", "r1"]}}),
         summary("sum", "cut"),
         line("user", "r2", "b3", results[1]),
-        *going_on("r2"),
+        *continuation("r2"),
     ]
-    session, _ = await imported(host, tmp_path, lines)
-    assert await shown(session) == ["cut", "b2", "r1", "r2", "p1", "p2"]
+    session, _ = await import_lines(host, tmp_path, lines)
+    assert await context_ids(session) == ["cut", "b2", "r1", "r2", "p1", "p2"]
 
 
-async def test_each_compaction_keeps_its_own(host: SessionHost, tmp_path: Path) -> None:
+async def test_each_compaction_has_its_own_preserved_messages(host: SessionHost, tmp_path: Path) -> None:
     lines = [
         *BEFORE,
         TAIL,
         *compacted({**SEGMENT, **MESSAGES}),
         line("assistant", "b2", "sum"),
-        *going_on("b2"),
+        *continuation("b2"),
         boundary("cut2", "p2", {"preservedMessages": {"uuids": ["b2", "p1", "p2"]}}),
         summary("sum2", "cut2"),
         line("user", "q1", "p2"),
         line("assistant", "q2", "q1"),
     ]
-    session, report = await imported(host, tmp_path, lines)
+    session, report = await import_lines(host, tmp_path, lines)
     assert (problems(report), session.leaf_id) == ([], "q2")
-    assert await shown(session) == ["cut2", "b2", "p1", "p2", "q1", "q2"]
-    assert await shown(session, "p2") == ["cut", "b1", "u3", "b2", "p1", "p2"]
+    assert await context_ids(session) == ["cut2", "b2", "p1", "p2", "q1", "q2"]
+    assert await context_ids(session, "p2") == ["cut", "b1", "u3", "b2", "p1", "p2"]
 
 
-async def test_a_second_compaction_of_the_same_end_follows_the_first(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_second_compaction_after_the_same_message_follows_the_first(host: SessionHost, tmp_path: Path) -> None:
     lines = [*BEFORE, TAIL, *compacted(SEGMENT), boundary("cut2", "b2", SEGMENT), summary("sum2", "cut2")]
-    session, _ = await imported(host, tmp_path, [*lines, *going_on("b2")])
+    session, _ = await import_lines(host, tmp_path, [*lines, *continuation("b2")])
     assert (await compaction_of(session, "cut2")).parent_id == "cut"
-    assert await shown(session) == ["cut2", "b1", "u3", "b2", "p1", "p2"]
+    assert await context_ids(session) == ["cut2", "b1", "u3", "b2", "p1", "p2"]
 
 
-async def test_a_compaction_that_never_came_parts_nothing(host: SessionHost, tmp_path: Path) -> None:
-    lines = [*BEFORE, TAIL, boundary("cut", "b2", SEGMENT), *going_on("b2")]
-    session, _ = await imported(host, tmp_path, lines)
-    assert await shown(session) == [*FORMER, "p1", "p2"]
+async def test_a_boundary_without_a_summary_changes_nothing(host: SessionHost, tmp_path: Path) -> None:
+    lines = [*BEFORE, TAIL, boundary("cut", "b2", SEGMENT), *continuation("b2")]
+    session, _ = await import_lines(host, tmp_path, lines)
+    assert await context_ids(session) == [*FORMER, "p1", "p2"]
 
 
-async def test_what_was_not_kept_and_is_written_again_stays(host: SessionHost, tmp_path: Path) -> None:
-    lines = [*BEFORE, TAIL, *compacted(MESSAGES), line("assistant", "a1", "sum"), *going_on("a1")]
-    session, _ = await imported(host, tmp_path, lines)
-    again, *rest = (await shown(session))[4:]
+async def test_a_message_written_again_that_was_not_preserved_becomes_a_new_entry(
+    host: SessionHost, tmp_path: Path
+) -> None:
+    lines = [*BEFORE, TAIL, *compacted(MESSAGES), line("assistant", "a1", "sum"), *continuation("a1")]
+    session, _ = await import_lines(host, tmp_path, lines)
+    again, *rest = (await context_ids(session))[4:]
     assert (again != "a1", rest) == (True, ["p1", "p2"])
     assert session.path(again)[-2:] == ["cut", again]

@@ -1,7 +1,6 @@
-"""Whatever is done to a file, importing it gives a session or says that there is none.
+"""Importing a damaged file gives sessions or a typed error.
 
-It raises no other error, and always ends.
-"""
+It raises no other error, and always terminates."""
 
 from __future__ import annotations
 
@@ -21,26 +20,26 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 KEPT = {"native", "pi", "omp"}
-"""Files that keep their lines keep what is damaged in them, ids that were used twice too."""
+"""Formats whose lines are kept as they are, including damaged ones and repeated ids."""
 
 CUTS = 8
 FLIPS = 8
 SIZE_MAX = 48 * 1024
-"""Longer files are first cut to this size: their lines are alike, and there are many."""
+"""Longer files are first truncated to this size: their many lines are alike."""
 
 
-def spoiled(data: bytes, random: Random) -> Iterator[tuple[str, bytes]]:
-    """Yield copies of a file, each with other damage."""
+def damaged_copies(data: bytes, random: Random) -> Iterator[tuple[str, bytes]]:
+    """Yield copies of a file, each with different damage."""
     lines = data.splitlines(keepends=True)
     ends = {0, 1, len(data) - 1, *(random.randrange(len(data)) for _ in range(CUTS))}
     for end in sorted(ends):
         yield f"cut at {end}", data[:end]
         yield f"begins at {end}", data[end:]
     for _ in range(FLIPS):
-        spoiled = bytearray(data)
+        broken = bytearray(data)
         for _ in range(random.choice((1, 1, 40))):
-            spoiled[random.randrange(len(data))] ^= 1 << random.randrange(8)
-        yield "bits flipped", bytes(spoiled)
+            broken[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        yield "bits flipped", bytes(broken)
     for _ in range(4):
         first, second = random.randrange(len(lines)), random.randrange(len(lines))
         swapped = list(lines)
@@ -48,7 +47,7 @@ def spoiled(data: bytes, random: Random) -> Iterator[tuple[str, bytes]]:
         yield f"lines {first} and {second} swapped", b"".join(swapped)
         yield f"line {first} dropped", b"".join(lines[:first] + lines[first + 1 :])
         yield f"line {first} twice", b"".join(lines[: first + 1] + lines[first:])
-        yield f"line {first} welded to the next", b"".join(lines)[:-1].replace(lines[first], lines[first][:-1])
+        yield f"line {first} joined to the next", b"".join(lines)[:-1].replace(lines[first], lines[first][:-1])
         yield f"zeros in line {first}", b"".join([*lines[:first], b"\0" * 4096, *lines[first:]])
     yield "lines shuffled", b"".join(random.sample(lines, len(lines)))
     for old, new in (
@@ -63,21 +62,21 @@ def spoiled(data: bytes, random: Random) -> Iterator[tuple[str, bytes]]:
         yield f"one {old!r} for {new[:9]!r}", data.replace(old, new, 1)
 
 
-async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Run what blocks where it is: a thread for each of so many imports takes longer than they do."""
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Run blocking work inline: for so many imports, threads would take longer than the work itself."""
     return fn(*args)
 
 
-async def survives(sample: Path, root: Path) -> None:
-    """Import copies of a sample, each with one of its files spoiled."""
+async def import_damaged_copies(sample: Path, root: Path) -> None:
+    """Import copies of a sample, each with one damaged file."""
     source = root / sample.name
     copy(sample, source)
     files = sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
     taken = refused = 0
-    async with SessionHost(offload=at_once) as host:
+    async with SessionHost(offload=run_inline) as host:
         for at, file in enumerate(files):
             whole = file.read_bytes()
-            for number, (what, data) in enumerate(spoiled(whole[:SIZE_MAX], Random(file.name))):
+            for number, (what, data) in enumerate(damaged_copies(whole[:SIZE_MAX], Random(file.name))):
                 if number % len(files) == at % len(files):
                     file.write_bytes(data)
                     reports = await outcome(host, source, f"{file.name}: {what}")
@@ -89,7 +88,7 @@ async def survives(sample: Path, root: Path) -> None:
 
 
 def copy(sample: Path, target: Path) -> None:
-    """Copy a sample, with what stands beside it for it."""
+    """Copy a sample, with the files beside it that belong to it."""
     target.parent.mkdir(parents=True)
     if sample.is_dir():
         shutil.copytree(sample, target)
@@ -117,12 +116,12 @@ async def outcome(host: SessionHost, source: Path, what: str) -> list[ImportRepo
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-@pytest.mark.parametrize("name", [sample.path for sample in samples() if sample.ours])
-async def test_damaged_samples_of_our_own(name: str, tmp_path: Path) -> None:
-    await survives(PROJECT / name, tmp_path / "copy")
+@pytest.mark.parametrize("name", [sample.path for sample in samples() if sample.is_own])
+async def test_damaged_own_samples_are_imported_or_refused(name: str, tmp_path: Path) -> None:
+    await import_damaged_copies(PROJECT / name, tmp_path / "copy")
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-@pytest.mark.parametrize("name", [sample.path for sample in samples() if not sample.ours])
-async def test_damaged_real_files(name: str, tmp_path: Path, shared_fixtures: Path) -> None:
-    await survives(shared_fixtures / name, tmp_path / "copy")
+@pytest.mark.parametrize("name", [sample.path for sample in samples() if not sample.is_own])
+async def test_damaged_real_files_are_imported_or_refused(name: str, tmp_path: Path, shared_fixtures: Path) -> None:
+    await import_damaged_copies(shared_fixtures / name, tmp_path / "copy")

@@ -1,4 +1,4 @@
-"""A source that grew between two imports: what came is in the context, as if all of it had been imported at once."""
+"""A source that grew between two imports: the result is the same as if all of it had been imported at once."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from treering import Context, Session, SessionHost, plain_text
 
 SAMPLES = Path(__file__).parents[1] / "data"
 TIME = "2026-03-01T09:00:0{}.000Z"
-SAID = [
+MESSAGES = [
     {"role": role, "content": content}
     for role, content in (("user", "One."), ("assistant", "Two."), ("user", "Three."), ("assistant", "Four."))
 ]
 NANOCODER_ID = "0b0e7b1c-58f4-4b6c-9f51-0c7f5a3f9a11"
 
 Writer = Callable[[Path], Path]
-"""Writes a file as it is at one time into a folder, and returns its path."""
+"""Writes one state of a file into a folder, and returns its path."""
 
 
 def picoclaw_lines(count: int, summary: str = "", skip: int = 0) -> Writer:
     def write(folder: Path) -> Path:
         folder.mkdir(exist_ok=True)
         path = folder / "telegram_1.jsonl"
-        path.write_text("".join(json.dumps(each) + "\n" for each in SAID[:count]))
+        path.write_text("".join(json.dumps(each) + "\n" for each in MESSAGES[:count]))
         meta = {"key": "telegram:1", "summary": summary, "skip": skip, "count": count, "created_at": TIME.format(0)}
         path.with_name("telegram_1.meta.json").write_text(json.dumps(meta))
         return path
@@ -39,7 +39,7 @@ def picoclaw_document(start: int, end: int, summary: str) -> Writer:
         folder.mkdir(exist_ok=True)
         path = folder / "telegram_1.json"
         times = {"created": TIME.format(0), "updated": TIME.format(1)}
-        path.write_text(json.dumps({"key": "telegram:1", "messages": SAID[start:end], "summary": summary, **times}))
+        path.write_text(json.dumps({"key": "telegram:1", "messages": MESSAGES[start:end], "summary": summary, **times}))
         return path
 
     return write
@@ -50,8 +50,8 @@ def nanocoder(count: int, model: str) -> Writer:
         folder.mkdir(exist_ok=True)
         path = folder / f"{NANOCODER_ID}.json"
         times = {"createdAt": TIME.format(0), "lastAccessedAt": TIME.format(count)}
-        told = {"workingDirectory": "/work", "provider": "ollama", "model": model, "messages": SAID[:count]}
-        path.write_text(json.dumps({"id": NANOCODER_ID, **times, **told}))
+        fields = {"workingDirectory": "/work", "provider": "ollama", "model": model, "messages": MESSAGES[:count]}
+        path.write_text(json.dumps({"id": NANOCODER_ID, **times, **fields}))
         return path
 
     return write
@@ -65,10 +65,10 @@ def gemini(count: int, summary: str) -> Writer:
         types = {"user": "user", "assistant": "gemini"}
         records = [
             {"id": str(place), "timestamp": TIME.format(1), "type": types[each["role"]], "content": each["content"]}
-            for place, each in enumerate(SAID[:count])
+            for place, each in enumerate(MESSAGES[:count])
         ]
-        told = [{"sessionId": "grown", "projectHash": "ab", **times}, *records, {"$set": {"summary": summary}}]
-        path.write_text("".join(json.dumps(each) + "\n" for each in told))
+        lines = [{"sessionId": "grown", "projectHash": "ab", **times}, *records, {"$set": {"summary": summary}}]
+        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
         return path
 
     return write
@@ -92,16 +92,16 @@ GROWING: dict[str, Sequence[Writer]] = {
 }
 
 
-def told(context: Context) -> list[tuple[str, str]]:
+def roles_and_texts(context: Context) -> list[tuple[str, str]]:
     return [(each.message.role, plain_text(each.message.content)) for each in context.messages]
 
 
 async def state(session: Session) -> tuple[object, ...]:
     context = await session.context()
-    return told(context), context.model, session.leaf_id, session.summary, session.title
+    return roles_and_texts(context), context.model, session.leaf_id, session.summary, session.title
 
 
-async def imported(root: Path, source: Path, *states: Writer) -> tuple[object, ...]:
+async def import_states(root: Path, source: Path, *states: Writer) -> tuple[object, ...]:
     async with SessionHost(root) as host:
         for write in states:
             (report,) = await host.import_sessions(write(source))
@@ -111,14 +111,16 @@ async def imported(root: Path, source: Path, *states: Writer) -> tuple[object, .
 
 
 @pytest.mark.parametrize("name", GROWING)
-async def test_importing_again_gives_what_importing_at_once_gives(name: str, tmp_path: Path) -> None:
+async def test_importing_each_state_gives_what_importing_the_last_state_gives(name: str, tmp_path: Path) -> None:
     *earlier, last = GROWING[name]
-    expected = await imported(tmp_path / "at once", tmp_path / "last", last)
-    assert await imported(tmp_path / "by steps", tmp_path / "growing", *earlier, last) == expected
+    expected = await import_states(tmp_path / "at once", tmp_path / "last", last)
+    assert await import_states(tmp_path / "by steps", tmp_path / "growing", *earlier, last) == expected
 
 
 @pytest.mark.parametrize("name", GROWING)
-async def test_a_session_that_went_on_by_itself_stays_where_it_was(name: str, tmp_path: Path) -> None:
+async def test_an_import_does_not_move_the_leaf_of_a_session_that_was_continued_in_the_host(
+    name: str, tmp_path: Path
+) -> None:
     first, *_, last = GROWING[name]
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(first(tmp_path))
@@ -132,7 +134,7 @@ LINES = ["foreign/codex.jsonl", "foreign/dive.jsonl", "foreign/gemini.jsonl", "f
 
 
 @pytest.mark.parametrize("name", [*LINES, "claude_code/work.jsonl", "pi_v3.jsonl", "omp_v3.jsonl"])
-async def test_each_line_may_be_the_last_one_of_the_first_import(name: str, tmp_path: Path) -> None:
+async def test_a_first_import_may_end_after_any_line(name: str, tmp_path: Path) -> None:
     source = tmp_path / "grown.jsonl"
     lines = (SAMPLES / name).read_bytes().splitlines(keepends=True)
     sidecar = (SAMPLES / name).with_suffix(".meta.json")
@@ -145,33 +147,33 @@ async def test_each_line_may_be_the_last_one_of_the_first_import(name: str, tmp_
                 source.write_bytes(b"".join(some))
                 report, *_ = await host.import_sessions(source)
             session = await host.load(report.id)
-            found = told(await session.context()), session.leaf_id
+            found = roles_and_texts(await session.context()), session.leaf_id
         expected = expected or found
         assert found == expected, count
 
 
-async def test_a_document_that_was_cut_goes_on_behind_what_is_here(tmp_path: Path) -> None:
+async def test_a_document_that_lost_its_first_messages_continues_the_session(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "sessions") as host:
         await host.import_sessions(picoclaw_document(0, 2, "")(tmp_path))
         (report,) = await host.import_sessions(picoclaw_document(1, 4, "S")(tmp_path))
         session = await host.load(report.id)
-        assert [words for _, words in told(await session.context())] == ["One.", "Two.", "Three.", "Four."]
+        assert [words for _, words in roles_and_texts(await session.context())] == ["One.", "Two.", "Three.", "Four."]
 
 
-async def test_what_the_session_says_of_itself_stays_above_what_comes(tmp_path: Path) -> None:
+async def test_a_model_change_in_the_host_survives_a_later_import(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "sessions") as host:
         await host.import_sessions(picoclaw_lines(2, "S")(tmp_path))
         session = await host.load("last")
         await session.append_model_change("openai", "gpt-oak")
         await host.import_sessions(picoclaw_lines(4, "S")(tmp_path))
         context = await session.context()
-        assert len(told(context)) == 4
+        assert len(roles_and_texts(context)) == 4
         assert context.model is not None
         assert context.model.model_id == "gpt-oak"
 
 
-async def test_a_session_that_goes_on_in_the_other_program_is_followed_each_time(tmp_path: Path) -> None:
-    """Its first messages are known by what they say, the later ones by their ids."""
+async def test_repeated_imports_follow_a_session_that_continues_in_the_other_program(tmp_path: Path) -> None:
+    """Its first messages are matched by content, the later ones by id."""
     async with SessionHost(tmp_path / "sessions") as host:
         session = await host.create()
         await session.append_model_change("openai", "gpt-oak")
@@ -180,7 +182,7 @@ async def test_a_session_that_goes_on_in_the_other_program_is_followed_each_time
         path = await session.export("picoclaw", tmp_path / "out.json")
         for count in (3, 4):
             document = json.loads(path.read_bytes())
-            path.write_text(json.dumps({**document, "messages": SAID[:count]}))
+            path.write_text(json.dumps({**document, "messages": MESSAGES[:count]}))
             (report,) = await host.import_sessions(path)
             assert report.id == session.id
-            assert len(told(await session.context())) == count
+            assert len(roles_and_texts(await session.context())) == count

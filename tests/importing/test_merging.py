@@ -1,4 +1,4 @@
-"""Importing again, and bringing copies of one session together: nothing doubled, nothing lost."""
+"""Importing again, and merging copies of one session: nothing is doubled or lost."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ async def ids(session: Session) -> list[str | None]:
     return [entry.id for entry in await session.entries()]
 
 
-def content(session: Session) -> bytes:
+def file_bytes(session: Session) -> bytes:
     return Path(session.file_path or "").read_bytes()
 
 
 @pytest.mark.feature("N-167")
-async def test_copies_of_one_session_on_two_machines_come_together(tmp_path: Path) -> None:
+async def test_copies_of_one_session_on_two_machines_can_be_merged(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     async with SessionHost(here) as one, SessionHost(there) as two:
         session = await one.create("plan", cwd="/work/project")
@@ -53,11 +53,11 @@ async def test_copies_of_one_session_on_two_machines_come_together(tmp_path: Pat
         await session.append_message("assistant", "Pears.")
 
         assert session.file_path is not None
-        carried = shutil.copy(session.file_path, tmp_path / "carried.jsonl")  # one file is all of it
+        carried = shutil.copy(session.file_path, tmp_path / "carried.jsonl")  # a session is one file
         (report,) = await two.import_sessions(carried)
         assert (report.id, report.ref, report.added, report.existed) == ("plan", "plan.jsonl", 2, False)
         copy = await two.load("plan")
-        assert content(copy) == content(session)
+        assert file_bytes(copy) == file_bytes(session)
         assert (copy.header, copy.leaf_id) == (session.header, session.leaf_id)
 
         mine = await session.append_message("user", "And here?")
@@ -70,7 +70,7 @@ async def test_copies_of_one_session_on_two_machines_come_together(tmp_path: Pat
         assert back.existed
         assert sorted(await ids(session), key=str) == sorted(await ids(copy), key=str)
         assert len(set(await ids(session))) == len(await ids(session)) == 5
-        # each stays where it was; what the other said is another branch
+        # each keeps its leaf; the other's messages are another branch
         assert (session.leaf_id, copy.leaf_id) == (mine, theirs)
         assert await texts(session) == ["What do we plant?", "Pears.", "And here?"]
         assert await texts(copy) == ["What do we plant?", "Pears.", "And there?", "Plums."]
@@ -82,7 +82,7 @@ async def test_copies_of_one_session_on_two_machines_come_together(tmp_path: Pat
         assert (await again.load("plan")).leaf_id == mine
 
 
-async def test_a_copy_that_only_grew_takes_the_leaf_along(tmp_path: Path) -> None:
+async def test_importing_a_copy_that_only_grew_moves_the_leaf(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "here") as one, SessionHost(tmp_path / "there") as two:
         session = await one.create("plan")
         await session.append_message("user", "one")
@@ -95,7 +95,7 @@ async def test_a_copy_that_only_grew_takes_the_leaf_along(tmp_path: Path) -> Non
         assert beside in await ids(copy)
 
 
-async def test_subscribers_see_what_comes_in(tmp_path: Path) -> None:
+async def test_subscribers_receive_imported_entries(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "here") as one, SessionHost(tmp_path / "there") as two:
         session = await one.create("plan")
         await session.append_message("user", "one")
@@ -112,7 +112,7 @@ async def test_subscribers_see_what_comes_in(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pi_v1", "pi_v2", "pi_v3", "omp_v3"])
 @pytest.mark.feature("U-27")
-async def test_pi_files_keep_their_bytes(name: str, tmp_path: Path) -> None:
+async def test_imported_pi_files_keep_their_bytes(name: str, tmp_path: Path) -> None:
     source = DATA / f"{name}.jsonl"
     async with SessionHost(tmp_path) as host:
         (report,) = await host.import_sessions(source)
@@ -120,7 +120,7 @@ async def test_pi_files_keep_their_bytes(name: str, tmp_path: Path) -> None:
         assert path.read_bytes() == source.read_bytes()
         assert report.format == name[: name.index("_")]
         before = len(await ids(await host.load(path, read_only=True)))
-        session = await host.load(path)  # an old one is migrated now
+        session = await host.load(path)  # migrates an old version
         assert len(await ids(session)) == before == report.entries
         await session.append_message("user", "More.")
         (again,) = await host.import_sessions(source)
@@ -128,7 +128,7 @@ async def test_pi_files_keep_their_bytes(name: str, tmp_path: Path) -> None:
         assert session.message_count == report.messages + 1
 
 
-async def test_a_fragment_at_the_end_of_a_kept_file_is_reported(tmp_path: Path) -> None:
+async def test_a_fragment_at_the_end_of_an_imported_file_is_reported_and_left_out(tmp_path: Path) -> None:
     source = tmp_path / "torn.jsonl"
     source.write_bytes((DATA / "pi_v3.jsonl").read_bytes() + b'\n\n{"type":"mess')
     async with SessionHost(tmp_path / "sessions") as host:
@@ -139,18 +139,18 @@ async def test_a_fragment_at_the_end_of_a_kept_file_is_reported(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("step", [1, 3])
-async def test_a_transcript_that_grows_is_taken_in_as_it_grows(step: int, tmp_path: Path) -> None:
-    """Whatever an import came upon, half an answer too, the next one goes on from there."""
+async def test_a_growing_transcript_can_be_imported_at_any_line(step: int, tmp_path: Path) -> None:
+    """Each import continues the one before, even in the middle of an answer."""
     lines = WORK.read_bytes().splitlines(keepends=True)
     source = tmp_path / "growing.jsonl"
     async with SessionHost(tmp_path / "sessions") as host, SessionHost() as whole:
-        (said,) = await whole.import_sessions(WORK)
+        (complete,) = await whole.import_sessions(WORK)
         for end in [*range(10, len(lines), step), len(lines)]:
             source.write_bytes(b"".join(lines[:end]))
             (report,) = await host.import_sessions(source)
             (again,) = await host.import_sessions(source)
             assert again.added == 0
-        session, expected = await host.load(report.id), await whole.load(said.id)
+        session, expected = await host.load(report.id), await whole.load(complete.id)
         found = await ids(session)
         assert len(set(found)) == len(found)
         assert set(await ids(expected)) <= {*found, None}
@@ -161,16 +161,16 @@ async def test_a_transcript_that_grows_is_taken_in_as_it_grows(step: int, tmp_pa
         calls = [
             part for each in path.messages for part in each.message.content if part.__struct_config__.tag == "tool_use"
         ]
-        assert len(calls) == 2  # on the way to its second result, the answer is whole
+        assert len(calls) == 2  # the answer has all of its calls
 
 
 async def parts(session: Session) -> list[str]:
-    """Return everything that was said, in no order."""
+    """Return the content of all messages without the calls, sorted."""
     entries = [entry for entry in await session.entries() if isinstance(entry, MessageEntry)]
     return sorted(str(part) for entry in entries for part in entry.message.content if "tool_use" not in str(part))
 
 
-async def test_an_answer_that_another_program_took_up_elsewhere_is_not_disturbed(tmp_path: Path) -> None:
+async def test_importing_the_rest_of_an_answer_does_not_move_the_leaf_of_a_continued_session(tmp_path: Path) -> None:
     lines = WORK.read_bytes().splitlines(keepends=True)
     source = tmp_path / "growing.jsonl"
     source.write_bytes(b"".join(lines[:12]))
@@ -184,7 +184,7 @@ async def test_an_answer_that_another_program_took_up_elsewhere_is_not_disturbed
         assert "a10" in await ids(session)
 
 
-async def test_what_another_session_holds_is_not_touched(tmp_path: Path) -> None:
+async def test_an_import_does_not_overwrite_the_file_of_another_session(tmp_path: Path) -> None:
     async with SessionHost(tmp_path, dialect="native") as host:
         (report,) = await host.import_sessions(WORK)
         path = tmp_path / report.ref
@@ -195,7 +195,7 @@ async def test_what_another_session_holds_is_not_touched(tmp_path: Path) -> None
         assert path.read_bytes() == before
 
 
-async def test_refusals(tmp_path: Path) -> None:
+async def test_invalid_sources_and_formats_are_refused(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "sessions") as host:
         (tmp_path / "notes.txt").write_text("Nothing that anybody would import.")
         for path in (tmp_path / "notes.txt", tmp_path / "absent.jsonl", tmp_path):
@@ -217,8 +217,8 @@ async def test_refusals(tmp_path: Path) -> None:
         assert not (tmp_path / "sessions").exists() or not list((tmp_path / "sessions").glob("*.jsonl"))
 
 
-class Cancelling:
-    """An offload that cancels a scope when it is called for a certain time."""
+class CancellingOffload:
+    """An offload that cancels a scope at a given call."""
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -234,13 +234,13 @@ class Cancelling:
 
 
 @pytest.mark.parametrize("grown", [False, True])
-async def test_an_import_that_is_cancelled_anywhere_can_be_repeated(grown: bool, tmp_path: Path) -> None:
+async def test_an_import_that_was_cancelled_at_any_point_can_be_repeated(grown: bool, tmp_path: Path) -> None:
     lines = WORK.read_bytes().splitlines(keepends=True)
     source = tmp_path / "growing.jsonl"
     reached, at = True, 0
     while reached:
         at += 1
-        offload = Cancelling(at if not grown else 0)
+        offload = CancellingOffload(at if not grown else 0)
         source.write_bytes(b"".join(lines[:12]))
         async with SessionHost(tmp_path / str(at), offload=offload) as host:
             if grown:
@@ -259,7 +259,7 @@ async def test_an_import_that_is_cancelled_anywhere_can_be_repeated(grown: bool,
     assert at > 3
 
 
-async def test_imports_and_appends_at_the_same_time(tmp_path: Path) -> None:
+async def test_concurrent_imports_and_appends_lose_and_double_nothing(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         (report,) = await host.import_sessions(WORK)
         session = await host.load(report.id)
@@ -272,7 +272,7 @@ async def test_imports_and_appends_at_the_same_time(tmp_path: Path) -> None:
 
 
 class FullDisk(OsDisk):
-    """Has no room for sessions."""
+    """A disk that can run out of space."""
 
     full = False
 
@@ -282,7 +282,7 @@ class FullDisk(OsDisk):
         super().datasync(fd)
 
 
-async def test_a_session_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_failed_import_leaves_no_session(tmp_path: Path) -> None:
     disk = FullDisk()
     async with SessionHost(tmp_path / "sessions", disk=disk) as host:
         with full(disk), pytest.raises(OSError, match="No space"):
@@ -299,20 +299,20 @@ def full(disk: FullDisk) -> Iterator[None]:
     disk.full = False
 
 
-async def test_a_session_in_memory(tmp_path: Path) -> None:
+async def test_a_session_can_be_imported_into_memory(tmp_path: Path) -> None:
     async with SessionHost() as host:
         (report,) = await host.import_sessions(WORK)
         assert len(await ids(await host.load(report.id))) == report.added == report.entries
         assert [each.added for each in await host.import_sessions(WORK)] == [0]
 
 
-def test_the_blocking_twin(tmp_path: Path) -> None:
+def test_the_blocking_facade_imports_sessions(tmp_path: Path) -> None:
     with SyncHost(tmp_path) as host:
         (report,) = host.import_sessions(WORK, format="claude-code")
         assert host.load(report.id).leaf_id == "a10"
 
 
-async def test_what_an_archived_session_lacks_comes_in_and_brings_it_back(tmp_path: Path) -> None:
+async def test_importing_new_entries_unarchives_a_session(tmp_path: Path) -> None:
     copy = tmp_path / "copy.jsonl"
     async with SessionHost(tmp_path / "one") as one, SessionHost(tmp_path / "other") as other:
         session = await one.create("a")
@@ -330,7 +330,7 @@ async def test_what_an_archived_session_lacks_comes_in_and_brings_it_back(tmp_pa
         assert (more.added, row.status, row.message_count) == (1, "active", 2)
 
 
-async def test_an_archived_session_takes_the_leaf_of_a_copy_that_went_on(tmp_path: Path) -> None:
+async def test_an_archived_session_takes_the_leaf_of_a_copy_that_was_continued(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "one") as one, SessionHost(tmp_path / "other") as other:
         session = await one.create("a")
         await session.append_message("user", "before")
@@ -343,13 +343,13 @@ async def test_an_archived_session_takes_the_leaf_of_a_copy_that_went_on(tmp_pat
             assert report.added == 1
             assert last in copy.path()
             assert await texts(copy) == await texts(session)
-        # back home, where archiving and bringing back is all that is new
+        # the only new entries for the first host are those of archiving and unarchiving
         (back,) = await one.import_sessions(copy.file_path or "")
         assert back.added == 4
         assert await texts(session) == await texts(copy)
 
 
-async def test_a_session_that_was_given_a_title_went_on_by_itself(tmp_path: Path) -> None:
+async def test_setting_a_title_counts_as_continuing_the_session(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "one") as one, SessionHost(tmp_path / "other") as other:
         session = await one.create("a")
         await session.append_message("user", "before")

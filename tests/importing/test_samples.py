@@ -1,4 +1,4 @@
-"""The counts that docs/formats.md states are those that importing gives."""
+"""Importing each sample gives the counts that docs/formats.md states."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from treering import SessionHost
 
 from .samples import PROJECT, Sample, samples
 
-OURS = [sample for sample in samples() if sample.ours]
-REAL = [sample for sample in samples() if not sample.ours]
+OWN = [sample for sample in samples() if sample.is_own]
+REAL = [sample for sample in samples() if not sample.is_own]
 NO_SESSIONS = {"INDEX.md", "expected.json", "sessions.json"}
 
 
-async def imported(path: Path, sample: Sample, root: Path) -> Sample:
-    """Import a sample twice, and say in its own words what came of it."""
+async def count_import(path: Path, sample: Sample, root: Path) -> Sample:
+    """Import a sample twice, and return its row with the actual counts."""
     async with SessionHost(root) as host:
         reports = await host.import_sessions(path)
         assert len({report.ref for report in reports}) == len(reports)
@@ -39,21 +39,21 @@ async def imported(path: Path, sample: Sample, root: Path) -> Sample:
     )
 
 
-@pytest.mark.parametrize("sample", OURS, ids=lambda sample: str(sample.path))
+@pytest.mark.parametrize("sample", OWN, ids=lambda sample: str(sample.path))
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-async def test_samples_of_our_own_import_as_stated(sample: Sample, tmp_path: Path) -> None:
-    assert await imported(PROJECT / sample.path, sample, tmp_path / "sessions") == sample
+async def test_own_samples_import_with_the_stated_counts(sample: Sample, tmp_path: Path) -> None:
+    assert await count_import(PROJECT / sample.path, sample, tmp_path / "sessions") == sample
 
 
 @pytest.mark.feature("U-27")
 @pytest.mark.parametrize("sample", REAL, ids=lambda sample: str(sample.path))
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-async def test_real_files_import_as_stated(sample: Sample, tmp_path: Path, shared_fixtures: Path) -> None:
-    assert await imported(shared_fixtures / sample.path, sample, tmp_path / "sessions") == sample
+async def test_real_files_import_with_the_stated_counts(sample: Sample, tmp_path: Path, shared_fixtures: Path) -> None:
+    assert await count_import(shared_fixtures / sample.path, sample, tmp_path / "sessions") == sample
 
 
 @pytest.mark.feature("U-27")
-def test_every_real_file_is_stated(shared_fixtures: Path) -> None:
+def test_every_real_file_is_in_the_table(shared_fixtures: Path) -> None:
     stated = [shared_fixtures / sample.path for sample in REAL]
     files = [
         path

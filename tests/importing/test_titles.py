@@ -1,4 +1,4 @@
-"""What imported sessions are called in the listing: after what a person asked first."""
+"""The titles of imported sessions in the listing: the first prompt that a person wrote."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def codex(*asked: str) -> str:
 
 
 def claude(*asked: tuple[object, bool]) -> str:
-    told = [
+    lines = [
         {
             "type": "user",
             "uuid": f"u{number}",
@@ -37,7 +37,7 @@ def claude(*asked: tuple[object, bool]) -> str:
         }
         for number, (words, is_meta) in enumerate(asked)
     ]
-    return "".join(json.dumps(each) + "\n" for each in told)
+    return "".join(json.dumps(each) + "\n" for each in lines)
 
 
 SOURCES = {
@@ -67,7 +67,7 @@ BOOKKEEPING = (
 
 
 @pytest.mark.parametrize("name", SOURCES)
-async def test_what_the_program_said_in_the_users_place_gives_no_title(name: str, tmp_path: Path) -> None:
+async def test_text_that_the_program_injects_as_the_user_does_not_become_the_title(name: str, tmp_path: Path) -> None:
     (tmp_path / "source.jsonl").write_text(SOURCES[name])
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(tmp_path / "source.jsonl")
@@ -83,19 +83,19 @@ async def test_what_the_program_said_in_the_users_place_gives_no_title(name: str
         assert row.title == "Plant."
 
 
-@pytest.mark.parametrize("noted", BOOKKEEPING)
+@pytest.mark.parametrize("line", BOOKKEEPING)
 @pytest.mark.parametrize("in_parts", [False, True])
-async def test_what_claude_code_notes_of_commands_is_kept_and_gives_no_title(
-    noted: str, in_parts: bool, tmp_path: Path
+async def test_bookkeeping_of_commands_in_claude_code_is_kept_and_gives_no_title(
+    line: str, in_parts: bool, tmp_path: Path
 ) -> None:
-    content = [{"type": "text", "text": CLEARED}, {"type": "text", "text": noted}] if in_parts else noted
+    content = [{"type": "text", "text": CLEARED}, {"type": "text", "text": line}] if in_parts else line
     (tmp_path / "source.jsonl").write_text(claude((content, False), ("Plant.", False), ("Water.", False)))
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(tmp_path / "source.jsonl")
         session = await host.load(report.id)
         messages = await session.messages()
         assert [each.role for each in messages] == ["user"] * 3
-        assert [plain_text([part]) for part in messages[0].content] == ([CLEARED, noted] if in_parts else [noted])
+        assert [plain_text([part]) for part in messages[0].content] == ([CLEARED, line] if in_parts else [line])
         (row,) = await host.list_sessions()
         assert (row.title, row.first_message, row.message_count) == ("Plant.", "Plant.", 3)
         (again,) = await host.import_sessions(tmp_path / "source.jsonl")
@@ -134,7 +134,7 @@ async def test_a_prompt_with_a_notice_or_an_image_beside_it_gives_a_title(tmp_pa
     assert "Water." not in titles.values()
 
 
-async def test_a_session_of_such_messages_alone_has_no_title_yet(tmp_path: Path) -> None:
+async def test_a_session_with_only_injected_messages_has_no_title(tmp_path: Path) -> None:
     (tmp_path / "source.jsonl").write_text(codex("<environment_context>/work</environment_context>"))
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(tmp_path / "source.jsonl")

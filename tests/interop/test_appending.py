@@ -1,4 +1,4 @@
-"""Appending in pi's and oh-my-pi's formats: what a line says, and that it reads back as what was appended."""
+"""Appending in pi's and oh-my-pi's formats: the content of a line, and that it reads back as what was appended."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def dialect(request: pytest.FixtureRequest) -> Dialect:
 
 @pytest.fixture
 async def host(dialect: Dialect, tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "root", dialect=dialect) as made:
-        yield made
+    async with SessionHost(tmp_path / "root", dialect=dialect) as host:
+        yield host
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def lines(session: Session) -> list[dict[str, Any]]:
 
 
 def line(session: Session, entry_id: str) -> dict[str, Any]:
-    """The keys of an entry's line that are its own."""
+    """The fields of an entry's line besides its id, parent and timestamp."""
     [found] = [each for each in lines(session) if each["id"] == entry_id]
     return {key: value for key, value in found.items() if key not in ("id", "parentId", "timestamp")}
 
@@ -80,8 +80,8 @@ def folder(session: Session) -> Path:
     return Path(session.file_path or "").parent
 
 
-async def again(session: Session, entry_id: str) -> Entry:
-    """Read an entry from the file: as a reader that has seen nothing but the file."""
+async def read_back(session: Session, entry_id: str) -> Entry:
+    """Read an entry from the file with a host that knows nothing but the file."""
     before = await session.entry(entry_id)
     async with SessionHost(folder(session)) as other:
         reader = await other.load(session.file_path or "", read_only=True)
@@ -92,45 +92,45 @@ async def again(session: Session, entry_id: str) -> Entry:
 
 
 @pytest.mark.feature("O-15")
-async def test_a_model_change(session: Session, dialect: Dialect) -> None:
-    made = await session.append_model_change("openai", "gpt-birch")
-    found = await again(session, made)
+async def test_a_model_change_is_written_and_read_back(session: Session, dialect: Dialect) -> None:
+    entry_id = await session.append_model_change("openai", "gpt-birch")
+    found = await read_back(session, entry_id)
     assert isinstance(found, ModelChangeEntry)
     assert found.model_change == ModelChange("openai", "gpt-birch")
     if dialect == "pi":
-        assert line(session, made) == {"type": "model_change", "provider": "openai", "modelId": "gpt-birch"}
+        assert line(session, entry_id) == {"type": "model_change", "provider": "openai", "modelId": "gpt-birch"}
 
 
 @pytest.mark.feature("O-16")
-async def test_a_thinking_level_change(session: Session) -> None:
-    made = await session.append_thinking_level_change("high")
-    assert line(session, made) == {"type": "thinking_level_change", "thinkingLevel": "high"}
-    found = await again(session, made)
+async def test_a_thinking_level_change_is_written_and_read_back(session: Session) -> None:
+    entry_id = await session.append_thinking_level_change("high")
+    assert line(session, entry_id) == {"type": "thinking_level_change", "thinkingLevel": "high"}
+    found = await read_back(session, entry_id)
     assert isinstance(found, ThinkingLevelEntry)
     assert found.thinking_level == ThinkingLevel("high")
 
 
 @pytest.mark.feature("O-17", "O-18", "O-19", "O-43")
-async def test_a_compaction(session: Session, dialect: Dialect) -> None:
+async def test_a_compaction_is_written_and_read_back(session: Session, dialect: Dialect) -> None:
     hook = "fromHook" if dialect == "pi" else "fromExtension"
     kept = await session.append_message("user", "hello")
     plain = await session.append_compaction("S", kept, 50000)
     base = {"type": "compaction", "summary": "S", "firstKeptEntryId": kept, "tokensBefore": 50000}
     assert line(session, plain) == base
-    found = await again(session, plain)
+    found = await read_back(session, plain)
     assert isinstance(found, CompactionEntry)
     assert found.compaction == Compaction("S", kept, 50000)
     assert (found.compaction.from_hook, found.compaction.details) == (False, None)
     noted = {"read": ["a", {"deep": None}], "n": 1.5, "ü": "\u2028"}
     full = await session.append_compaction("S", kept, 50000, details=noted, from_hook=True)
     assert line(session, full) == {**base, "details": noted, hook: True}
-    found = await again(session, full)
+    found = await read_back(session, full)
     assert isinstance(found, CompactionEntry)
     assert (found.compaction.from_hook, found.compaction.details) == (True, noted)
 
 
 @pytest.mark.feature("O-21", "O-23", "O-54")
-async def test_a_branch_with_a_summary(session: Session, dialect: Dialect) -> None:
+async def test_a_branch_summary_is_written_and_read_back(session: Session, dialect: Dialect) -> None:
     hook = "fromHook" if dialect == "pi" else "fromExtension"
     first = await session.append_message("user", "hello")
     left = await session.append_message("user", "left")
@@ -146,12 +146,12 @@ async def test_a_branch_with_a_summary(session: Session, dialect: Dialect) -> No
         "details": files,
         hook: True,
     }
-    found = await again(session, full)
+    found = await read_back(session, full)
     assert isinstance(found, BranchSummaryEntry)
     assert found.parent_id == first
     assert (found.branch_summary.from_id, found.branch_summary.from_hook) == (plain, True)
     assert found.branch_summary.details == files
-    bare = await again(session, plain)
+    bare = await read_back(session, plain)
     assert isinstance(bare, BranchSummaryEntry)
     assert bare.branch_summary == BranchSummary("S", left)
     before = len(lines(session))
@@ -161,7 +161,7 @@ async def test_a_branch_with_a_summary(session: Session, dialect: Dialect) -> No
 
 
 @pytest.mark.feature("O-24", "O-25", "O-44")
-async def test_a_hooks_own_entries(session: Session) -> None:
+async def test_custom_entries_are_written_and_read_back(session: Session) -> None:
     bare = await session.append_custom_entry("my-hook")
     await session.append_custom_entry("another", 1)
     await session.append_message("user", "hello")
@@ -178,7 +178,7 @@ async def test_a_hooks_own_entries(session: Session) -> None:
 
 
 @pytest.mark.feature("O-26", "O-27", "O-28", "O-29", "O-36", "O-45")
-async def test_a_hooks_message(session: Session) -> None:
+async def test_a_custom_message_is_written_and_read_back(session: Session) -> None:
     shown = await session.append_custom_message("my-hook", "Injected")
     base = {"type": "custom_message", "customType": "my-hook"}
     assert line(session, shown) == {**base, "content": "Injected", "display": True}
@@ -193,7 +193,7 @@ async def test_a_hooks_message(session: Session) -> None:
             {"type": "image", "data": "aGk=", "mimeType": "image/png"},
         ],
     }
-    found = [await again(session, each) for each in (shown, hidden)]
+    found = [await read_back(session, each) for each in (shown, hidden)]
     payloads = [each.custom_message for each in found if isinstance(each, CustomMessageEntry)]
     assert payloads[0] == CustomMessage("my-hook", (text("Injected"),), display=True)
     assert (payloads[1].display, payloads[1].details) == (False, {"SECRET": 1})
@@ -203,22 +203,24 @@ async def test_a_hooks_message(session: Session) -> None:
         (hidden, "custom", tuple(parts)),
     ]
     assert "SECRET" not in repr(context)
-    told = [each for each in await session.messages() if each.role == "custom"]
-    assert [[*each.content] for each in told] == [[text("Injected")], parts], "displayed or not, the model gets it"
+    messages = [each for each in await session.messages() if each.role == "custom"]
+    assert [[*each.content] for each in messages] == [[text("Injected")], parts], (
+        "the model receives it whether it is displayed or not"
+    )
 
 
 @pytest.mark.feature("O-30", "O-46", "O-52")
-async def test_a_label(session: Session) -> None:
+async def test_a_label_is_written_and_read_back(session: Session) -> None:
     first = await session.append_message("user", "hello")
     assert session.label(first) is None
     for label in ("one", "checkpoint-1"):
-        made = await session.set_label(first, label)
-        assert line(session, made) == {"type": "label", "targetId": first, "label": label}
-        assert (session.label(first), session.leaf_id) == (label, made)
+        entry_id = await session.set_label(first, label)
+        assert line(session, entry_id) == {"type": "label", "targetId": first, "label": label}
+        assert (session.label(first), session.leaf_id) == (label, entry_id)
     cleared = await session.set_label(first, None)
     assert line(session, cleared) == {"type": "label", "targetId": first}
     assert session.label(first) is None
-    found = await again(session, cleared)
+    found = await read_back(session, cleared)
     assert isinstance(found, LabelEntry)
     before = len(lines(session))
     with pytest.raises(EntryNotFound, match="'nobody' not found"):
@@ -229,18 +231,18 @@ async def test_a_label(session: Session) -> None:
 @pytest.mark.feature("O-7", "O-31", "O-42", "O-47")
 async def test_a_message_has_a_short_id_below_the_leaf(session: Session) -> None:
     assert session.leaf_id is None
-    made = [await session.append_message("user", str(number)) for number in range(3)]
-    assert session.leaf_id == made[-1]
+    ids = [await session.append_message("user", str(number)) for number in range(3)]
+    assert session.leaf_id == ids[-1]
     assert [(each["id"], each["parentId"]) for each in lines(session)] == [
-        (made[0], None),
-        (made[1], made[0]),
-        (made[2], made[1]),
+        (ids[0], None),
+        (ids[1], ids[0]),
+        (ids[2], ids[1]),
     ]
-    assert all(len(each) == 8 and int(each, 16) >= 0 for each in made)
+    assert all(len(each) == 8 and int(each, 16) >= 0 for each in ids)
 
 
 @pytest.mark.feature("O-7")
-async def test_an_id_that_is_in_the_file_is_not_given_again(tmp_path: Path) -> None:
+async def test_an_id_in_the_file_is_not_generated_again(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     rows = [FIRST.replace("MESSAGE", '{"role":"user","content":"hi"}')]
     write(path, HEADER, *rows)
@@ -253,11 +255,11 @@ async def test_an_id_that_is_in_the_file_is_not_given_again(tmp_path: Path) -> N
 
     async with SessionHost(tmp_path, new_id=repetitive) as host:
         session = await host.load(path)
-        made = [await session.append_message("user", "again") for _ in range(2)]
+        added = [await session.append_message("user", "again") for _ in range(2)]
         batch = await session.append_many([message("user", "x"), message("user", "y")])
-        ids = ["aaaaaaaa", *made, *batch]
-        assert len(set(ids)) == 5
-        assert [each["id"] for each in lines(session)] == ids
+        expected = ["aaaaaaaa", *added, *batch]
+        assert len(set(expected)) == 5
+        assert [each["id"] for each in lines(session)] == expected
 
 
 @pytest.mark.feature("O-12")
@@ -270,13 +272,13 @@ async def test_string_content_stays_a_string(tmp_path: Path) -> None:
         [found] = await session.entries()
         assert isinstance(found, MessageEntry)
         assert found.message.content == (text("Hello"),)
-        made = await session.append_message("user", "Back")
-        assert line(session, made)["message"]["content"] == "Back"
-    assert held(path).splitlines()[1] == row.encode()
+        entry_id = await session.append_message("user", "Back")
+        assert line(session, entry_id)["message"]["content"] == "Back"
+    assert file_bytes(path).splitlines()[1] == row.encode()
 
 
 @pytest.mark.feature("O-13")
-async def test_an_assistants_message_keeps_everything(tmp_path: Path) -> None:
+async def test_an_assistant_message_keeps_every_field(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     usage = {
         **dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 3),
@@ -297,42 +299,42 @@ async def test_an_assistants_message_keeps_everything(tmp_path: Path) -> None:
     async with SessionHost(tmp_path, dialect="pi") as host:
         session = await host.load(path)
         [found] = (await session.context()).messages
-        said = found.message
-        assert (said.provider, said.model, said.stop_reason) == ("anthropic", "claude-oak", "stop")
-        assert said.usage == Usage(3, 3, 3, 3, 12, 0.5)
-        assert said.metadata["brandNew"] == {"deep": [None]}
-        made = await session.append(said)
-        assert line(session, made)["message"].items() >= body.items()
+        message = found.message
+        assert (message.provider, message.model, message.stop_reason) == ("anthropic", "claude-oak", "stop")
+        assert message.usage == Usage(3, 3, 3, 3, 12, 0.5)
+        assert message.metadata["brandNew"] == {"deep": [None]}
+        entry_id = await session.append(message)
+        assert line(session, entry_id)["message"].items() >= body.items()
         copy = await session.fork()
-        assert held(copy.file_path or "").splitlines()[1] == row.encode()
-    assert held(path).splitlines()[1] == row.encode()
+        assert file_bytes(copy.file_path or "").splitlines()[1] == row.encode()
+    assert file_bytes(path).splitlines()[1] == row.encode()
 
 
 @pytest.mark.feature("O-14")
-async def test_a_tools_result_pairs_with_its_call(session: Session) -> None:
+async def test_a_tool_result_names_its_call(session: Session) -> None:
     call = tool_use("call_123", "bash", {"command": "ls"})
     asked = await session.append_message("assistant", [call], provider="p", model="m")
     answer = Message("tool", (tool_result("call_123", [text("out"), image("aGk=", "image/png")]),), tool_name="bash")
-    made = await session.append(answer)
-    assert {key: value for key, value in line(session, made)["message"].items() if key != "timestamp"} == {
+    entry_id = await session.append(answer)
+    assert {key: value for key, value in line(session, entry_id)["message"].items() if key != "timestamp"} == {
         "role": "toolResult",
         "toolCallId": "call_123",
         "toolName": "bash",
         "isError": False,
         "content": [{"type": "text", "text": "out"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}],
     }
-    found = await again(session, made)
+    found = await read_back(session, entry_id)
     assert isinstance(found, MessageEntry)
     assert found.message == answer
     context = await session.context()
-    assert [each.entry_id for each in context.messages] == [asked, made]
+    assert [each.entry_id for each in context.messages] == [asked, entry_id]
     (part,) = context.messages[0].content
     assert part == call
     assert found.message.content == (tool_result(call.tool_use.id, [text("out"), image("aGk=", "image/png")]),)
 
 
 @pytest.mark.feature("O-8")
-async def test_names_are_camel_case_here_and_snake_case_in_native_files(tmp_path: Path) -> None:
+async def test_names_are_camel_case_in_pi_files_and_snake_case_in_native_files(tmp_path: Path) -> None:
     keys: dict[str, set[str]] = {}
     dialects: tuple[Literal["native", "pi", "omp"], ...] = ("native", "pi", "omp")
     for dialect in dialects:
@@ -364,15 +366,15 @@ def write(path: Path, *rows: str) -> None:
     path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
 
 
-def held(path: str | Path) -> bytes:
+def file_bytes(path: str | Path) -> bytes:
     return Path(path).read_bytes()
 
 
-async def test_bad_input_is_refused_before_a_byte_is_written(session: Session) -> None:
+async def test_invalid_input_is_refused_before_a_byte_is_written(session: Session) -> None:
     await session.append_message("user", "hello")
-    before = held(session.file_path or "")
+    before = file_bytes(session.file_path or "")
     with pytest.raises(InvalidEntry):
         await session.append_custom_entry("", {"a": 1})
     with pytest.raises(InvalidEntry):
         await session.append_custom_entry("x", {"a": {1, 2}})
-    assert held(session.file_path or "") == before
+    assert file_bytes(session.file_path or "") == before

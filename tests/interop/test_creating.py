@@ -1,4 +1,4 @@
-"""Making and opening sessions in pi's and oh-my-pi's formats: where files are, when they appear, how headers begin."""
+"""Creating and opening sessions in pi's and oh-my-pi's formats: file paths, first writes, and headers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ UUID = "01a1ffe4-e7b6-761f-804f-fd94109d518e"
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 
-def held(path: str | Path | None) -> bytes:
+def file_bytes(path: str | Path | None) -> bytes:
     assert path is not None
     return Path(path).read_bytes()
 
 
 def lines(path: str | Path | None) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in held(path).splitlines()]
+    return [json.loads(line) for line in file_bytes(path).splitlines()]
 
 
 def files(folder: Path) -> list[str]:
-    """Every file below a folder, but for what the store keeps for itself."""
+    """All files in a folder, except for those in the store's own folder."""
     return sorted(
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and ".treering" not in path.parts
     )
@@ -45,7 +45,7 @@ def files(folder: Path) -> list[str]:
     ("cwd", "folder"),
     [("/tmp/research", "--tmp-research--"), ("/", "----"), ("/a.b/c d", "--a.b-c d--"), ("/é", "--é--")],
 )
-async def test_the_path_is_the_documented_one(
+async def test_a_new_session_has_the_documented_path(
     tmp_path: Path, dialect: Literal["omp", "pi"], cwd: str, folder: str
 ) -> None:
     async with SessionHost(tmp_path, dialect=dialect, clock=lambda: AT, new_id=lambda: UUID) as host:
@@ -57,7 +57,7 @@ async def test_the_path_is_the_documented_one(
 
 @pytest.mark.feature("O-10")
 @pytest.mark.parametrize(("dialect", "version"), [("omp", 3), ("pi", 3), ("native", 1)])
-async def test_a_header_says_what_it_must(
+async def test_a_new_header_has_the_required_fields(
     tmp_path: Path, dialect: Literal["omp", "pi", "native"], version: int
 ) -> None:
     async with SessionHost(tmp_path, dialect=dialect, clock=lambda: AT) as host:
@@ -69,7 +69,7 @@ async def test_a_header_says_what_it_must(
 
 
 @pytest.mark.feature("O-11")
-async def test_a_session_made_of_another_names_its_file(tmp_path: Path) -> None:
+async def test_a_session_created_from_another_names_its_file_as_parent(tmp_path: Path) -> None:
     async with SessionHost(tmp_path, dialect="pi") as host:
         session = await host.create(cwd="/work/rings")
         leaf = await session.append_message("user", "hello")
@@ -84,7 +84,7 @@ async def test_a_session_made_of_another_names_its_file(tmp_path: Path) -> None:
 
 @pytest.mark.feature("O-9", "O-57")
 @pytest.mark.parametrize("name", ["pi_v1.jsonl", "pi_v2.jsonl", "pi_v3.jsonl", "omp_v3.jsonl"])
-async def test_the_header_is_told_apart_from_the_entries(tmp_path: Path, name: str) -> None:
+async def test_the_header_is_not_an_entry(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes((DATA / name).read_bytes())
     async with SessionHost(tmp_path) as host:
         session = await host.load(tmp_path / name)
@@ -116,7 +116,7 @@ async def test_a_file_appears_with_the_first_append(tmp_path: Path, dialect: Lit
 async def test_a_file_is_opened_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere" / "my session.jsonl"
     path.parent.mkdir()
-    path.write_bytes(held(DATA / "pi_v3.jsonl"))
+    path.write_bytes(file_bytes(DATA / "pi_v3.jsonl"))
     async with SessionHost(tmp_path / "sessions", dialect="pi") as host:
         for named in (path, str(path)):
             session = await host.load(named)
@@ -131,7 +131,7 @@ async def test_a_file_is_opened_by_its_path(tmp_path: Path) -> None:
 
 @pytest.mark.feature("O-40")
 @pytest.mark.parametrize("dialect", ["omp", "pi"])
-async def test_the_most_recent_session_goes_on_or_a_new_one_begins(
+async def test_the_most_recent_session_is_continued_or_a_new_one_begins(
     tmp_path: Path, dialect: Literal["omp", "pi"]
 ) -> None:
     root = tmp_path / "not there yet"
@@ -153,13 +153,13 @@ import treering
 from treering import SessionHost
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-made = []
+changes = []
 
 def watch(event, given):
     if event == "open" and isinstance(given[2], int) and given[2] & WRITING and given[0] != os.devnull:
-        made.append(given[0])
+        changes.append(given[0])
     elif event in ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.truncate"):
-        made.append((event, given))
+        changes.append((event, given))
 
 async def main():
     async with SessionHost(dialect=sys.argv[1]) as host:
@@ -191,16 +191,16 @@ async def main():
         await host.delete(session)
         await host.continue_recent()
 
-anyio.run(main)  # once before, so that what an import or an event loop opens for itself is not counted
+anyio.run(main)  # the first run is not watched, so files opened by imports and event loops do not count
 sys.addaudithook(watch)
 anyio.run(main)
-print(made)
+print(changes)
 """
 
 
 @pytest.mark.feature("O-41")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-def test_in_memory_no_file_is_made(tmp_path: Path, dialect: str) -> None:
+def test_sessions_in_memory_create_no_file(tmp_path: Path, dialect: str) -> None:
     command = [sys.executable, "-B", "-c", IN_MEMORY, dialect]
     environment = {**os.environ, "PYTHONPATH": str(Path(treering.__file__).parents[1])}
     done = subprocess.run(
@@ -217,7 +217,7 @@ def modes(root: Path) -> Iterator[tuple[bool, str, int]]:
 
 @pytest.fixture
 def no_umask() -> Iterator[None]:
-    """Take nothing away from the modes that are asked for."""
+    """Clear the umask, so that files have exactly the requested modes."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -226,7 +226,7 @@ def no_umask() -> Iterator[None]:
 @pytest.mark.feature("U-22")
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("dialect", ["native", "omp", "pi"])
-async def test_only_the_owner_may_look(tmp_path: Path, dialect: Literal["native", "omp", "pi"]) -> None:
+async def test_only_the_owner_can_read_the_files(tmp_path: Path, dialect: Literal["native", "omp", "pi"]) -> None:
     root = tmp_path / "a" / "b"
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create(cwd="/work/rings")
@@ -238,7 +238,7 @@ async def test_only_the_owner_may_look(tmp_path: Path, dialect: Literal["native"
         await session.passivate()
         tear(path)
         await session.refresh()
-    (root / "old.jsonl").write_bytes(held(DATA / "pi_v1.jsonl"))
+    (root / "old.jsonl").write_bytes(file_bytes(DATA / "pi_v1.jsonl"))
     (root / "old.jsonl").chmod(0o600)
     async with SessionHost(root) as host:
         await host.load(root / "old.jsonl")
@@ -265,10 +265,10 @@ def tear(path: str) -> None:
         '{"type":"title","v":1,"title":"t"}\n{"type":"session","version":4,"id":"x","timestamp":"2026-01-01T00:00:00Z"}',
     ],
 )
-async def test_a_newer_version_is_refused_and_left_alone(tmp_path: Path, header: str) -> None:
+async def test_a_newer_version_is_refused_and_its_file_unchanged(tmp_path: Path, header: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(header + '\n{"type":"message","id":"1","parentId":null,"brandNew":1}\n{"torn', encoding="utf-8")
-    before = held(path)
+    before = file_bytes(path)
     async with SessionHost(tmp_path) as host:
         for read_only in (False, True):
             with pytest.raises(UnsupportedVersion, match=r"x\.jsonl:.*version (99|4)"):
@@ -278,12 +278,12 @@ async def test_a_newer_version_is_refused_and_left_alone(tmp_path: Path, header:
         [row] = await host.list_sessions()
         assert (row.status, row.message_count) == ("corrupted", 0)
         assert "version" in (row.problem or "")
-    assert held(path) == before
+    assert file_bytes(path) == before
     assert files(tmp_path) == ["x.jsonl"]
 
 
 @pytest.mark.feature("N-160")
-async def test_every_file_has_a_version(tmp_path: Path) -> None:
+async def test_every_new_header_has_a_version(tmp_path: Path) -> None:
     dialects: tuple[Literal["native", "pi", "omp"], ...] = ("native", "pi", "omp")
     for dialect in dialects:
         async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
@@ -295,10 +295,10 @@ async def test_every_file_has_a_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("N-160")
-async def test_a_version_that_is_no_number_is_no_session(tmp_path: Path) -> None:
+async def test_a_header_whose_version_is_not_a_number_is_not_a_session(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"type":"session","version":"three","id":"x"}\n', encoding="utf-8")
     async with SessionHost(tmp_path) as host:
         with pytest.raises(NotASession, match=re.escape("x.jsonl:1:0")):
             await host.load(path)
-    assert held(path) == b'{"type":"session","version":"three","id":"x"}\n'
+    assert file_bytes(path) == b'{"type":"session","version":"three","id":"x"}\n'

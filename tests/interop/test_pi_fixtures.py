@@ -1,4 +1,4 @@
-"""Real session files of pi and oh-my-pi, and small ones of our own in their forms: what is read is what they show."""
+"""Real session files of pi and oh-my-pi, and small samples of each version, read to what those programs show."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
-def copied(source: Path, folder: Path) -> Path:
-    """Put a copy where a host may write, as the only file of its root."""
+def copy_file(source: Path, folder: Path) -> Path:
+    """Copy a file into a folder of its own, where a host may write."""
     folder.mkdir()
     copy = folder / source.name
     copy.write_bytes(source.read_bytes())
     return copy
 
 
-def held(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
@@ -69,7 +69,7 @@ def roles(context: Context) -> dict[str, int]:
     return dict(Counter("toolResult" if each.role == "tool" else each.role for each in context.messages))
 
 
-async def seen(session: Session) -> dict[str, Any]:
+async def summary_of(session: Session) -> dict[str, Any]:
     context = await session.context()
     model = context.model
     return {
@@ -83,11 +83,11 @@ async def seen(session: Session) -> dict[str, Any]:
 
 
 async def check(path: Path, expected: dict[str, Any]) -> None:
-    """Open a file read-only, compare what is seen with what pi shows, and see that no byte has changed."""
-    before = held(path)
+    """Open a file read-only, compare it with what pi shows, and check that no byte has changed."""
+    before = file_bytes(path)
     async with SessionHost(path.parent) as host:
         async with await host.load(path, read_only=True) as session:
-            found = await seen(session)
+            found = await summary_of(session)
             assert len((await session.context()).messages) == expected.get(
                 "context_messages", sum(found["roles"].values())
             )
@@ -96,31 +96,31 @@ async def check(path: Path, expected: dict[str, Any]) -> None:
         assert (row.message_count, row.name) == (found["messageCount"], found["name"])
     shown = {key: value for key, value in expected.items() if key in found and (value is not None or key == "name")}
     assert {key: found[key] for key in shown} == shown
-    assert held(path) == before
+    assert file_bytes(path) == before
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.feature("O-33", "O-34", "O-55")
 @pytest.mark.parametrize("name", REAL)
-async def test_a_real_file_shows_what_pi_shows(shared_fixtures: Path, tmp_path: Path, name: str) -> None:
+async def test_a_real_file_reads_as_pi_shows_it(shared_fixtures: Path, tmp_path: Path, name: str) -> None:
     answers = json.loads((shared_fixtures / "pi" / "expected.json").read_text(encoding="utf-8"))
-    await check(copied(shared_fixtures / "pi" / name, tmp_path / "root"), answers[name]["1.5.2"])
+    await check(copy_file(shared_fixtures / "pi" / name, tmp_path / "root"), answers[name]["1.5.2"])
 
 
 @pytest.mark.feature("O-33", "O-34", "O-55")
 @pytest.mark.parametrize("name", OWN)
-async def test_a_file_of_each_version_shows_what_pi_shows(tmp_path: Path, name: str) -> None:
-    await check(copied(DATA / name, tmp_path / "root"), OWN[name])
+async def test_a_sample_of_each_version_reads_as_pi_shows_it(tmp_path: Path, name: str) -> None:
+    await check(copy_file(DATA / name, tmp_path / "root"), OWN[name])
 
 
-async def test_every_real_file_of_the_folder_is_known_here(shared_fixtures: Path) -> None:
+async def test_every_real_file_is_tested(shared_fixtures: Path) -> None:
     there = {path.name for path in (shared_fixtures / "pi").glob("*.jsonl")}
     assert there == {*REAL, REAL_OMP}
 
 
 @pytest.mark.feature("O-33", "O-34", "O-35")
-async def test_the_messages_of_a_file_of_version_3_are_in_pis_order(tmp_path: Path) -> None:
-    path = copied(DATA / "pi_v3.jsonl", tmp_path / "root")
+async def test_the_messages_of_a_version_3_file_are_in_the_order_of_pi(tmp_path: Path) -> None:
+    path = copy_file(DATA / "pi_v3.jsonl", tmp_path / "root")
     async with SessionHost(path.parent) as host:
         session = await host.load(path, read_only=True)
         context = await session.context()
@@ -144,7 +144,7 @@ async def test_the_messages_of_a_file_of_version_3_are_in_pis_order(tmp_path: Pa
 
 
 async def check_omp(path: Path, *, entries: int, title: str, messages: list[tuple[str, str]], model: str) -> None:
-    before = held(path)
+    before = file_bytes(path)
     async with SessionHost(path.parent) as host:
         async with await host.load(path, read_only=True) as session:
             context = await session.context()
@@ -159,23 +159,23 @@ async def check_omp(path: Path, *, entries: int, title: str, messages: list[tupl
         session = await host.load(path)
         await session.append_message("user", "more")
         assert [each.role for each in (await session.context()).messages] == [*(role for role, _ in messages), "user"]
-    assert held(path).startswith(before)
-    added = held(path)[len(before) :].splitlines()
+    assert file_bytes(path).startswith(before)
+    added = file_bytes(path)[len(before) :].splitlines()
     assert [json.loads(line)["parentId"] for line in added] == [json.loads(before.splitlines()[-1])["id"]]
 
 
 @pytest.mark.feature("O-33", "O-34")
-async def test_a_real_file_of_oh_my_pi_shows_what_it_shows(shared_fixtures: Path, tmp_path: Path) -> None:
-    path = copied(shared_fixtures / "pi" / REAL_OMP, tmp_path / "root")
+async def test_a_real_file_of_oh_my_pi_reads_as_oh_my_pi_shows_it(shared_fixtures: Path, tmp_path: Path) -> None:
+    path = copy_file(shared_fixtures / "pi" / REAL_OMP, tmp_path / "root")
     await check_omp(path, entries=20, title="My title", messages=[("user", "after reset")], model="claude-x")
 
 
 @pytest.mark.feature("O-33", "O-34")
-async def test_a_small_file_of_oh_my_pi_shows_what_it_shows(tmp_path: Path) -> None:
-    path = copied(DATA / "omp_v3.jsonl", tmp_path / "root")
+async def test_a_sample_of_oh_my_pi_reads_as_oh_my_pi_shows_it(tmp_path: Path) -> None:
+    path = copy_file(DATA / "omp_v3.jsonl", tmp_path / "root")
     messages = [("user", "How many pears?"), ("assistant", "Nine."), ("custom", "noted")]
     await check_omp(path, entries=12, title="Pears", messages=messages, model="anthropic/claude-oak")
-    types = [json.loads(line)["type"] for line in held(path).splitlines()]
+    types = [json.loads(line)["type"] for line in file_bytes(path).splitlines()]
     async with SessionHost(path.parent) as host:
         session = await host.load(path, read_only=True)
         opaque = [each.type for each in await session.entries() if isinstance(each, OpaqueEntry)]
@@ -187,31 +187,31 @@ async def test_a_small_file_of_oh_my_pi_shows_what_it_shows(tmp_path: Path) -> N
 
 
 def body(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in held(path).splitlines()]
+    return [json.loads(line) for line in file_bytes(path).splitlines()]
 
 
 async def migrate(path: Path) -> list[dict[str, Any]]:
-    """Open an old file for writing; check what is beside it, and return the lines of the new one."""
-    before = held(path)
+    """Open an old file for writing, check the backup beside it, and return the lines of the new file."""
+    before = file_bytes(path)
     async with SessionHost(path.parent) as host:
         reader = await host.load(path, read_only=True)
         read, shown = await reader.entries(), (await reader.context()).messages
         await reader.close()
-        assert held(path) == before
+        assert file_bytes(path) == before
         session = await host.load(path)
         assert session.header.version == 3
         assert await session.entries() == read
         assert (await session.context()).messages == shown
         await session.append_message("user", "after the migration")
-    assert held(path.with_name(path.name + ".bak")) == before
-    async with SessionHost(path.parent) as host:  # the copy is no session of its own
+    assert file_bytes(path.with_name(path.name + ".bak")) == before
+    async with SessionHost(path.parent) as host:  # the backup is not listed as a session
         assert [row.path for row in await host.list_sessions()] == [str(path)]
     return body(path)
 
 
 @pytest.mark.feature("O-4", "O-6", "N-160")
-async def test_a_small_file_of_version_1_becomes_a_chain(tmp_path: Path) -> None:
-    path = copied(DATA / "pi_v1.jsonl", tmp_path / "root")
+async def test_a_sample_of_version_1_becomes_a_chain(tmp_path: Path) -> None:
+    path = copy_file(DATA / "pi_v1.jsonl", tmp_path / "root")
     old = body(path)
     header, *lines = await migrate(path)
     assert header == {**old[0], "version": 3}
@@ -227,11 +227,11 @@ async def test_a_small_file_of_version_1_becomes_a_chain(tmp_path: Path) -> None
 
 @pytest.mark.feature("O-5")
 async def test_a_file_of_version_2_keeps_its_tree(tmp_path: Path) -> None:
-    path = copied(DATA / "pi_v2.jsonl", tmp_path / "root")
+    path = copy_file(DATA / "pi_v2.jsonl", tmp_path / "root")
     old = body(path)
-    before = held(path).splitlines()
+    before = file_bytes(path).splitlines()
     new = (await migrate(path))[:-1]
-    after = held(path).splitlines()
+    after = file_bytes(path).splitlines()
     assert new[0] == {**old[0], "version": 3}
     for number, (was, line) in enumerate(zip(old[1:], new[1:], strict=True), 1):
         renamed = was.get("message", {}).get("role") == "hookMessage"
@@ -241,7 +241,7 @@ async def test_a_file_of_version_2_keeps_its_tree(tmp_path: Path) -> None:
 
 @pytest.mark.feature("O-4", "O-6", "N-160")
 async def test_a_real_file_of_version_1_becomes_a_chain(shared_fixtures: Path, tmp_path: Path) -> None:
-    path = copied(shared_fixtures / "pi" / "v1_large_session.jsonl", tmp_path / "root")
+    path = copy_file(shared_fixtures / "pi" / "v1_large_session.jsonl", tmp_path / "root")
     header, *lines = await migrate(path)
     assert header["version"] == 3
     assert len(lines) == 1018 + 1
@@ -249,8 +249,8 @@ async def test_a_real_file_of_version_1_becomes_a_chain(shared_fixtures: Path, t
     assert len({line["id"] for line in lines}) == len(lines)
 
 
-async def test_the_time_of_a_row_is_that_of_the_last_message(tmp_path: Path) -> None:
-    path = copied(DATA / "pi_v3.jsonl", tmp_path / "root")
+async def test_a_row_has_the_time_of_the_last_message(tmp_path: Path) -> None:
+    path = copy_file(DATA / "pi_v3.jsonl", tmp_path / "root")
     async with SessionHost(path.parent) as host:
         [row] = await host.list_sessions()
     assert row.modified == datetime(2026, 3, 1, 9, 0, 22, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The real pi and treering on one file: each sees what the other has appended, and both see the same."""
+"""The real pi and treering on one file: each sees what the other appended, and both show the same."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ USAGE: dict[str, object] = dict.fromkeys(("input", "output", "cacheRead", "cache
 }
 
 
-def user(said: str) -> dict[str, object]:
-    return {"role": "user", "content": said, "timestamp": 1772355600000}
+def user(content: str) -> dict[str, object]:
+    return {"role": "user", "content": content, "timestamp": 1772355600000}
 
 
 def assistant(*blocks: dict[str, object]) -> dict[str, object]:
@@ -53,28 +53,28 @@ def assistant(*blocks: dict[str, object]) -> dict[str, object]:
     return {"role": "assistant", "content": list(blocks), **model, "timestamp": 1772355600000}
 
 
-def said(words: str) -> dict[str, object]:
-    return {"type": "text", "text": words}
+def text_block(content: str) -> dict[str, object]:
+    return {"type": "text", "text": content}
 
 
-def held(path: str) -> bytes:
+def file_bytes(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """One event loop is enough here: what differs between loops has nothing to do with pi, which takes its time."""
+    """One event loop is enough: running pi is slow and does not depend on the event loop."""
     return "asyncio"
 
 
 @pytest.fixture(scope="session")
 def pi_modules() -> Path:
-    """The folder of packages with the real pi in it."""
+    """The node_modules folder that contains the real pi."""
     named = os.environ.get("TREERING_PI_NODE_MODULES")
     modules = Path(named) if named else ROOT / ".node" / "node_modules"
     package = modules / "@mariozechner" / "pi-coding-agent" / "package.json"
     if shutil.which("node") is None:
-        pytest.skip("node is not here")
+        pytest.skip("node is not installed")
     if not package.is_file():
         pytest.skip(f"the real pi is not in {modules}: npm install --prefix .node @mariozechner/pi-coding-agent@0.73.1")
     assert json.loads(package.read_text(encoding="utf-8"))["version"] == "0.73.1"
@@ -83,7 +83,7 @@ def pi_modules() -> Path:
 
 @pytest.fixture
 def pi(pi_modules: Path, tmp_path: Path) -> Pi:
-    """Run pi on a file, or let it make one, and return what it shows."""
+    """Run pi on a file, or let it create one, and return what it shows."""
 
     def run(how: str, *where: Path | str, calls: Calls = ()) -> Shown:
         command = ["node", SCRIPT, pi_modules, how, *where]
@@ -98,7 +98,7 @@ def pi(pi_modules: Path, tmp_path: Path) -> Pi:
     return run
 
 
-# -- both views in one shape
+# -- messages of both programs in one form
 
 
 def block_of(part: Content) -> tuple[object, ...]:
@@ -154,7 +154,7 @@ def theirs(message: dict[str, Any]) -> tuple[object, ...]:
 
 
 async def check(session: Session, shown: Shown) -> None:
-    """Hold everything that treering shows against what pi shows."""
+    """Compare everything that treering shows with what pi shows."""
     context = await session.context()
     assert [ours(each.message) for each in context.messages] == [theirs(each) for each in shown["context"]["messages"]]
     model = None if context.model is None else {"provider": context.model.provider, "modelId": context.model.model_id}
@@ -174,16 +174,16 @@ async def check(session: Session, shown: Shown) -> None:
 
 @pytest.mark.feature("X-31", "O-33")
 @pytest.mark.parametrize("name", ["pi_v1.jsonl", "pi_v2.jsonl", "pi_v3.jsonl"])
-async def test_a_file_of_each_version_looks_alike_to_both(pi: Pi, tmp_path: Path, name: str) -> None:
+async def test_a_file_of_each_version_reads_the_same_in_both(pi: Pi, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     shutil.copy(DATA / name, path)
     async with SessionHost(tmp_path) as host:
-        session = await host.load(path)  # which migrates, so that the ids that pi would choose at random are there
+        session = await host.load(path)  # migrates the file, so that pi generates no ids
         await check(session, pi("open", path))
 
 
 @pytest.mark.feature("X-31")
-async def test_what_treering_writes_pi_shows_alike(pi: Pi, tmp_path: Path) -> None:
+async def test_pi_reads_what_treering_writes(pi: Pi, tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "root", dialect="pi") as host:
         session = await host.create(cwd="/work/rings")
         first = await session.append_message("user", ["How old?", image("aGk=", "image/png")])
@@ -230,15 +230,15 @@ async def test_what_treering_writes_pi_shows_alike(pi: Pi, tmp_path: Path) -> No
 
 
 @pytest.mark.feature("X-31")
-async def test_what_pi_writes_treering_shows_alike(pi: Pi, tmp_path: Path) -> None:
+async def test_treering_reads_what_pi_writes(pi: Pi, tmp_path: Path) -> None:
     calls: Calls = [
         ["appendModelChange", "openai", "gpt-birch"],
         ["appendThinkingLevelChange", "low"],
         ["appendMessage", user("How old?")],
         ["appendMessage", assistant({"type": "toolCall", "id": "c1", "name": "count", "arguments": {"n": 1}})],
-        ["appendMessage", {"role": "toolResult", "toolCallId": "c1", "toolName": "count", "content": [said("112")],
-                           "isError": False, "timestamp": 1}],
-        ["appendMessage", assistant(said("About 112."))],
+        ["appendMessage", {"role": "toolResult", "toolCallId": "c1", "toolName": "count",
+                           "content": [text_block("112")], "isError": False, "timestamp": 1}],
+        ["appendMessage", assistant(text_block("About 112."))],
         ["appendLabelChange", "$2", "question"],
         ["appendSessionInfo", " Rings "],
         ["branchWithSummary", "$3", "Counted.", {"readFiles": ["a"]}, True],
@@ -246,20 +246,20 @@ async def test_what_pi_writes_treering_shows_alike(pi: Pi, tmp_path: Path) -> No
         ["appendCustomMessageEntry", "saw", "sharp", True, {"k": 1}],
         ["appendMessage", user("Go on")],
         ["appendCompaction", "It is old.", "$11", 500, {"d": 1}, True],
-        ["appendMessage", assistant(said("On."))],
+        ["appendMessage", assistant(text_block("On."))],
     ]  # fmt: skip
     shown = pi("create", "/work/rings", tmp_path / "root", calls=calls)
-    before = held(shown["file"])
+    before = file_bytes(shown["file"])
     async with SessionHost(tmp_path / "root") as host:
         session = await host.load(shown["file"])
         await check(session, shown)
         assert session.label(shown["results"][2]) == "question"
         assert (session.header.id, session.header.cwd) == (shown["header"]["id"], "/work/rings")
-    assert held(shown["file"]) == before
+    assert file_bytes(shown["file"]) == before
 
 
 @pytest.mark.feature("X-31")
-async def test_both_alternate_on_one_file(pi: Pi, tmp_path: Path) -> None:
+async def test_both_can_append_to_one_file_in_turn(pi: Pi, tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "root", dialect="pi") as host:
         session = await host.create(cwd="/work/rings")
         first = await session.append_message("user", "Begin")
@@ -267,10 +267,12 @@ async def test_both_alternate_on_one_file(pi: Pi, tmp_path: Path) -> None:
         path = session.file_path or ""
         for turn in range(2):
             shown = pi(
-                "open", path, calls=[["appendMessage", user(f"pi {turn}")], ["appendMessage", assistant(said("a"))]]
+                "open",
+                path,
+                calls=[["appendMessage", user(f"pi {turn}")], ["appendMessage", assistant(text_block("a"))]],
             )
             theirs_last = shown["leaf"]
-            mine = await session.append_message("user", f"treering {turn}")  # nobody asked to look at the file before
+            mine = await session.append_message("user", f"treering {turn}")  # without a refresh before
             assert session.path()[-2:] == [theirs_last, mine]
             await check(session, pi("open", path))
             shown = pi("open", path, calls=[["branch", first], ["appendMessage", user(f"pi aside {turn}")]])
@@ -290,14 +292,14 @@ async def test_both_alternate_on_one_file(pi: Pi, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("X-31")
-async def test_a_file_that_pi_writes_twice_over_looks_alike(pi: Pi, tmp_path: Path) -> None:
-    """pi keeps a first question to itself until the answer is there, and then writes all of the session once more."""
+async def test_a_file_that_pi_wrote_twice_reads_the_same_in_both(pi: Pi, tmp_path: Path) -> None:
+    """pi does not write a first prompt until the answer is there, and then writes the whole session once more."""
     async with SessionHost(tmp_path / "root", dialect="pi") as host:
         session = await host.create(cwd="/work/rings")
         await session.append_message("user", "One")
         path = session.file_path or ""
-        pi("open", path, calls=[["appendMessage", user("Two")], ["appendMessage", assistant(said("Three"))]])
-        assert held(path).count(b'"type":"session"') == 2
+        pi("open", path, calls=[["appendMessage", user("Two")], ["appendMessage", assistant(text_block("Three"))]])
+        assert file_bytes(path).count(b'"type":"session"') == 2
         shown = pi("open", path)
         context = await session.context()
         assert [ours(each.message) for each in context.messages] == [
@@ -310,7 +312,7 @@ async def test_a_file_that_pi_writes_twice_over_looks_alike(pi: Pi, tmp_path: Pa
         assert (session.leaf_id, session.path()) == (shown["leaf"], shown["path"])
 
 
-async def test_an_export_for_pi_is_pis_own(pi: Pi, tmp_path: Path) -> None:
+async def test_an_export_for_pi_reads_the_same_in_pi(pi: Pi, tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "root") as host:
         session = await host.create(cwd="/work/rings")
         await session.append_message("user", "Count both.")

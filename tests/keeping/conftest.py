@@ -1,4 +1,4 @@
-"""What the tests of keeping share: a root."""
+"""Fixtures for the tests of archiving and retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archived sessions: out of the way, out of the default listing, and all there."""
+"""Archived sessions: hidden from the default listing, and complete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def packed_forms(root: Path) -> list[Path]:
     return list(root.rglob("*.jsonl.zst"))
 
 
-def printed(command: str, path: Path) -> bytes:
+def output_of(command: str, path: Path) -> bytes:
     return subprocess.run([command, path], capture_output=True, check=True).stdout
 
 
@@ -50,19 +50,19 @@ async def listed(host: SessionHost, status: str | None = None) -> list[tuple[str
     return [(row.id, row.status) for row in await host.list_sessions(status=status)]
 
 
-async def made(host: SessionHost, name: str | None = "old", entries: int = 3) -> tuple[Session, Path, bytes]:
+async def create_session(host: SessionHost, name: str | None = "old", entries: int = 3) -> tuple[Session, Path, bytes]:
     session = await host.create(name, cwd="/work")
     for number in range(entries):
         await session.append_message("user", f"entry {number}")
     assert session.file_path is not None
     path = Path(session.file_path)
-    return session, path, printed("cat", path)
+    return session, path, output_of("cat", path)
 
 
 @pytest.mark.feature("N-29", "N-45")
-async def test_an_archived_session_is_hidden_by_default_and_all_there(root: Path) -> None:
+async def test_an_archived_session_is_hidden_by_default_and_readable(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, path, before = await made(host)
+        session, path, before = await create_session(host)
         await session.set_label(session.path()[0], "begin")
         await host.create("other")
         await host.archive(session)
@@ -82,7 +82,9 @@ async def test_an_archived_session_is_hidden_by_default_and_all_there(root: Path
         await host.unarchive("old")
         assert path.read_bytes().startswith(before)
         assert await listed(host) == [("old", "active")]
-        await copy.append_message("user", "more")  # a copy of all lines is archived, too, until it is written to
+        await copy.append_message(
+            "user", "more"
+        )  # the copied lines include the archiving, so the copy is archived until an append
         assert sorted(await listed(host)) == sorted([("old", "active"), (copy.id, "active")])
         assert files(root) == sorted([f"{copy.id}.jsonl", "old.jsonl"])
     (root / "bad.jsonl").write_text("no session\n")
@@ -94,14 +96,14 @@ async def test_an_archived_session_is_hidden_by_default_and_all_there(root: Path
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     async with SessionHost(root, dialect=dialect) as host:
-        session, path, before = await made(host, None)
+        session, path, before = await create_session(host, None)
         await session.branch(session.path()[0])
         leaf = session.leaf_id
         await host.archive(session)
         archived = session.path()
         assert not path.exists()
         assert session.leaf_id == archived[-1]
-        assert archived[-2] == leaf, "the entry that says so goes below the leaf"
+        assert archived[-2] == leaf, "the entry that records the archiving follows the leaf"
     (packed_form,) = packed_forms(root)
     async with SessionHost(root) as host:
         reader = await host.load(packed_form, read_only=True)
@@ -109,16 +111,16 @@ async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "
         assert (await reader.context()).messages
         await host.unarchive(reader.id)
         assert (await host.load(reader.id)).path()[: len(archived)] == archived
-        said_so = printed("cat", path).removeprefix(before).splitlines()
-        assert len(said_so) == 2
-        assert b'"archived"' in said_so[0]
-        assert b'"active"' in said_so[1]
+        status_lines = output_of("cat", path).removeprefix(before).splitlines()
+        assert len(status_lines) == 2
+        assert b'"archived"' in status_lines[0]
+        assert b'"active"' in status_lines[1]
         assert examine(root) == []
 
 
-async def test_who_loads_or_writes_brings_a_session_back_and_who_reads_does_not(root: Path) -> None:
+async def test_loading_and_writing_unarchive_a_session_and_reading_does_not(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, path, _ = await made(host)
+        session, path, _ = await create_session(host)
         await host.archive(session)
         assert len(await session.entries()) == 4
         assert session.leaf_id is not None
@@ -137,9 +139,9 @@ async def test_who_loads_or_writes_brings_a_session_back_and_who_reads_does_not(
         assert loaded.leaf_id == entry
 
 
-async def test_archiving_twice_and_unarchiving_what_is_not_archived_change_nothing(root: Path) -> None:
+async def test_archiving_or_unarchiving_twice_changes_nothing(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, path, _ = await made(host)
+        session, path, _ = await create_session(host)
         await host.archive(session)
         once = path.with_name("old.jsonl.zst").read_bytes()
         await host.archive("old")
@@ -150,9 +152,9 @@ async def test_archiving_twice_and_unarchiving_what_is_not_archived_change_nothi
         assert path.read_bytes() == back
 
 
-async def test_subscribers_of_a_session_that_is_archived_stay_and_see_it_come_back(root: Path) -> None:
+async def test_subscribers_stay_while_a_session_is_archived_and_unarchived(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, path, _ = await made(host)
+        session, path, _ = await create_session(host)
         async with session.subscribe(after=session.cursor) as entries:
             await host.archive(session)
             assert not path.exists()
@@ -161,7 +163,7 @@ async def test_subscribers_of_a_session_that_is_archived_stay_and_see_it_come_ba
             started_over = False
             while last not in got:
                 change = await anext(entries)
-                if isinstance(change, Reset):  # the file is another one
+                if isinstance(change, Reset):  # the file was replaced
                     got, started_over = [], True
                 elif not isinstance(change, Transient):
                     got.append(change.id)
@@ -169,9 +171,9 @@ async def test_subscribers_of_a_session_that_is_archived_stay_and_see_it_come_ba
         assert got == (ids if started_over else ids[-3:])
 
 
-async def test_a_session_of_another_process_is_not_archived(root: Path) -> None:
+async def test_a_session_that_another_host_owns_cannot_be_archived(root: Path) -> None:
     async with SessionHost(root) as host, SessionHost(root) as other:
-        _, path, before = await made(host)
+        _, path, before = await create_session(host)
         with pytest.raises(SessionLocked):
             await other.archive("old")
         assert path.read_bytes() == before
@@ -182,9 +184,9 @@ async def test_a_session_of_another_process_is_not_archived(root: Path) -> None:
             await other.archive(unborn)
 
 
-async def test_a_follower_in_another_process_goes_on_reading(root: Path) -> None:
+async def test_a_follower_in_another_host_can_read_an_archived_session(root: Path) -> None:
     async with SessionHost(root) as host, SessionHost(root) as other:
-        session, _, _ = await made(host)
+        session, _, _ = await create_session(host)
         follower = await other.load("old", read_only=True)
         await host.archive(session)
         await follower.refresh()
@@ -196,14 +198,14 @@ async def test_a_follower_in_another_process_goes_on_reading(root: Path) -> None
 
 async def test_an_archived_session_is_deleted_without_unpacking_it(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, _, _ = await made(host)
+        session, _, _ = await create_session(host)
         await host.archive(session)
         await host.delete("old")
         assert files(root) == []
         assert await listed(host, "any") == []
 
 
-async def test_in_memory_archiving_is_a_status() -> None:
+async def test_archiving_in_memory_only_sets_the_status() -> None:
     async with SessionHost(store=MemoryStore()) as host:
         session = await host.create("old")
         await session.append_message("user", "hello")
@@ -214,16 +216,16 @@ async def test_in_memory_archiving_is_a_status() -> None:
         assert await listed(host) == [("old", "active")]
 
 
-# -- the packed form
+# -- compressed files
 
 
-async def test_gzip_is_used_without_the_package_and_zcat_prints_the_log(
+async def test_gzip_is_used_without_zstandard_and_zcat_prints_the_log(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treering.events.stores.files.archiving.best_suffix", lambda: ".gz")
     monkeypatch.setattr("treering.events.stores.files.archiving.PIECE", 4096)
     async with SessionHost(root) as host:
-        session, path, _ = await made(host)
+        session, path, _ = await create_session(host)
         for _ in range(6):
             await session.append_message("assistant", LONG)
         await host.archive(session)
@@ -231,16 +233,16 @@ async def test_gzip_is_used_without_the_package_and_zcat_prints_the_log(
         assert files(root) == [form.name]
         data = gzip.decompress(form.read_bytes())
         if shutil.which("zcat"):
-            assert printed("zcat", form) == data
+            assert output_of("zcat", form) == data
         reader = await host.load("old", read_only=True)
         assert len(await reader.entries()) == 10
         await host.unarchive("old")
         assert path.read_bytes().startswith(data)
 
 
-async def test_a_log_that_was_packed_by_hand_is_read(root: Path) -> None:
+async def test_a_log_that_was_compressed_by_hand_can_be_read(root: Path) -> None:
     async with SessionHost(root) as host:
-        _, path, before = await made(host)
+        _, path, before = await create_session(host)
     path.with_name("old.jsonl.gz").write_bytes(gzip.compress(before))
     path.unlink()
     async with SessionHost(root) as host:
@@ -252,11 +254,11 @@ async def test_a_log_that_was_packed_by_hand_is_read(root: Path) -> None:
         assert path.read_bytes().startswith(before)
 
 
-async def test_without_zstandard_a_zst_file_is_listed_with_what_is_missing(
+async def test_without_zstandard_loading_a_zst_file_names_the_missing_extra(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with SessionHost(root) as host:
-        session, _, _ = await made(host)
+        session, _, _ = await create_session(host)
         await host.archive(session)
     form = (root / "old.jsonl.zst").read_bytes()
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
@@ -269,9 +271,9 @@ async def test_without_zstandard_a_zst_file_is_listed_with_what_is_missing(
 
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "garbage"])
-async def test_a_damaged_archive_is_named_and_left_as_it_is(root: Path, damage: str) -> None:
+async def test_a_damaged_archive_is_reported_and_unchanged(root: Path, damage: str) -> None:
     async with SessionHost(root) as host:
-        session, _, _ = await made(host, entries=30)
+        session, _, _ = await create_session(host, entries=30)
         await host.archive(session)
     form = root / "old.jsonl.zst"
     data = bytearray(form.read_bytes())
@@ -300,9 +302,9 @@ async def test_a_damaged_archive_is_named_and_left_as_it_is(root: Path, damage: 
     assert files(root) == [form.name]
 
 
-async def test_the_doctor_looks_into_archives_and_at_what_stands_beside_them(root: Path) -> None:
+async def test_the_doctor_examines_archives_and_the_files_beside_them(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, path, before = await made(host)
+        session, path, before = await create_session(host)
         await session.branch(session.path()[0])
         await host.archive(session)
         await host.passivate_idle()
@@ -319,11 +321,11 @@ async def test_the_doctor_looks_into_archives_and_at_what_stands_beside_them(roo
     assert ("not_json", 5) in [(each.code, each.line) for each in examine(root)]
 
 
-async def test_a_stale_packed_form_is_removed_and_another_session_in_its_place_is_kept(root: Path) -> None:
+async def test_a_stale_compressed_file_is_removed_and_one_with_other_content_is_kept(root: Path) -> None:
     async with SessionHost(root) as host:
-        _, path, before = await made(host)
+        _, path, before = await create_session(host)
     form = path.with_name("old.jsonl.gz")
-    form.write_bytes(gzip.compress(before))  # as a crash leaves it
+    form.write_bytes(gzip.compress(before))  # as after a crash
     async with SessionHost(root) as host:
         session = await host.load("old")
         assert not form.exists()
@@ -337,13 +339,13 @@ async def test_a_stale_packed_form_is_removed_and_another_session_in_its_place_i
         assert path.read_bytes().startswith(before)
 
 
-async def test_of_two_packed_forms_the_one_that_says_otherwise_is_kept(root: Path) -> None:
+async def test_of_two_compressed_files_the_one_with_other_content_is_kept(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, path, before = await made(host)
+        session, path, before = await create_session(host)
         await host.archive(session)
         zst, gz = (path.with_name(path.name + suffix) for suffix in (".zst", ".gz"))
         packed = zst.read_bytes()
-        gz.write_bytes(gzip.compress(before + b"{}\n"))  # from another machine, where it went on
+        gz.write_bytes(gzip.compress(before + b"{}\n"))  # from another machine, where the session continued
         await host.unarchive(session)
         assert path.read_bytes().startswith(before)
         assert (zst.exists(), gz.exists()) == (False, True)
@@ -355,9 +357,9 @@ async def test_of_two_packed_forms_the_one_that_says_otherwise_is_kept(root: Pat
     assert files(root) == [path.name]
 
 
-async def test_an_archive_that_was_emptied_is_no_new_session(root: Path) -> None:
+async def test_an_emptied_archive_is_damaged_and_not_a_new_session(root: Path) -> None:
     async with SessionHost(root) as host:
-        session, path, before = await made(host)
+        session, path, before = await create_session(host)
         await host.archive(session)
     form = path.with_name(path.name + ".zst")
     form.write_bytes(b"")
@@ -371,8 +373,8 @@ async def test_an_archive_that_was_emptied_is_no_new_session(root: Path) -> None
     assert files(root) == [path.name]
 
 
-class BetweenLooks(OsDisk):
-    """Lets somebody else act just before a log is opened for the second time."""
+class ActsBeforeSecondOpen(OsDisk):
+    """A disk that calls a function just before a log is opened for the second time."""
 
     def __init__(self) -> None:
         self.act: Callable[[], None] | None = None
@@ -387,10 +389,8 @@ class BetweenLooks(OsDisk):
         return super().open(path, flags)
 
 
-@pytest.mark.parametrize("how", ["loaded", "let go"])
-async def test_a_session_that_another_process_archives_while_it_is_read_is_read_all_the_same(
-    root: Path, how: str
-) -> None:
+@pytest.mark.parametrize("how", ["loaded", "passivated"])
+async def test_a_session_that_is_archived_while_it_is_read_can_be_read(root: Path, how: str) -> None:
     async with SessionHost(root) as host:
         await (await host.create("main")).append_message("user", "still here")
 
@@ -403,7 +403,7 @@ async def test_a_session_that_another_process_archives_while_it_is_read_is_read_
         thread.start()
         thread.join()
 
-    disk = BetweenLooks()
+    disk = ActsBeforeSecondOpen()
     async with SessionHost(root, disk=disk) as host:
         if how == "loaded":
             disk.act = in_another_thread

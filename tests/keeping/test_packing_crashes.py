@@ -1,4 +1,4 @@
-"""Whatever ends packing and unpacking halfway, the session is there, whole, and once."""
+"""After archiving or unarchiving was interrupted at any point, the session exists completely and once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def host_on(disk: Disk, durability: Durability) -> SessionHost:
     return SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=SeededIds(random))
 
 
-async def begin(disk: Disk, durability: Durability) -> list[str]:
+async def create_session(disk: Disk, durability: Durability) -> list[str]:
     async with host_on(disk, durability) as host:
         session = await host.create("a")
         for number in range(3):
@@ -46,14 +46,14 @@ async def begin(disk: Disk, durability: Durability) -> list[str]:
         return [entry.id or "" for entry in await session.entries()]
 
 
-async def there_and_back(disk: Disk, durability: Durability) -> None:
+async def archive_and_unarchive(disk: Disk, durability: Durability) -> None:
     async with host_on(disk, durability) as host:
         await host.archive("a")
         await host.unarchive("a")
 
 
-async def found(disk: Disk, durability: Durability) -> tuple[list[str], str | None]:
-    """Open what is left, write to it, and return the ids of its messages and its status."""
+async def open_and_append(disk: Disk, durability: Durability) -> tuple[list[str], str | None]:
+    """Open what the crash left, append to it, and return the ids of its messages and its status."""
     async with host_on(disk, durability) as host:
         (row,) = await host.list_sessions(status="any")
         reader = await host.load("a", read_only=True)
@@ -66,7 +66,7 @@ async def found(disk: Disk, durability: Durability) -> tuple[list[str], str | No
         return ids, row.status
 
 
-async def taken_up(disk: Disk, durability: Durability) -> None:
+async def unpack_with_lease(disk: Disk, durability: Durability) -> None:
     store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
     (lease,) = await store.acquire(["a.jsonl"], "me")
     assert isinstance(lease, Lease)
@@ -80,16 +80,16 @@ def forms(disk: MemoryDisk) -> list[str]:
 
 @pytest.mark.feature("N-45")
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_every_state_that_a_power_cut_leaves_of_archiving_and_back_is_the_whole_session(durability: Durability) -> None:
+def test_a_power_cut_while_archiving_or_unarchiving_leaves_the_complete_session(durability: Durability) -> None:
     memory = new_disk()
-    ids = run(0, begin, memory, durability)
+    ids = run(0, create_session, memory, durability)
     memory.settle()
     disk = RecordingDisk(memory)
-    run(0, there_and_back, disk, durability)
+    run(0, archive_and_unarchive, disk, durability)
     statuses: set[str | None] = set()
     for left in disk.crash_states():
         assert forms(left), "the session is gone"
-        kept, status = run(0, found, left, durability)
+        kept, status = run(0, open_and_append, left, durability)
         assert kept == ids
         assert forms(left) == [PATH]
         check_file(left.files()[PATH], PATH)
@@ -98,7 +98,7 @@ def test_every_state_that_a_power_cut_leaves_of_archiving_and_back_is_the_whole_
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Ends the process."""
 
 
 class DyingDisk(FaultyDisk):
@@ -116,7 +116,7 @@ class DyingDisk(FaultyDisk):
         return super()._begin(call, *paths)
 
 
-async def killed(disk: Disk, durability: Durability) -> bool:
+async def pack_until_killed(disk: Disk, durability: Durability) -> bool:
     try:
         store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
         (lease,) = await store.acquire(["a.jsonl"], "me")
@@ -131,14 +131,14 @@ async def killed(disk: Disk, durability: Durability) -> bool:
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_process_that_is_killed_at_any_call_leaves_the_whole_session(durability: Durability) -> None:
-    made = new_disk()
-    ids = run(0, begin, made, durability)
+def test_a_kill_at_any_disk_call_leaves_the_complete_session(durability: Durability) -> None:
+    initial = new_disk()
+    ids = run(0, create_session, initial, durability)
     for changes in count():
-        memory = MemoryDisk(made.image.copy())
-        ended = not run(0, killed, DyingDisk(memory, changes), durability)
+        memory = MemoryDisk(initial.image.copy())
+        ended = not run(0, pack_until_killed, DyingDisk(memory, changes), durability)
         left = memory.crash(keep_unsynced=True)
-        assert run(0, found, left, durability)[0] == ids
+        assert run(0, open_and_append, left, durability)[0] == ids
         assert forms(left) == [PATH]
         if ended:
             assert changes > 15
@@ -146,19 +146,19 @@ def test_a_process_that_is_killed_at_any_call_leaves_the_whole_session(durabilit
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_kill_and_then_a_power_cut_while_the_next_host_looks_leave_the_whole_session(durability: Durability) -> None:
-    made = new_disk()
-    ids = run(0, begin, made, durability)
-    made.settle()
+def test_a_kill_followed_by_a_power_cut_during_recovery_leaves_the_complete_session(durability: Durability) -> None:
+    initial = new_disk()
+    ids = run(0, create_session, initial, durability)
+    initial.settle()
     seen: set[bytes] = set()
     for changes in count():
-        memory = MemoryDisk(made.image.copy())
-        ended = not run(0, killed, DyingDisk(memory, changes), durability)
+        memory = MemoryDisk(initial.image.copy())
+        ended = not run(0, pack_until_killed, DyingDisk(memory, changes), durability)
         disk = RecordingDisk(MemoryDisk(memory.image.copy()))
-        run(0, taken_up, disk, durability)
+        run(0, unpack_with_lease, disk, durability)
         states = {digest(left.image): left for left in disk.crash_states()}
         for left in [states[key] for key in states.keys() - seen]:
-            assert run(0, found, left, durability)[0] == ids
+            assert run(0, open_and_append, left, durability)[0] == ids
             assert forms(left) == [PATH]
         seen |= states.keys()
         if ended:
@@ -167,11 +167,11 @@ def test_a_kill_and_then_a_power_cut_while_the_next_host_looks_leave_the_whole_s
 
 @pytest.mark.parametrize("call", ["open", "write", "datasync", "rename", "unlink", "sync_directory"])
 @pytest.mark.parametrize("which", ["archive", "unarchive"])
-def test_a_disk_that_refuses_leaves_the_session_as_it_was_and_it_can_be_done_again(call: str, which: str) -> None:
-    struck: list[str] = []
+def test_after_a_disk_error_the_session_is_complete_and_can_be_archived_again(call: str, which: str) -> None:
+    failed: list[str] = []
 
-    async def story(memory: MemoryDisk, nth: int) -> None:
-        ids = await begin(memory, "os")
+    async def fail_once(memory: MemoryDisk, nth: int) -> None:
+        ids = await create_session(memory, "os")
         disk = FaultyDisk(memory)
         async with host_on(disk, "os") as host:
             if which == "unarchive":
@@ -184,14 +184,14 @@ def test_a_disk_that_refuses_leaves_the_session_as_it_was_and_it_can_be_done_aga
                 assert forms(memory)
             disk.heal()
             if fault.hits:
-                struck.append(call)
+                failed.append(call)
             reader = await host.load("a", read_only=True)
             assert [entry.id for entry in await reader.entries() if entry.type == "message"] == ids
             await host.archive("a")
             await host.unarchive("a")
-        assert (await found(memory, "os"))[0] == ids
+        assert (await open_and_append(memory, "os"))[0] == ids
         assert forms(memory) == [PATH]
 
     for nth in (1, 2, 3):
-        run(0, story, new_disk(), nth)
-    assert struck
+        run(0, fail_once, new_disk(), nth)
+    assert failed

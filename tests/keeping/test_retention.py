@@ -1,4 +1,4 @@
-"""The retention archives by the time of the last entry, and tells beforehand what it would do."""
+"""Retention archives by the time of the last entry, and a dry run reports what it would do."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def files(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in root.glob("s*.jsonl*")}
 
 
-async def used(host: SessionHost, clock: ManualClock, name: str, days_ago: float, *, cwd: str | None = "/work") -> None:
-    """Make a session to which something was appended so many days ago, and let it go."""
+async def create_used(
+    host: SessionHost, clock: ManualClock, name: str, days_ago: float, *, cwd: str | None = "/work"
+) -> None:
+    """Create a session whose last append was this many days ago, and passivate it."""
     clock.now = NOW - timedelta(days=days_ago)
     session = await host.create(name, cwd=cwd)
     await session.append_message("user", "hello")
@@ -55,11 +57,11 @@ async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_
 ) -> None:
     async with SessionHost(root, clock=clock) as host:
         for number in range(50):
-            await used(host, clock, f"s{number:02}", 20 - number / 10)
-        await used(host, clock, "elsewhere", 29, cwd="/other")
-        await used(host, clock, "nowhere", 29, cwd=None)
+            await create_used(host, clock, f"s{number:02}", 20 - number / 10)
+        await create_used(host, clock, "elsewhere", 29, cwd="/other")
+        await create_used(host, clock, "nowhere", 29, cwd=None)
         assert (await host.apply_retention()).archived == ()
-        await used(host, clock, "s50", 1)
+        await create_used(host, clock, "s50", 1)
         report = await host.apply_retention()
         assert [(each.session_id, each.reason) for each in report.archived] == [("s00", "too_many")]
         assert report.spared == ()
@@ -73,12 +75,12 @@ async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_
 @pytest.mark.feature("N-128", "U-20")
 async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
-        await used(host, clock, "touched", 31)
-        await used(host, clock, "used", 29)
-        await used(host, clock, "labelled", 60)
+        await create_used(host, clock, "touched", 31)
+        await create_used(host, clock, "used", 29)
+        await create_used(host, clock, "labelled", 60)
         clock.now = NOW - timedelta(days=3)
         labelled = await host.load("labelled")
-        await labelled.set_label(labelled.path()[0], "begin")  # an entry, and no message
+        await labelled.set_label(labelled.path()[0], "begin")  # an entry that is not a message
         await labelled.passivate()
         clock.now = NOW
     now, long_ago = NOW.timestamp(), (NOW - timedelta(days=400)).timestamp()
@@ -94,13 +96,13 @@ async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(
 
 
 @pytest.mark.feature("N-138")
-async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byte(
+async def test_a_dry_run_lists_what_would_be_archived_with_reasons_and_changes_no_byte(
     root: Path, clock: ManualClock
 ) -> None:
     settings = Settings(max_sessions_per_project=2, auto_archive_after_days=10)
     async with SessionHost(root, clock=clock, settings=settings) as host:
         for number, days in enumerate((1, 2, 3, 12)):
-            await used(host, clock, f"s{number}", days)
+            await create_used(host, clock, f"s{number}", days)
         before = files(root)
         planned = await host.apply_retention(dry_run=True)
         assert planned.dry_run
@@ -112,10 +114,10 @@ async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byt
         assert await listed(host) == ["s0", "s1"]
 
 
-async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root: Path, clock: ManualClock) -> None:
+async def test_sessions_in_use_are_not_archived_and_reported_as_spared(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host, SessionHost(root, clock=clock) as other:
         for name in ("here", "there", "nobody"):
-            await used(host, clock, name, 40)
+            await create_used(host, clock, name, 40)
         here, there = await host.load("here"), await other.load("there")
         for dry_run in (True, False):
             report = await host.apply_retention(dry_run=dry_run)
@@ -131,7 +133,7 @@ async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root:
 
 
 @pytest.mark.parametrize("kept_in", ["links", "no links", "memory"])
-async def test_the_current_session_of_each_project_is_spared_and_said_to_be(
+async def test_the_current_session_of_each_project_is_spared_and_reported(
     root: Path, clock: ManualClock, kept_in: str
 ) -> None:
     settings = Settings(max_sessions_per_project=1)
@@ -139,8 +141,8 @@ async def test_the_current_session_of_each_project_is_spared_and_said_to_be(
     disk = WrappedDisk(OsDisk()) if kept_in == "no links" else None
     async with SessionHost(place, clock=clock, settings=settings, disk=disk) as host:
         for name, days in (("inactive", 40), ("old", 45), ("crowded", 5), ("older", 6), ("newest", 1)):
-            await used(host, clock, name, days)
-        await used(host, clock, "nowhere", 50, cwd=None)
+            await create_used(host, clock, name, days)
+        await create_used(host, clock, "nowhere", 50, cwd=None)
         await host.set_current_session("/work", "crowded")
         await host.set_current_session("/other", "inactive")  # a session may be current where it was not started
         await host.set_current_session("/third", "nowhere")
@@ -165,7 +167,7 @@ async def test_a_session_behind_a_linked_folder_is_spared_as_the_current_one_too
     root: Path, away: Path, clock: ManualClock
 ) -> None:
     async with SessionHost(away, clock=clock) as host:
-        await used(host, clock, "far", 40)
+        await create_used(host, clock, "far", 40)
     async with SessionHost(root, clock=clock) as host:
         (row,) = await host.list_sessions()
         assert row.ref == "linked/far.jsonl"
@@ -174,9 +176,9 @@ async def test_a_session_behind_a_linked_folder_is_spared_as_the_current_one_too
         assert (report.archived, [each.session_id for each in report.spared]) == ((), ["far"])
 
 
-async def test_damaged_pointers_do_not_keep_a_retention_from_its_work(root: Path, clock: ManualClock) -> None:
+async def test_damaged_pointers_do_not_prevent_retention(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
-        await used(host, clock, "s", 40)
+        await create_used(host, clock, "s", 40)
         pointers = root / ".treering" / "current"
         pointers.mkdir(parents=True)
         for number, damaged in enumerate((b"", b"\xff\xfe", b"../..", b"a\0b", b"x" * 10_000)):
@@ -184,9 +186,9 @@ async def test_damaged_pointers_do_not_keep_a_retention_from_its_work(root: Path
         assert [each.session_id for each in (await host.apply_retention()).archived] == ["s"]
 
 
-async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: ManualClock) -> None:
+async def test_a_setting_applies_retention_when_the_host_starts(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
-        await used(host, clock, "old", 40)
+        await create_used(host, clock, "old", 40)
     async with SessionHost(root, clock=clock) as host:
         assert await listed(host) == ["old"]
     settings = Settings(apply_retention_at_start=True)
@@ -199,8 +201,8 @@ async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: 
         assert await listed(host) == []
 
 
-async def test_a_time_that_is_longer_than_there_are_days_keeps_everything(root: Path, clock: ManualClock) -> None:
+async def test_a_limit_longer_than_dates_can_express_archives_nothing(root: Path, clock: ManualClock) -> None:
     settings = Settings(auto_archive_after_days=10**12)
     async with SessionHost(root, clock=clock, settings=settings) as host:
-        await used(host, clock, "s", 10_000)
+        await create_used(host, clock, "s", 10_000)
         assert (await host.apply_retention()).archived == ()

@@ -1,4 +1,4 @@
-"""What the tests of keyed sessions share: a root, a host, its keyed sessions, and what the disk was asked for."""
+"""Fixtures for the tests of keyed sessions: a root, a disk that counts its calls, a host and its keyed sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def disk() -> FaultyDisk:
-    """The real disk, which counts what it is asked for and fails where a test says so."""
+    """The real disk, which counts calls and fails when a test says so."""
     return FaultyDisk(OsDisk())
 
 
@@ -37,18 +37,18 @@ def sessions(host: SessionHost) -> KeyedSessions:
 
 
 @pytest.fixture
-def said() -> Callable[[Sequence[Message]], list[str]]:
-    """Tell what messages say, for a test to compare with."""
+def transcript() -> Callable[[Sequence[Message]], list[str]]:
+    """List messages as "role: text", for comparison."""
 
-    def tell(messages: Sequence[Message]) -> list[str]:
+    def lines_of(messages: Sequence[Message]) -> list[str]:
         return [f"{message.role}: {plain_text(message.content)}" for message in messages]
 
-    return tell
+    return lines_of
 
 
 @pytest.fixture
 def files(root: Path) -> Callable[[], list[str]]:
-    """List the names of the session files under the root, in order."""
+    """List the names of the session files under the root, sorted."""
 
     def names() -> list[str]:
         return sorted(path.name for path in root.glob("*.jsonl"))

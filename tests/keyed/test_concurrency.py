@@ -1,4 +1,4 @@
-"""Many at once: tasks and threads on one conversation and on several, and nothing is lost, mixed or torn."""
+"""Concurrent tasks and threads, on one conversation and on several: nothing is lost, mixed or torn."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from treering import (
     tool_use,
 )
 
-Said = Callable[[Sequence[Message]], list[str]]
+Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"
 KEYS = ["telegram:1", "telegram:2", "telegram_1"]
 
 
 @pytest.mark.feature("P-36")
-async def test_a_thousand_batches_of_two_tasks_each_lie_in_one_piece(root: Path) -> None:
+async def test_batches_of_concurrent_tasks_stay_contiguous(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.get_or_create(KEY)
 
@@ -45,19 +45,19 @@ async def test_a_thousand_batches_of_two_tasks_each_lie_in_one_piece(root: Path)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write, "a")
             tasks.start_soon(write, "b")
-        said = [plain_text(each.content) for each in await session.history()]
-    assert len(said) == 10_000
+        texts = [plain_text(each.content) for each in await session.history()]
+    assert len(texts) == 10_000
     for start in range(0, 10_000, 10):
-        who, batch, _ = said[start].split()
-        assert said[start : start + 10] == [f"{who} {batch} {part}" for part in range(10)]
-    firsts = [said[start].split()[0] for start in range(0, 10_000, 10)]
+        who, batch, _ = texts[start].split()
+        assert texts[start : start + 10] == [f"{who} {batch} {part}" for part in range(10)]
+    firsts = [texts[start].split()[0] for start in range(0, 10_000, 10)]
     assert "".join(firsts).strip("ab") == ""
     assert "ab" in "".join(firsts)
     assert "ba" in "".join(firsts)
 
 
 @pytest.mark.feature("P-37")
-async def test_tasks_on_two_conversations_do_not_meet(root: Path, said: Said) -> None:
+async def test_concurrent_conversations_do_not_mix(root: Path, transcript: Transcript) -> None:
     async with SessionHost(root, writes="thread") as host:
         sessions = KeyedSessions(host)
 
@@ -70,11 +70,11 @@ async def test_tasks_on_two_conversations_do_not_meet(root: Path, said: Said) ->
             for key in KEYS:
                 tasks.start_soon(talk, key)
         for key in KEYS:
-            assert said(await sessions.history(key)) == [f"user: {key} {number}" for number in range(20)]
+            assert transcript(await sessions.history(key)) == [f"user: {key} {number}" for number in range(20)]
 
 
 @pytest.mark.feature("P-34")
-async def test_all_operations_at_once_leave_a_log_that_says_what_the_live_session_says(root: Path) -> None:
+async def test_after_concurrent_operations_the_log_reads_as_the_live_session(root: Path) -> None:
     added: list[str] = []
     async with SessionHost(root, writes="thread") as host:
         sessions = KeyedSessions(host)
@@ -94,7 +94,10 @@ async def test_all_operations_at_once_leave_a_log_that_says_what_the_live_sessio
                 await sessions.set_summary(KEY, f"summary {number}")
                 try:
                     await sessions.truncate_history(KEY, number)
-                except (UnsafeCut, LeafMoved):  # a call waits, or the history was replaced; nothing was written
+                except (
+                    UnsafeCut,
+                    LeafMoved,
+                ):  # a call has no result yet, or the history was replaced; nothing was written
                     await sessions.history(KEY)
                 await sessions.save(KEY)
 
@@ -127,7 +130,7 @@ async def test_all_operations_at_once_leave_a_log_that_says_what_the_live_sessio
 
 
 @pytest.mark.feature("P-4", "P-58")
-def test_any_thread_may_make_any_call(root: Path) -> None:
+def test_any_thread_can_make_any_call(root: Path) -> None:
     with SyncHost(root) as host:
         sessions = SyncKeyedSessions(host)
 
@@ -162,7 +165,7 @@ def test_any_thread_may_make_any_call(root: Path) -> None:
 
 
 @pytest.mark.feature("P-58")
-async def test_a_call_from_a_thread_that_is_not_the_hosts_is_refused(sessions: KeyedSessions) -> None:
+async def test_a_call_from_another_thread_than_the_hosts_is_refused(sessions: KeyedSessions) -> None:
     await sessions.add_message(KEY, "user", "one")
     for call in (
         lambda: sessions.add_message(KEY, "user", "two"),
@@ -170,12 +173,12 @@ async def test_a_call_from_a_thread_that_is_not_the_hosts_is_refused(sessions: K
         lambda: sessions.save(KEY),
     ):
         with pytest.raises(WrongThread, match="SyncHost"):
-            await anyio.to_thread.run_sync(_first_step, call)
+            await anyio.to_thread.run_sync(run_first_step, call)
     assert len(await sessions.history(KEY)) == 1
 
 
-def _first_step(call: Callable[[], object]) -> None:
-    """Begin a coroutine here, in this thread, as a loop of its own would."""
+def run_first_step(call: Callable[[], object]) -> None:
+    """Start a coroutine in this thread, as another event loop would."""
     coroutine = call()
     try:
         coroutine.send(None)  # type: ignore[attr-defined]
@@ -183,13 +186,13 @@ def _first_step(call: Callable[[], object]) -> None:
         coroutine.close()  # type: ignore[attr-defined]
 
 
-def test_every_call_has_its_blocking_twin_with_the_same_parameters() -> None:
+def test_every_call_has_a_blocking_equivalent_with_the_same_parameters() -> None:
     def public(cls: type) -> dict[str, Callable[..., object]]:
         return {name: each for name, each in vars(cls).items() if not name.startswith("_") and callable(each)}
 
-    wanted, found = public(KeyedSessions), public(SyncKeyedSessions)
-    assert found.keys() == wanted.keys()
-    for name in wanted.keys() - {"save_every"}:  # a thread is ended by an event, a task by its scope
-        one, other = inspect.signature(wanted[name]), inspect.signature(found[name])
+    expected, found = public(KeyedSessions), public(SyncKeyedSessions)
+    assert found.keys() == expected.keys()
+    for name in expected.keys() - {"save_every"}:  # a thread is ended by an event, a task by its scope
+        one, other = inspect.signature(expected[name]), inspect.signature(found[name])
         assert other.parameters == one.parameters, name
         assert str(other.return_annotation) == str(one.return_annotation).replace("Session", "SyncSession", 1), name

@@ -1,4 +1,4 @@
-"""What things cost: counted in calls to the disk and in bytes, so that it holds on every machine."""
+"""The costs of keyed sessions, counted in disk calls and bytes, so that they are the same on every machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def fill(sessions: KeyedSessions, key: str, count: int) -> None:
 
 
 @pytest.mark.feature("P-56")
-async def test_what_is_cached_costs_no_disk_and_a_load_costs_its_file(root: Path, disk: FaultyDisk) -> None:
+async def test_a_cached_history_reads_no_bytes_and_a_load_reads_its_file(root: Path, disk: FaultyDisk) -> None:
     read: dict[int, int] = {}
     async with SessionHost(root, disk=disk) as host:
         sessions = KeyedSessions(host)
@@ -37,11 +37,11 @@ async def test_what_is_cached_costs_no_disk_and_a_load_costs_its_file(root: Path
                 disk.reset_counts()
                 assert len(await sessions.history(f"telegram:{count}")) == count
                 assert disk.bytes_read == 0
-    assert 2 * read[100] < read[1000] <= 10 * read[100]  # it grows with the file, and no faster
+    assert 2 * read[100] < read[1000] <= 10 * read[100]  # linear in the size of the file
 
 
 @pytest.mark.feature("P-57")
-async def test_a_message_costs_the_same_after_ten_thousand_others(sessions: KeyedSessions, disk: FaultyDisk) -> None:
+async def test_an_append_costs_the_same_after_ten_thousand_messages(sessions: KeyedSessions, disk: FaultyDisk) -> None:
     async def one_more(key: str) -> tuple[Counter[str], int, int]:
         await sessions.add_message(key, "user", "one that opens the file")
         disk.reset_counts()
@@ -54,12 +54,12 @@ async def test_a_message_costs_the_same_after_ten_thousand_others(sessions: Keye
     assert (calls_of_long, read_of_long) == (calls, read)
     assert calls["write"] == 1
     assert read == 0
-    assert written_of_long <= written + 4  # the ordinal has more digits
+    assert written_of_long <= written + 4  # the seq has more digits
 
 
 @pytest.mark.feature("P-55")
-async def test_the_memory_that_conversations_take_has_bounds(root: Path) -> None:
-    """Decoded content is bounded in bytes, live sessions in number; the least used ones make room."""
+async def test_the_memory_of_conversations_is_bounded(root: Path) -> None:
+    """Decoded content is bounded in bytes and live sessions in number; the least recently used ones are dropped."""
     limits = Limits(live_max=5, cache_bytes_max=50_000)
     async with SessionHost(root, limits=limits) as host:
         sessions = KeyedSessions(host)
@@ -73,7 +73,7 @@ async def test_the_memory_that_conversations_take_has_bounds(root: Path) -> None
 
 
 @pytest.mark.feature("P-55")
-async def test_the_memory_of_what_is_held_grows_with_its_messages(root: Path) -> None:
+async def test_the_cached_bytes_are_proportional_to_the_messages(root: Path) -> None:
     async with SessionHost(root) as host:
         sessions = KeyedSessions(host)
         sizes: list[int] = []

@@ -1,4 +1,4 @@
-"""The page about conversations by key says what is there: its links lead somewhere, its names and files are right."""
+"""docs/keyed.md is accurate: its links work, and its names and files are right."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def anchor(heading: str) -> str:
 
 
 @pytest.mark.feature("P-59")
-def test_every_link_leads_to_a_file_and_to_a_heading_of_it(page: str) -> None:
+def test_every_link_has_an_existing_target(page: str) -> None:
     links = re.findall(r"\[[^\]]+\]\(([^)]+)\)", page)
     for link in links:
         path, _, fragment = link.partition("#")
@@ -33,12 +33,12 @@ def test_every_link_leads_to_a_file_and_to_a_heading_of_it(page: str) -> None:
             headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert fragment in map(anchor, headings), link
     also = page.partition("## See also")[2]
-    for wanted in ("architecture.md#the-path-of-a-command", "actors/keyed.py", "events/providers/__init__.py"):
-        assert wanted in also
+    for expected in ("architecture.md#the-path-of-a-command", "actors/keyed.py", "events/providers/__init__.py"):
+        assert expected in also
 
 
 @pytest.mark.feature("P-58")
-def test_the_table_has_every_call_and_says_what_threads_may_do(page: str) -> None:
+def test_the_table_lists_every_call_and_a_section_covers_threads(page: str) -> None:
     named = set(re.findall(r"`(\w+)\(", page.partition("## What the calls do")[2].partition("Each of these")[0]))
     assert named == {name for name in dir(KeyedSessions) if not name.startswith("_")} - {"host"}
     assert "## Threads and tasks" in page
@@ -46,7 +46,7 @@ def test_the_table_has_every_call_and_says_what_threads_may_do(page: str) -> Non
         assert hasattr(Session, name)
 
 
-def test_the_files_are_named_as_the_page_shows(page: str) -> None:
+def test_file_names_are_as_the_page_shows(page: str) -> None:
     shown = re.findall(r"^\| `([^`]+)` \| `([^`]+)\.jsonl` \|$", page, re.MULTILINE)
     assert len(shown) == 5
     assert [(key, id_of_key(key)) for key, _ in shown] == shown

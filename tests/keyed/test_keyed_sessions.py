@@ -1,4 +1,4 @@
-"""Conversations by key: one key is one session, made when something is said in it, and read when it is asked for."""
+"""Conversations by key: a key identifies one session, whose file appears with its first message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from treering import (
 )
 from treering.testing.disks import FaultyDisk
 
-Said = Callable[[Sequence[Message]], list[str]]
+Transcript = Callable[[Sequence[Message]], list[str]]
 Files = Callable[[], list[str]]
 
 KEY = "telegram:123456"
@@ -47,12 +47,12 @@ FULL = Message(
 
 
 def names_in(folder: Path, pattern: str = "*") -> list[str]:
-    """List what is in a folder; nothing where it is not there."""
+    """List the names in a folder, or nothing if there is no such folder."""
     return sorted(path.name for path in folder.glob(pattern))
 
 
 def arguments_of(message: Message) -> dict[str, Any]:
-    """Return what a message calls its tool with."""
+    """Return the arguments of a message's call."""
     (call,) = (part for part in message.content if isinstance(part, ToolUsePart))
     given = call.tool_use.input
     assert isinstance(given, dict)
@@ -60,7 +60,7 @@ def arguments_of(message: Message) -> dict[str, Any]:
 
 
 async def data_of(session: Session, entry_id: str) -> dict[str, Any]:
-    """Return an extension's data."""
+    """Return the data of a custom entry."""
     entry = await session.entry(entry_id)
     assert isinstance(entry, CustomEntry)
     data = entry.custom.data
@@ -72,8 +72,8 @@ async def data_of(session: Session, entry_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.feature("P-12", "P-13")
-async def test_a_key_means_one_session_which_its_first_message_makes(
-    sessions: KeyedSessions, host: SessionHost, said: Said, files: Files
+async def test_a_key_identifies_one_session_that_its_first_message_creates(
+    sessions: KeyedSessions, host: SessionHost, transcript: Transcript, files: Files
 ) -> None:
     first, second = await sessions.get_or_create(KEY), await sessions.get_or_create(KEY)
     assert files() == []
@@ -83,8 +83,8 @@ async def test_a_key_means_one_session_which_its_first_message_makes(
     assert first.id == second.id
     assert first.path() == second.path()
     assert (
-        said(await first.history())
-        == said(await sessions.history(KEY))
+        transcript(await first.history())
+        == transcript(await sessions.history(KEY))
         == ["user: one", "assistant: two", "user: three"]
     )
     assert files() == ["telegram_123456.jsonl"]
@@ -94,8 +94,8 @@ async def test_a_key_means_one_session_which_its_first_message_makes(
 
 
 @pytest.mark.feature("P-12")
-async def test_a_session_that_was_let_go_before_its_first_message_is_the_same_afterwards(
-    sessions: KeyedSessions, host: SessionHost, said: Said, files: Files
+async def test_a_session_passivated_before_its_first_message_stays_the_same_session(
+    sessions: KeyedSessions, host: SessionHost, transcript: Transcript, files: Files
 ) -> None:
     before = await sessions.get_or_create(KEY)
     assert await host.passivate_idle() == 1
@@ -105,12 +105,12 @@ async def test_a_session_that_was_let_go_before_its_first_message_is_the_same_af
     await before.append_message("user", "one")
     await again.append_message("user", "two")
     assert before.id == after.id == before.header.id == after.header.id
-    assert said(await after.history()) == ["user: one", "user: two"]
+    assert transcript(await after.history()) == ["user: one", "user: two"]
     assert files() == ["telegram_123456.jsonl"]
 
 
 @pytest.mark.feature("P-1")
-async def test_what_is_in_memory_is_had_again_without_the_disk(sessions: KeyedSessions, disk: FaultyDisk) -> None:
+async def test_a_session_in_memory_is_returned_without_disk_reads(sessions: KeyedSessions, disk: FaultyDisk) -> None:
     await sessions.add_message(KEY, "user", "Hello!")
     history = await sessions.history(KEY)
     disk.reset_counts()
@@ -122,7 +122,9 @@ async def test_what_is_in_memory_is_had_again_without_the_disk(sessions: KeyedSe
 
 
 @pytest.mark.feature("P-2", "P-5", "P-10", "P-42")
-async def test_a_later_process_finds_what_was_said_under_a_root_of_ones_own_choice(tmp_path: Path, said: Said) -> None:
+async def test_a_later_process_finds_the_conversation_under_the_given_root(
+    tmp_path: Path, transcript: Transcript
+) -> None:
     root = tmp_path / "home" / ".chat" / "workspace" / "sessions"
     key = "agent:main:telegram:-100123"
     async with SessionHost(root) as host:
@@ -133,16 +135,16 @@ async def test_a_later_process_finds_what_was_said_under_a_root_of_ones_own_choi
     path = root / "agent_main_telegram_-100123.jsonl"
     assert json.loads(path.read_bytes().splitlines()[0])["key"] == key
     async with SessionHost(root) as host:
-        assert said(await KeyedSessions(host).history(key)) == ["user: Hello!"]
+        assert transcript(await KeyedSessions(host).history(key)) == ["user: Hello!"]
         assert await KeyedSessions(host).summary(key) == "a greeting"
         assert (await host.get_or_create(key)).header.key == key
         assert [row.key for row in await host.list_sessions()] == await KeyedSessions(host).keys() == [key]
         by_id = await host.load("agent_main_telegram_-100123")
-        assert said(await by_id.history()) == ["user: Hello!"]
+        assert transcript(await by_id.history()) == ["user: Hello!"]
 
 
 @pytest.mark.feature("P-28", "P-43")
-async def test_keys_that_look_alike_are_conversations_of_their_own(tmp_path: Path, said: Said) -> None:
+async def test_similar_keys_are_separate_conversations(tmp_path: Path, transcript: Transcript) -> None:
     keys = ["a:b", "a_b", "a/b", "a b", "A:b", "telegram:-1001234567890", "telegram:1001234567890"]
     for _ in range(2):
         async with SessionHost(tmp_path) as host:
@@ -150,7 +152,7 @@ async def test_keys_that_look_alike_are_conversations_of_their_own(tmp_path: Pat
                 await KeyedSessions(host).add_message(key, "user", key)
     async with SessionHost(tmp_path) as host:
         for key in keys:
-            assert said(await KeyedSessions(host).history(key)) == [f"user: {key}"] * 2
+            assert transcript(await KeyedSessions(host).history(key)) == [f"user: {key}"] * 2
         assert sorted(await KeyedSessions(host).keys()) == sorted(keys)
     assert len(names_in(tmp_path, "*.jsonl")) == len(keys)
 
@@ -159,14 +161,16 @@ async def test_keys_that_look_alike_are_conversations_of_their_own(tmp_path: Pat
 @pytest.mark.parametrize(
     "key", ["x" * 1024, "ü" * 512, "聊天/👩‍👩‍👧\n\x00: ", "../../etc/passwd", "con", ".hidden", "x.jsonl"]
 )
-async def test_any_key_works_and_stays_under_the_root(tmp_path: Path, key: str, said: Said) -> None:
+async def test_any_key_works_and_its_file_stays_under_the_root(
+    tmp_path: Path, key: str, transcript: Transcript
+) -> None:
     root = tmp_path / "root"
     for _ in range(2):
         async with SessionHost(root) as host:
             await KeyedSessions(host).add_message(key, "user", "Hello")
             await (await host.get_or_create(key)).refresh()
     async with SessionHost(root) as host:
-        assert said(await KeyedSessions(host).history(key)) == ["user: Hello"] * 2
+        assert transcript(await KeyedSessions(host).history(key)) == ["user: Hello"] * 2
         assert await KeyedSessions(host).keys() == [key]
     assert names_in(tmp_path) == ["root"]
     assert len(names_in(root, "*.jsonl")) == 1
@@ -174,7 +178,7 @@ async def test_any_key_works_and_stays_under_the_root(tmp_path: Path, key: str, 
 
 @pytest.mark.feature("P-44")
 @pytest.mark.parametrize("key", ["", ".", ".."])
-async def test_what_names_nothing_is_refused_by_every_call(sessions: KeyedSessions, key: str, tmp_path: Path) -> None:
+async def test_an_invalid_key_is_refused_by_every_call(sessions: KeyedSessions, key: str, tmp_path: Path) -> None:
     for call in (sessions.save, sessions.get_or_create, sessions.history, sessions.summary, sessions.delete):
         with pytest.raises(InvalidSessionId):
             await call(key)
@@ -184,14 +188,14 @@ async def test_what_names_nothing_is_refused_by_every_call(sessions: KeyedSessio
 
 
 @pytest.mark.feature("D-67")
-async def test_a_key_of_several_parts_is_one_string(sessions: KeyedSessions, said: Said) -> None:
+async def test_a_session_key_round_trips_as_a_string(sessions: KeyedSessions, transcript: Transcript) -> None:
     key = str(SessionKey("telegram", "-100123", agent="main"))
     await sessions.add_message(key, "user", "Hello")
     (found,) = await sessions.keys()
     assert SessionKey.parse(found) == SessionKey("telegram", "-100123", agent="main")
 
 
-async def test_the_file_of_a_key_that_is_another_session_is_left_alone(host: SessionHost, root: Path) -> None:
+async def test_a_file_of_another_session_under_the_name_of_a_key_is_unchanged(host: SessionHost, root: Path) -> None:
     other = await host.create("telegram_123456")
     await other.append_message("user", "not of the key")
     content = (root / "telegram_123456.jsonl").read_bytes()
@@ -200,10 +204,10 @@ async def test_the_file_of_a_key_that_is_another_session_is_left_alone(host: Ses
     assert (root / "telegram_123456.jsonl").read_bytes() == content
 
 
-async def test_a_session_that_is_made_with_a_key_is_the_one_of_the_key(host: SessionHost, said: Said) -> None:
-    made = await host.create(cwd="/work", key=KEY)
-    await made.append_message("user", "Hello")
-    assert said(await (await host.get_or_create(KEY)).history()) == ["user: Hello"]
+async def test_a_session_created_with_a_key_is_found_by_that_key(host: SessionHost, transcript: Transcript) -> None:
+    created = await host.create(cwd="/work", key=KEY)
+    await created.append_message("user", "Hello")
+    assert transcript(await (await host.get_or_create(KEY)).history()) == ["user: Hello"]
     with pytest.raises(SessionExists):
         await host.create(key=KEY)
     with pytest.raises(InvalidInput, match="one of the two"):
@@ -222,18 +226,18 @@ async def test_a_key_finds_its_session_in_every_dialect(
             assert (session.message_count, session.summary, session.header.key) == (expected, "so far", "a_b")
 
 
-async def test_a_conversation_that_another_host_holds_says_so(sessions: KeyedSessions, root: Path) -> None:
+async def test_a_conversation_that_another_host_owns_is_locked(sessions: KeyedSessions, root: Path) -> None:
     await sessions.add_message(KEY, "user", "Hello")
     async with SessionHost(root) as other:
         with pytest.raises(SessionLocked):
             await KeyedSessions(other).add_message(KEY, "user", "and mine")
 
 
-# -- what is not there
+# -- missing conversations
 
 
 @pytest.mark.feature("P-46", "P-47")
-async def test_asking_for_what_is_not_there_makes_nothing(
+async def test_reading_a_missing_conversation_creates_nothing(
     sessions: KeyedSessions, host: SessionHost, tmp_path: Path
 ) -> None:
     assert await sessions.history("nonexistent") == []
@@ -245,17 +249,19 @@ async def test_asking_for_what_is_not_there_makes_nothing(
     assert host.statistics().live == 0
 
 
-async def test_a_conversation_that_was_deleted_begins_anew(sessions: KeyedSessions, files: Files, said: Said) -> None:
+async def test_a_deleted_conversation_starts_empty(
+    sessions: KeyedSessions, files: Files, transcript: Transcript
+) -> None:
     await sessions.add_message(KEY, "user", "old")
     await sessions.delete(KEY)
     await sessions.delete(KEY)
     assert files() == []
     assert await sessions.history(KEY) == []
     await sessions.add_message(KEY, "user", "new")
-    assert said(await sessions.history(KEY)) == ["user: new"]
+    assert transcript(await sessions.history(KEY)) == ["user: new"]
 
 
-async def test_a_conversation_that_was_deleted_leaves_no_fragment(root: Path) -> None:
+async def test_deleting_a_conversation_also_deletes_its_torn_fragments(root: Path) -> None:
     async with SessionHost(root) as host:
         await KeyedSessions(host).add_message(KEY, "user", "old")
     (name,) = names_in(root, "*.jsonl")
@@ -271,7 +277,7 @@ async def test_a_conversation_that_was_deleted_leaves_no_fragment(root: Path) ->
 
 @pytest.mark.feature("P-11", "P-24")
 async def test_without_a_root_nothing_is_written_and_saving_succeeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transcript: Transcript
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with SessionHost() as host:
@@ -280,7 +286,7 @@ async def test_without_a_root_nothing_is_written_and_saving_succeeds(
         await sessions.set_summary(KEY, "a greeting")
         await sessions.save(KEY)
         await sessions.save_all()
-        assert said(await sessions.history(KEY)) == ["user: Hello!"]
+        assert transcript(await sessions.history(KEY)) == ["user: Hello!"]
         assert (await sessions.get_or_create(KEY)).file_path is None
     assert names_in(tmp_path) == []
 
@@ -289,11 +295,15 @@ async def test_without_a_root_nothing_is_written_and_saving_succeeds(
 
 
 @pytest.mark.feature("P-6", "P-14")
-async def test_messages_of_all_roles_come_back_in_order(sessions: KeyedSessions, said: Said) -> None:
+async def test_messages_of_all_roles_are_returned_in_order(sessions: KeyedSessions, transcript: Transcript) -> None:
     await sessions.add_message(KEY, "system", "You are helpful.")
     await sessions.add_message(KEY, "user", "Hello")
     await sessions.add_message(KEY, "assistant", "Hi there!")
-    assert said(await sessions.history(KEY)) == ["system: You are helpful.", "user: Hello", "assistant: Hi there!"]
+    assert transcript(await sessions.history(KEY)) == [
+        "system: You are helpful.",
+        "user: Hello",
+        "assistant: Hi there!",
+    ]
 
 
 @pytest.mark.feature("P-15")
@@ -310,7 +320,7 @@ async def test_a_full_message_keeps_every_field(root: Path) -> None:
 
 
 @pytest.mark.feature("P-16", "D-10")
-async def test_nothing_that_was_read_reaches_into_the_store(sessions: KeyedSessions) -> None:
+async def test_changing_returned_objects_does_not_change_the_store(sessions: KeyedSessions) -> None:
     await sessions.add_full_message(KEY, FULL)
     session = await sessions.get_or_create(KEY)
     noted = await session.append_custom_entry("mine", {"deep": {"list": [1]}})
@@ -335,34 +345,36 @@ async def test_nothing_that_was_read_reaches_into_the_store(sessions: KeyedSessi
 
 
 @pytest.mark.feature("P-17")
-async def test_a_history_that_is_replaced_stays_readable(sessions: KeyedSessions, root: Path, said: Said) -> None:
+async def test_a_replaced_history_stays_readable(sessions: KeyedSessions, root: Path, transcript: Transcript) -> None:
     for number in range(3):
         await sessions.add_message(KEY, "user", f"old {number}")
     old = (root / "telegram_123456.jsonl").read_bytes()
     session = await sessions.get_or_create(KEY)
     leaf = session.leaf_id
     ids = await sessions.set_history(KEY, [message("system", "You are helpful."), message("user", "Hello")])
-    assert said(await sessions.history(KEY)) == ["system: You are helpful.", "user: Hello"]
+    assert transcript(await sessions.history(KEY)) == ["system: You are helpful.", "user: Hello"]
     assert (root / "telegram_123456.jsonl").read_bytes().startswith(old)
     assert session.path() == ids
     assert session.children(None)[1:] == ids[:1]
-    assert said([each.message for each in (await session.context(leaf)).messages]) == [
+    assert transcript([each.message for each in (await session.context(leaf)).messages]) == [
         f"user: old {n}" for n in range(3)
     ]
     assert len(await session.all_messages()) == 5
     await sessions.set_history(KEY, [])
     assert await sessions.history(KEY) == []
     await sessions.add_message(KEY, "user", "and on")
-    assert said(await sessions.history(KEY)) == ["user: and on"]
+    assert transcript(await sessions.history(KEY)) == ["user: and on"]
     assert len(await session.all_messages()) == 6
 
 
 @pytest.mark.feature("P-17")
-async def test_a_replaced_history_is_there_whole_or_not_at_all(sessions: KeyedSessions, said: Said) -> None:
+async def test_a_history_with_an_invalid_message_replaces_nothing(
+    sessions: KeyedSessions, transcript: Transcript
+) -> None:
     await sessions.add_message(KEY, "user", "old")
     with pytest.raises(InvalidInput):
         await sessions.set_history(KEY, [message("user", "new"), Message("")])
-    assert said(await sessions.history(KEY)) == ["user: old"]
+    assert transcript(await sessions.history(KEY)) == ["user: old"]
 
 
 # -- the summary and the times
@@ -389,7 +401,9 @@ async def test_a_summary_is_empty_until_it_is_set_and_persists(root: Path) -> No
 
 
 @pytest.mark.feature("P-8", "P-9")
-async def test_the_time_of_creation_stands_and_that_of_change_moves(sessions: KeyedSessions, host: SessionHost) -> None:
+async def test_the_creation_time_is_constant_and_the_update_time_moves(
+    sessions: KeyedSessions, host: SessionHost
+) -> None:
     session = await sessions.get_or_create(KEY)
     created = session.created
     assert session.updated == created
@@ -415,7 +429,9 @@ async def test_the_time_of_creation_stands_and_that_of_change_moves(sessions: Ke
 
 @pytest.mark.feature("P-41")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_starting_with_ten_thousand_conversations_reads_none(root: Path, disk: FaultyDisk, said: Said) -> None:
+async def test_starting_with_ten_thousand_conversations_reads_none_of_them(
+    root: Path, disk: FaultyDisk, transcript: Transcript
+) -> None:
     async with SessionHost(root) as host:
         await KeyedSessions(host).add_message("telegram:0", "user", "Hello")
     for number in range(1, 10_000):
@@ -423,25 +439,25 @@ async def test_starting_with_ten_thousand_conversations_reads_none(root: Path, d
     disk.reset_counts()
     async with SessionHost(root, disk=disk) as host:
         assert disk.counts["open"] == disk.counts["pread"] == disk.counts["list_directory"] == 0
-        assert said(await KeyedSessions(host).history("telegram:0")) == ["user: Hello"]
+        assert transcript(await KeyedSessions(host).history("telegram:0")) == ["user: Hello"]
         assert host.statistics().activated == 1
         assert disk.bytes_read <= 4 * (root / "telegram_0.jsonl").stat().st_size
 
 
-async def test_an_archived_conversation_can_be_read_and_comes_back_with_the_next_message(
-    sessions: KeyedSessions, host: SessionHost, said: Said
+async def test_an_archived_conversation_can_be_read_and_the_next_message_unarchives_it(
+    sessions: KeyedSessions, host: SessionHost, transcript: Transcript
 ) -> None:
     await sessions.add_message(KEY, "user", "old")
     await host.archive(await sessions.get_or_create(KEY))
-    assert said(await sessions.history(KEY)) == ["user: old"]
+    assert transcript(await sessions.history(KEY)) == ["user: old"]
     assert await sessions.keys() == []
     await sessions.add_message(KEY, "user", "new")
-    assert said(await sessions.history(KEY)) == ["user: old", "user: new"]
+    assert transcript(await sessions.history(KEY)) == ["user: old", "user: new"]
     assert await sessions.keys() == [KEY]
 
 
-async def test_what_another_program_kept_under_a_key_goes_on_under_it(
-    host: SessionHost, tmp_path: Path, said: Said
+async def test_a_conversation_imported_from_another_program_continues_under_its_key(
+    host: SessionHost, tmp_path: Path, transcript: Transcript
 ) -> None:
     document = {
         "key": "a_b",
@@ -455,4 +471,4 @@ async def test_what_another_program_kept_under_a_key_goes_on_under_it(
     sessions = KeyedSessions(host)
     assert await sessions.summary("a_b") == "They greeted."
     await sessions.add_message("a_b", "user", "And on.")
-    assert said(await sessions.history("a_b")) == ["user: Hello!", "assistant: Hi.", "user: And on."]
+    assert transcript(await sessions.history("a_b")) == ["user: Hello!", "assistant: Hi.", "user: And on."]

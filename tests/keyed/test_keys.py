@@ -1,4 +1,4 @@
-"""Keys and the names of their files: readable, safe, and never the same for two."""
+"""Keys and their file names: readable, safe, and distinct."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ KEYS = st.one_of(
         ("agent:main:telegram:123456", "agent_main_telegram_123456"),
     ],
 )
-def test_what_chat_programs_use_stays_as_it_reads(key: str, name: str) -> None:
+def test_keys_of_chat_programs_give_readable_names(key: str, name: str) -> None:
     assert id_of_key(key) == name
 
 
-def test_the_names_are_those_that_the_documentation_shows() -> None:
+def test_the_names_are_as_the_docstring_shows() -> None:
     shown = re.findall(r"^    (\S+) +(\S+)\.jsonl$", keys.__doc__ or "", re.MULTILINE)
     assert len(shown) == 5
     assert [(key, id_of_key(key)) for key, _ in shown] == shown
@@ -45,14 +45,14 @@ def test_the_names_are_those_that_the_documentation_shows() -> None:
 
 @pytest.mark.feature("P-28")
 @given(st.lists(KEYS, min_size=2, max_size=20, unique=True))
-def test_no_two_keys_have_one_file_whatever_the_file_system_takes_for_the_same(given_keys: list[str]) -> None:
+def test_distinct_keys_have_distinct_files_on_every_file_system(given_keys: list[str]) -> None:
     names = [unicodedata.normalize("NFC", id_of_key(key)).casefold() for key in given_keys]
     assert len(set(names)) == len(given_keys)
 
 
 @pytest.mark.feature("P-49")
 @given(KEYS)
-def test_every_name_can_be_a_file_and_an_id_everywhere(key: str) -> None:
+def test_every_name_is_a_valid_file_name_and_id_on_every_system(key: str) -> None:
     name = id_of_key(key)
     assert checked_id(name) == name
     assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._~-]*", name)
@@ -65,13 +65,13 @@ def test_every_name_can_be_a_file_and_an_id_everywhere(key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["x" * KEY_BYTES_MAX, "ü" * (KEY_BYTES_MAX // 2), "👩‍👩‍👧" * 40, " ", "\n", "a\x00b", "~"]
 )
-def test_any_text_of_a_kibibyte_is_a_key(key: str) -> None:
+def test_any_text_up_to_a_kibibyte_is_a_key(key: str) -> None:
     assert len(id_of_key(key)) <= 120
 
 
 @pytest.mark.feature("P-44")
 @pytest.mark.parametrize("key", ["", ".", "..", "x" * (KEY_BYTES_MAX + 1), "ü" * (KEY_BYTES_MAX // 2 + 1), "\ud800"])
-def test_what_names_nothing_is_no_key(key: str) -> None:
+def test_empty_dotted_and_overlong_keys_are_refused(key: str) -> None:
     with pytest.raises(InvalidSessionId, match=r"give|allowed"):
         id_of_key(key)
 
@@ -87,26 +87,26 @@ def test_what_names_nothing_is_no_key(key: str) -> None:
         ("agent:main:telegram:-100123", SessionKey("telegram", "-100123", agent="main")),
     ],
 )
-def test_keys_of_channels_come_apart_and_together(key: str, parts: SessionKey) -> None:
+def test_session_keys_parse_and_format(key: str, parts: SessionKey) -> None:
     assert SessionKey.parse(key) == parts
     assert str(parts) == key
 
 
 @pytest.mark.feature("P-26", "D-67")
 @given(PARTS, st.text(min_size=1), st.none() | PARTS)
-def test_parts_survive_the_key(channel: str, chat_id: str, agent: str | None) -> None:
+def test_the_parts_of_a_key_round_trip(channel: str, chat_id: str, agent: str | None) -> None:
     parts = SessionKey(channel, chat_id, agent)
     assert SessionKey.parse(str(parts)) == parts
 
 
 @pytest.mark.feature("P-26")
 @pytest.mark.parametrize("key", ["", "telegram", ":1", "telegram:", "agent:main", "agent:main:telegram", "agent::t:1"])
-def test_what_is_no_key_of_a_channel_is_refused(key: str) -> None:
+def test_text_that_is_not_a_session_key_is_refused(key: str) -> None:
     with pytest.raises(InvalidSessionId, match=r"write channel:chat or agent:name:channel:chat"):
         SessionKey.parse(key)
 
 
 @pytest.mark.parametrize(("channel", "chat_id", "agent"), [("a:b", "1", None), ("agent", "1", None), ("t", "1", "a:b")])
-def test_parts_that_would_be_read_otherwise_are_refused(channel: str, chat_id: str, agent: str | None) -> None:
+def test_parts_that_would_parse_differently_are_refused(channel: str, chat_id: str, agent: str | None) -> None:
     with pytest.raises(InvalidSessionId):
         SessionKey(channel, chat_id, agent)

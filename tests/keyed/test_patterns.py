@@ -1,4 +1,4 @@
-"""The documented ways of using conversations by key, as the example has them."""
+"""The documented patterns for conversations by key, as in the example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from treering import KeyedSessions, LeafMoved, Message, SessionHost, message, tool_result, tool_use
 
-Said = Callable[[Sequence[Message]], list[str]]
+Transcript = Callable[[Sequence[Message]], list[str]]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "keyed_sessions.py"
 KEY = "telegram:123456"
 CALL = message("assistant", tool_use("call_1", "files_read", {"path": "config.json"}))
@@ -25,15 +25,19 @@ def example() -> dict[str, Any]:
 
 
 @pytest.mark.feature("P-30")
-async def test_a_simple_conversation(sessions: KeyedSessions, root: Path, said: Said, example: dict[str, Any]) -> None:
+async def test_the_example_holds_a_simple_conversation(
+    sessions: KeyedSessions, root: Path, transcript: Transcript, example: dict[str, Any]
+) -> None:
     await example["talk"](sessions, KEY)
     expected = ["user: What's the weather?", "assistant: It's sunny today."]
-    assert said(await sessions.history(KEY)) == expected
+    assert transcript(await sessions.history(KEY)) == expected
     assert (root / "telegram_123456.jsonl").read_bytes().count(b"\n") == 3
 
 
 @pytest.mark.feature("P-31")
-async def test_a_conversation_with_tool_calls(sessions: KeyedSessions, example: dict[str, Any]) -> None:
+async def test_the_example_holds_a_conversation_with_tool_calls(
+    sessions: KeyedSessions, example: dict[str, Any]
+) -> None:
     await example["talk_with_tools"](sessions, KEY)
     assert await sessions.history(KEY) == [
         message("user", "Read the config file"),
@@ -53,10 +57,10 @@ async def test_up_to_twenty_messages_nothing_is_summarized(sessions: KeyedSessio
 
 @pytest.mark.feature("P-3", "P-32")
 @pytest.mark.parametrize(("after", "kept"), [(2, 4), (3, 5), (4, 4)])
-async def test_beyond_twenty_messages_the_last_four_are_kept_and_a_call_with_its_result(
-    root: Path, said: Said, example: dict[str, Any], after: int, kept: int
+async def test_beyond_twenty_messages_the_last_four_are_kept_and_a_result_keeps_its_call(
+    root: Path, transcript: Transcript, example: dict[str, Any], after: int, kept: int
 ) -> None:
-    """The call and its result stand before the last messages, wherever the cut would fall."""
+    """The call and its result come before the last messages, so that the cut may fall between them."""
     last = [message("assistant", f"after {number}") for number in range(after)]
     messages = [*(message("user", str(number)) for number in range(19 - after)), CALL, RESULT, *last]
     async with SessionHost(root) as host:
@@ -69,7 +73,7 @@ async def test_beyond_twenty_messages_the_last_four_are_kept_and_a_call_with_its
         assert await sessions.summary(KEY) == "17 messages, the first of which says: 0"
         assert await (await sessions.get_or_create(KEY)).all_messages() == messages
         asked = await example["request"](sessions, KEY, "And now?")
-        assert said(asked[:2]) == [
+        assert transcript(asked[:2]) == [
             "system: You are a helpful assistant.",
             "system: Previous conversation summary: 17 messages, the first of which says: 0",
         ]
@@ -77,8 +81,8 @@ async def test_beyond_twenty_messages_the_last_four_are_kept_and_a_call_with_its
 
 
 @pytest.mark.feature("P-3")
-async def test_what_is_said_while_a_summary_is_made_is_not_lost(
-    sessions: KeyedSessions, said: Said, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+async def test_a_message_added_during_summarizing_is_not_lost(
+    sessions: KeyedSessions, transcript: Transcript, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sessions.set_history(KEY, [message("user", str(number)) for number in range(21)])
 
@@ -94,20 +98,24 @@ async def test_what_is_said_while_a_summary_is_made_is_not_lost(
 
 
 @pytest.mark.feature("P-3")
-async def test_the_two_steps_of_the_recipe_work_by_themselves(sessions: KeyedSessions, said: Said) -> None:
+async def test_setting_the_summary_and_truncating_work_separately(
+    sessions: KeyedSessions, transcript: Transcript
+) -> None:
     await sessions.set_history(KEY, [message("user", str(number)) for number in range(21)])
     await sessions.set_summary(KEY, "of seventeen")
     await sessions.truncate_history(KEY, 4)
     await sessions.save(KEY)
     assert await sessions.summary(KEY) == "of seventeen"
-    assert said(await sessions.history(KEY)) == ["user: 17", "user: 18", "user: 19", "user: 20"]
+    assert transcript(await sessions.history(KEY)) == ["user: 17", "user: 18", "user: 19", "user: 20"]
 
 
 @pytest.mark.feature("P-51", "P-53")
-async def test_saving_in_the_background_keeps_the_order(sessions: KeyedSessions, said: Said, root: Path) -> None:
+async def test_saving_in_the_background_keeps_the_order(
+    sessions: KeyedSessions, transcript: Transcript, root: Path
+) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(20):
             await sessions.add_message(KEY, "user", str(number))
             tasks.start_soon(sessions.save, KEY)
-    assert said(await sessions.history(KEY)) == [f"user: {number}" for number in range(20)]
+    assert transcript(await sessions.history(KEY)) == [f"user: {number}" for number in range(20)]
     assert (root / "telegram_123456.jsonl").read_bytes().count(b"\n") == 21

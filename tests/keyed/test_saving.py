@@ -1,4 +1,4 @@
-"""Saving: additions are in the file without it, it may be called at any time, and no error of the disk is swallowed."""
+"""Saving: additions are in the file without it, it may be called at any time, and disk errors are raised."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from treering import AppendFailed, KeyedSessions, Message, SessionHost, SyncHost
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk, WrappedDisk
 
-Said = Callable[[Sequence[Message]], list[str]]
+Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"
 
 
 @pytest.mark.feature("P-48")
-async def test_what_was_added_is_in_the_file_without_saving(sessions: KeyedSessions, root: Path) -> None:
+async def test_messages_are_in_the_file_without_saving(sessions: KeyedSessions, root: Path) -> None:
     for number in range(3):
         await sessions.add_message(KEY, "user", f"message {number}")
         assert f"message {number}".encode() in (root / "telegram_123456.jsonl").read_bytes()
@@ -38,8 +38,8 @@ async def test_saving_again_changes_nothing(sessions: KeyedSessions, host: Sessi
 
 
 @pytest.mark.feature("P-45", "P-50")
-async def test_a_disk_that_is_full_says_so_and_the_message_is_nowhere(
-    sessions: KeyedSessions, disk: FaultyDisk, root: Path, said: Said
+async def test_a_full_disk_raises_an_error_and_the_message_is_nowhere(
+    sessions: KeyedSessions, disk: FaultyDisk, root: Path, transcript: Transcript
 ) -> None:
     path = root / "telegram_123456.jsonl"
     await sessions.add_message(KEY, "user", "one")
@@ -56,15 +56,15 @@ async def test_a_disk_that_is_full_says_so_and_the_message_is_nowhere(
         assert isinstance(cause, OSError)
         assert (cause.errno, cause.filename) == (errno.ENOSPC, str(path))
         assert path.read_bytes() == before
-        assert said(await sessions.history(KEY)) == ["user: one"]
+        assert transcript(await sessions.history(KEY)) == ["user: one"]
         assert await sessions.summary(KEY) == ""
     fault.lift()
     await sessions.add_message(KEY, "user", "two")
-    assert said(await sessions.history(KEY)) == ["user: one", "user: two"]
+    assert transcript(await sessions.history(KEY)) == ["user: one", "user: two"]
 
 
 class Denied(WrappedDisk):
-    """Lets nobody open session files, as the system does for a user who may not."""
+    """A disk that refuses to open the session file, as the system does without permission."""
 
     def open(self, path: str, flags: int) -> int:
         if path.endswith("telegram_123456.jsonl"):
@@ -73,7 +73,7 @@ class Denied(WrappedDisk):
 
 
 @pytest.mark.feature("P-45")
-async def test_what_cannot_be_read_is_the_systems_own_error_with_its_path(
+async def test_an_unreadable_file_raises_the_systems_error_with_its_path(
     sessions: KeyedSessions, host: SessionHost, root: Path
 ) -> None:
     await sessions.add_message(KEY, "user", "Hello")
@@ -89,65 +89,67 @@ async def test_what_cannot_be_read_is_the_systems_own_error_with_its_path(
     assert len(await sessions.history(KEY)) == 1
 
 
-class Rounds(KeyedSessions):
-    """Counts how often everything was saved."""
+class CountedSaves(KeyedSessions):
+    """Sets an event after a number of saves."""
 
-    __slots__ = ("done", "wanted")
+    __slots__ = ("done", "remaining")
 
-    def __init__(self, host: SessionHost, wanted: int) -> None:
+    def __init__(self, host: SessionHost, remaining: int) -> None:
         super().__init__(host)
-        self.wanted = wanted
+        self.remaining = remaining
         self.done = anyio.Event()
 
     async def save_all(self) -> None:
         await super().save_all()
-        self.wanted -= 1
-        if not self.wanted:
+        self.remaining -= 1
+        if not self.remaining:
             self.done.set()
 
 
 @pytest.mark.feature("P-54")
-async def test_everything_is_saved_at_an_interval_until_that_is_cancelled(host: SessionHost, said: Said) -> None:
-    sessions = Rounds(host, 3)
+async def test_everything_is_saved_at_an_interval_until_the_task_is_cancelled(
+    host: SessionHost, transcript: Transcript
+) -> None:
+    sessions = CountedSaves(host, 3)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(sessions.save_every, 0)
         await sessions.add_message(KEY, "user", "one")
         await sessions.done.wait()
         tasks.cancel_scope.cancel()
     await sessions.add_message(KEY, "user", "two")
-    assert said(await sessions.history(KEY)) == ["user: one", "user: two"]
+    assert transcript(await sessions.history(KEY)) == ["user: one", "user: two"]
 
 
 @pytest.mark.feature("P-54")
-async def test_saving_waits_for_its_interval(host: SessionHost) -> None:
-    sessions = Rounds(host, 1)
+async def test_the_first_save_waits_for_the_interval(host: SessionHost) -> None:
+    sessions = CountedSaves(host, 1)
     with anyio.CancelScope() as scope:
         scope.cancel()
         await sessions.save_every()
     assert not sessions.done.is_set()
 
 
-class SyncRounds(SyncKeyedSessions):
-    """Ends the saving after the first rounds."""
+class SyncCountedSaves(SyncKeyedSessions):
+    """Sets the event that ends saving after a number of saves."""
 
-    __slots__ = ("until", "wanted")
+    __slots__ = ("remaining", "until")
 
-    def __init__(self, host: SyncHost, wanted: int) -> None:
+    def __init__(self, host: SyncHost, remaining: int) -> None:
         super().__init__(host)
-        self.wanted = wanted
+        self.remaining = remaining
         self.until = threading.Event()
 
     def save_all(self) -> None:
         super().save_all()
-        self.wanted -= 1
-        if not self.wanted:
+        self.remaining -= 1
+        if not self.remaining:
             self.until.set()
 
 
 @pytest.mark.feature("P-54")
 def test_a_thread_saves_everything_until_the_event_is_set(root: Path) -> None:
     with SyncHost(root) as host:
-        sessions = SyncRounds(host, 3)
+        sessions = SyncCountedSaves(host, 3)
         sessions.add_message(KEY, "user", "one")
         sessions.save_every(0, until=sessions.until)
-        assert sessions.wanted == 0
+        assert sessions.remaining == 0

@@ -32,7 +32,7 @@ from treering.events.stores.base import Ref
 from treering.events.stores.memory import MemoryStore
 from treering.projections.context import apply_change
 
-Said = Callable[[Sequence[Message]], list[str]]
+Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"
 
 
@@ -50,7 +50,7 @@ EXCHANGE = [message("user", "Read it."), call("c1"), result("c1"), message("assi
 @pytest.mark.feature("P-20", "P-21")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_the_context_shows_the_last_messages_and_the_file_keeps_all(
-    root: Path, dialect: Literal["native", "pi", "omp"], said: Said
+    root: Path, dialect: Literal["native", "pi", "omp"], transcript: Transcript
 ) -> None:
     texts = [f"user: {number}" for number in range(10)]
     async with SessionHost(root, dialect=dialect) as host:
@@ -59,20 +59,20 @@ async def test_the_context_shows_the_last_messages_and_the_file_keeps_all(
             await sessions.add_message(KEY, "user", str(number))
         before = (root / "telegram_123456.jsonl").read_bytes()
         assert await sessions.truncate_history(KEY, 4) is not None
-        assert said(await sessions.history(KEY)) == texts[6:]
+        assert transcript(await sessions.history(KEY)) == texts[6:]
         assert (root / "telegram_123456.jsonl").read_bytes().startswith(before)
         await sessions.add_message(KEY, "user", "10")
         assert await sessions.truncate_history(KEY, 3) is not None
-        assert said(await sessions.history(KEY)) == [*texts[8:], "user: 10"]
+        assert transcript(await sessions.history(KEY)) == [*texts[8:], "user: 10"]
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.get_or_create(KEY)
-        assert said(await session.history()) == [*texts[8:], "user: 10"]
+        assert transcript(await session.history()) == [*texts[8:], "user: 10"]
         assert await session.truncate_history(0) is not None
         assert await session.history() == []
-        assert said(await session.all_messages()) == [*texts, "user: 10"]
+        assert transcript(await session.all_messages()) == [*texts, "user: 10"]
         assert (root / "telegram_123456.jsonl").read_bytes().startswith(before)
         await session.append_message("user", "on")
-        assert said(await session.history()) == ["user: on"]
+        assert transcript(await session.history()) == ["user: on"]
 
 
 @pytest.mark.feature("P-22")
@@ -95,7 +95,7 @@ async def test_a_call_and_its_results_are_kept_together(
     assert await sessions.history(KEY) == messages[-kept:]
 
 
-async def test_what_shows_no_more_than_that_is_not_cut(
+async def test_a_history_within_the_limit_is_not_truncated(
     sessions: KeyedSessions, root: Path, files: Callable[[], list[str]]
 ) -> None:
     assert await sessions.truncate_history(KEY, 0) is None
@@ -110,7 +110,7 @@ async def test_what_shows_no_more_than_that_is_not_cut(
         await sessions.truncate_history(KEY, -1)
 
 
-async def test_system_messages_are_no_history_that_is_cut_off(sessions: KeyedSessions, said: Said) -> None:
+async def test_system_messages_are_not_truncated(sessions: KeyedSessions, transcript: Transcript) -> None:
     session = await sessions.get_or_create(KEY)
     await session.append_message("system", "Be a tree.")
     for number in range(4):
@@ -120,7 +120,7 @@ async def test_system_messages_are_no_history_that_is_cut_off(sessions: KeyedSes
         assert await session.truncate_history(keep, command_id=f"keep {keep}") is not None
         assert await session.truncate_history(keep, command_id=f"keep {keep}") == session.leaf_id
         assert await session.truncate_history(keep) is None
-        assert said(await session.history()) == [
+        assert transcript(await session.history()) == [
             "system: Be a tree.",
             *(f"user: {each}" for each in range(4 - keep, 4)),
         ]
@@ -129,7 +129,7 @@ async def test_system_messages_are_no_history_that_is_cut_off(sessions: KeyedSes
     assert await session.truncate_history(0) is None
 
 
-async def test_clearing_takes_the_summary_of_a_compaction_along(sessions: KeyedSessions) -> None:
+async def test_truncating_to_nothing_also_removes_the_summary_of_a_compaction(sessions: KeyedSessions) -> None:
     session = await sessions.get_or_create(KEY)
     await session.append_message("user", "old")
     await session.append_compaction("It was long ago.", None, 10)
@@ -140,8 +140,8 @@ async def test_clearing_takes_the_summary_of_a_compaction_along(sessions: KeyedS
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2])
-async def test_while_a_call_waits_nothing_is_cut_and_beginning_anew_is_possible(
-    sessions: KeyedSessions, keep: int, said: Said
+async def test_a_call_without_a_result_prevents_truncating_and_the_history_can_be_replaced(
+    sessions: KeyedSessions, keep: int, transcript: Transcript
 ) -> None:
     await sessions.add_message(KEY, "user", "old")
     await sessions.add_message(KEY, "user", "Read it.")
@@ -154,19 +154,21 @@ async def test_while_a_call_waits_nothing_is_cut_and_beginning_anew_is_possible(
     assert await sessions.history(KEY) == []
 
 
-async def test_a_summary_is_set_in_the_same_step_unless_more_was_said(sessions: KeyedSessions, said: Said) -> None:
+async def test_a_summary_is_set_with_the_truncation_unless_the_leaf_moved(
+    sessions: KeyedSessions, transcript: Transcript
+) -> None:
     for number in range(6):
         await sessions.add_message(KEY, "user", str(number))
     session = await sessions.get_or_create(KEY)
     leaf = session.leaf_id or ""
-    await sessions.add_message(KEY, "user", "said meanwhile")
+    await sessions.add_message(KEY, "user", "added meanwhile")
     with pytest.raises(LeafMoved):
         await sessions.truncate_history(KEY, 2, summary="of 0 to 3", expected_leaf=leaf)
     assert await sessions.summary(KEY) == ""
     assert len(await sessions.history(KEY)) == 7
     await sessions.truncate_history(KEY, 2, summary="of 0 to 4", expected_leaf=session.leaf_id)
     assert await sessions.summary(KEY) == "of 0 to 4"
-    assert said(await sessions.history(KEY)) == ["user: 5", "user: said meanwhile"]
+    assert transcript(await sessions.history(KEY)) == ["user: 5", "user: added meanwhile"]
     await sessions.truncate_history(KEY, 2, summary="nothing to cut")
     assert await sessions.summary(KEY) == "nothing to cut"
 
@@ -189,7 +191,9 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @settings(max_examples=50)
 @given(conversations(), st.lists(st.integers(0, 12), min_size=1, max_size=3))
-async def test_no_result_is_ever_without_its_call(messages: list[Message], cuts: list[int]) -> None:
+async def test_a_truncated_history_never_separates_a_result_from_its_call(
+    messages: list[Message], cuts: list[int]
+) -> None:
     async with SessionHost() as host:
         session = await host.get_or_create(KEY)
         await session.append_many(messages)
@@ -202,15 +206,15 @@ async def test_no_result_is_ever_without_its_call(messages: list[Message], cuts:
             assert len(history) >= min(keep, len(shown))
             assert keep or not history
             parts = [part for each in history for part in each.content]
-            made = {part.tool_use.id for part in parts if isinstance(part, ToolUsePart)}
-            told = {part.tool_result.tool_use_id for part in parts if isinstance(part, ToolResultPart)}
-            assert made == told
+            calls = {part.tool_use.id for part in parts if isinstance(part, ToolUsePart)}
+            results = {part.tool_result.tool_use_id for part in parts if isinstance(part, ToolResultPart)}
+            assert calls == results
             assert not history or history[0].role != "tool"
             shown = history
         assert await session.all_messages() == messages
 
 
-async def test_who_follows_the_context_sees_what_the_reader_sees(sessions: KeyedSessions) -> None:
+async def test_a_subscriber_to_the_context_gets_what_a_reader_gets(sessions: KeyedSessions) -> None:
     session = await sessions.get_or_create(KEY)
     for each in EXCHANGE:
         await session.append(each)
@@ -234,8 +238,8 @@ async def test_who_follows_the_context_sees_what_the_reader_sees(sessions: Keyed
         assert held.messages == ()
 
 
-async def test_a_history_that_was_cut_can_be_compacted_and_one_that_was_compacted_cut(
-    sessions: KeyedSessions, said: Said
+async def test_a_truncated_history_can_be_compacted_and_a_compacted_one_truncated(
+    sessions: KeyedSessions, transcript: Transcript
 ) -> None:
     async def shorter(request: SummaryRequest) -> str:
         return "in short"
@@ -246,7 +250,7 @@ async def test_a_history_that_was_cut_can_be_compacted_and_one_that_was_compacte
     await session.truncate_history(6)
     assert (await session.compact(shorter, keep_tokens=200)).applied
     compacted = await session.history()
-    assert said(compacted[:1]) == ["compactionSummary: in short"]
+    assert transcript(compacted[:1]) == ["compactionSummary: in short"]
     assert 2 <= len(compacted) < 6
     await session.truncate_history(1)
     assert await session.history() == compacted[-1:]
@@ -254,7 +258,7 @@ async def test_a_history_that_was_cut_can_be_compacted_and_one_that_was_compacte
 
 
 @pytest.mark.parametrize("summary", [None, "The first three."])
-async def test_the_same_command_again_is_answered_the_same(summary: str | None) -> None:
+async def test_a_repeated_command_gets_the_same_reply(summary: str | None) -> None:
     async with SessionHost() as host:
         session = await host.create()
         for number in range(5):
@@ -270,7 +274,7 @@ async def test_the_same_command_again_is_answered_the_same(summary: str | None) 
             await session.truncate_history(2, summary="Another.", command_id="cut")
 
 
-async def test_a_summary_that_came_with_no_cut_is_answered_the_same() -> None:
+async def test_a_repeated_command_that_only_set_the_summary_gets_the_same_reply() -> None:
     async with SessionHost() as host:
         session = await host.create()
         await session.append_message("user", "0")
@@ -280,8 +284,8 @@ async def test_a_summary_that_came_with_no_cut_is_answered_the_same() -> None:
         assert [each.type for each in await session.entries()] == ["message", "session_info", "message"]
 
 
-class Interrupted(MemoryStore):
-    """Does something, once, while lines are read."""
+class RunsDuringRead(MemoryStore):
+    """A store that runs a function once, while lines are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -297,8 +301,8 @@ class Interrupted(MemoryStore):
 @pytest.mark.parametrize("keep", [0, 2])
 @pytest.mark.parametrize("place", [1, 4])
 @pytest.mark.parametrize("expected", [False, True])
-async def test_another_branch_that_is_taken_up_meanwhile_is_not_cut(keep: int, place: int, expected: bool) -> None:
-    store = Interrupted()
+async def test_truncating_fails_if_another_branch_is_selected_meanwhile(keep: int, place: int, expected: bool) -> None:
+    store = RunsDuringRead()
     async with SessionHost(store=store) as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]
@@ -313,8 +317,8 @@ async def test_another_branch_that_is_taken_up_meanwhile_is_not_cut(keep: int, p
         assert len(await session.history()) == place + 1
 
 
-async def test_a_cut_that_was_made_for_another_leaf_is_not_appended_below_the_expected_one() -> None:
-    store = Interrupted()
+async def test_a_truncation_computed_for_another_leaf_is_not_appended() -> None:
+    store = RunsDuringRead()
     async with SessionHost(store=store) as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]
@@ -327,8 +331,8 @@ async def test_a_cut_that_was_made_for_another_leaf_is_not_appended_below_the_ex
 
 
 @pytest.mark.parametrize("expected", [False, True])
-async def test_what_is_said_meanwhile_is_among_the_last_messages(said: Said, expected: bool) -> None:
-    store = Interrupted()
+async def test_a_message_added_during_truncating_is_kept(transcript: Transcript, expected: bool) -> None:
+    store = RunsDuringRead()
     async with SessionHost(store=store) as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]
@@ -340,10 +344,10 @@ async def test_what_is_said_meanwhile_is_among_the_last_messages(said: Said, exp
             assert len(await session.history()) == 7
         else:
             assert await session.truncate_history(2) == session.leaf_id
-            assert said(await session.history()) == ["user: 5", "user: meanwhile"]
+            assert transcript(await session.history()) == ["user: 5", "user: meanwhile"]
 
 
-async def test_what_the_caller_relies_on_is_asked_for_once() -> None:
+async def test_truncating_checks_the_expected_seq_and_leaf() -> None:
     async with SessionHost() as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]

@@ -1,6 +1,6 @@
-"""What the tests of the clients share: the server, and a model of each protocol that asks it."""
+"""Fixtures for the tests of model clients: a model server, and a client of each protocol that sends requests to it."""
 
-# ruff: noqa: ANN401 -- options are those of two classes
+# ruff: noqa: ANN401 -- the options of two classes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from treering.models.anthropic import AnthropicModel
 from treering.models.openai import OpenAIModel
 from treering.testing.model_server import ModelServer
 
-Made: TypeAlias = Callable[..., "OpenAIModel | AnthropicModel"]
+ModelMaker: TypeAlias = Callable[..., "OpenAIModel | AnthropicModel"]
 
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Go to the server itself, whatever proxy the environment names."""
+    """Connect to the server directly, even if the environment names a proxy."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
@@ -28,8 +28,8 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(params=["openai", "anthropic"])
-def model(request: pytest.FixtureRequest, server: ModelServer) -> Made:
-    """Make a model that asks the server, by one protocol and by the other."""
+def model(request: pytest.FixtureRequest, server: ModelServer) -> ModelMaker:
+    """Make clients of the server, of one protocol and of the other."""
 
     def make(**options: Any) -> OpenAIModel | AnthropicModel:
         if request.param == "openai":

@@ -1,4 +1,4 @@
-"""What is peculiar to Anthropic's interface: prompt caching, thinking, blocks of other kinds."""
+"""What is specific to Anthropic's interface: prompt caching, thinking, and other kinds of blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from treering.models.anthropic import AnthropicModel
 from treering.testing.model_server import ModelServer, Speech
 
 TOOLS = (ToolSpec.of("read", "Reads.", {"type": "object"}), ToolSpec.of("list", "Lists.", {"type": "object"}))
-SAID = (
+MESSAGES = (
     message("system", "You help."),
     message("user", "One"),
     message("assistant", tool_use("c1", "read", {})),
@@ -41,23 +41,23 @@ async def answer(model: Model, request: ModelRequest) -> Message:
     return events[-1].message
 
 
-def marked(value: object, path: str = "$") -> list[str]:
-    """Return the places that are marked to be cached."""
+def cached_places(value: object, path: str = "$") -> list[str]:
+    """Return the places that are marked for caching."""
     if isinstance(value, list):
-        return [found for place, each in enumerate(value) for found in marked(each, f"{path}[{place}]")]
+        return [found for place, each in enumerate(value) for found in cached_places(each, f"{path}[{place}]")]
     if not isinstance(value, dict):
         return []
     own = [path] if "cache_control" in value else []
-    return own + [found for name, each in value.items() for found in marked(each, f"{path}.{name}")]
+    return own + [found for name, each in value.items() for found in cached_places(each, f"{path}.{name}")]
 
 
-async def test_what_stays_the_same_is_marked_to_be_cached(server: ModelServer) -> None:
+async def test_the_parts_that_stay_the_same_are_marked_for_caching(server: ModelServer) -> None:
     async with AnthropicModel("m", base_url=server.url) as model:
-        for said, tools in ((SAID, TOOLS), (SAID[1:], TOOLS), (SAID[:2], ())):
+        for messages, tools in ((MESSAGES, TOOLS), (MESSAGES[1:], TOOLS), (MESSAGES[:2], ())):
             server.says("So")
-            await answer(model, ModelRequest(messages=said, tools=tools))
+            await answer(model, ModelRequest(messages=messages, tools=tools))
     turns = ["$.messages[2].content[0]", "$.messages[4].content[0]"]
-    assert [sorted(marked(sent.body)) for sent in server.requests] == [
+    assert [sorted(cached_places(sent.body)) for sent in server.requests] == [
         [*turns, "$.system[0]"],
         [*turns, "$.tools[1]"],
         ["$.messages[0].content[0]", "$.system[0]"],
@@ -65,13 +65,13 @@ async def test_what_stays_the_same_is_marked_to_be_cached(server: ModelServer) -
     assert server.requests[0].body["system"][0]["cache_control"] == {"type": "ephemeral"}
 
 
-async def test_how_long_it_is_cached_can_be_said(server: ModelServer) -> None:
+async def test_the_lifetime_of_the_cache_can_be_set(server: ModelServer) -> None:
     server.says("So")
     server.says("So")
-    await answer(AnthropicModel("m", base_url=server.url, cache="1h"), ModelRequest(messages=SAID))
-    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=SAID))
+    await answer(AnthropicModel("m", base_url=server.url, cache="1h"), ModelRequest(messages=MESSAGES))
+    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=MESSAGES))
     assert server.requests[0].body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    assert marked(server.requests[1].body) == []
+    assert cached_places(server.requests[1].body) == []
 
 
 @pytest.mark.parametrize(
@@ -87,27 +87,27 @@ async def test_how_long_it_is_cached_can_be_said(server: ModelServer) -> None:
     ],
 )
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_model_is_told_how_much_to_think(
+async def test_the_thinking_level_is_sent_in_the_models_own_form(
     server: ModelServer, thinking: Literal["budget", "adaptive"] | None, level: str | None, bound: int, sent: object
 ) -> None:
     server.says("So")
     model = AnthropicModel("m", base_url=server.url, thinking=thinking)
-    await answer(model, ModelRequest(messages=SAID, thinking_level=level, max_tokens=bound))
+    await answer(model, ModelRequest(messages=MESSAGES, thinking_level=level, max_tokens=bound))
     body = server.requests[0].body
     assert body.get("thinking") == sent
     assert body.get("output_config") == ({"effort": "low"} if thinking == "adaptive" else None)
 
 
-async def test_thoughts_come_back_as_they_were_signed(server: ModelServer) -> None:
+async def test_signed_and_redacted_thoughts_are_sent_back_unchanged(server: ModelServer) -> None:
     async with AnthropicModel("m", base_url=server.url, cache=None) as model:
         block = {"type": "redacted_thinking", "data": "sealed"}
         begun = {"type": "content_block_start", "index": 5, "content_block": block}
         server.reply(Speech(thought=["Hm"], text=["So"], signature="signed", extra=[begun]))
-        told = await answer(model, ModelRequest(messages=SAID))
-        assert told.content[0] == ThinkingPart(Thinking("Hm", "signed"))
-        assert told.content[2] == ThinkingPart(Thinking("", "sealed", redacted=True))
+        answered = await answer(model, ModelRequest(messages=MESSAGES))
+        assert answered.content[0] == ThinkingPart(Thinking("Hm", "signed"))
+        assert answered.content[2] == ThinkingPart(Thinking("", "sealed", redacted=True))
         server.says("So")
-        await answer(model, ModelRequest(messages=(*SAID, told, message("user", "On"))))
+        await answer(model, ModelRequest(messages=(*MESSAGES, answered, message("user", "On"))))
     assert server.requests[1].body["messages"][-2]["content"] == [
         {"type": "thinking", "thinking": "Hm", "signature": "signed"},
         {"type": "text", "text": "So"},
@@ -115,9 +115,9 @@ async def test_thoughts_come_back_as_they_were_signed(server: ModelServer) -> No
     ]
 
 
-async def test_thoughts_that_another_provider_signed_are_not_sent(server: ModelServer) -> None:
+async def test_thoughts_signed_by_another_provider_are_not_sent(server: ModelServer) -> None:
     thoughts = (ThinkingPart(Thinking("Hm", "signed")), ThinkingPart(Thinking("", "sealed", redacted=True)))
-    said = [
+    messages = [
         message("user", "One"),
         Message("assistant", (*thoughts, text("Two")), provider="openai", model="gpt"),
         Message("assistant", thoughts, provider="openai", model="gpt"),
@@ -126,19 +126,19 @@ async def test_thoughts_that_another_provider_signed_are_not_sent(server: ModelS
         message("user", "Five"),
     ]
     server.says("So")
-    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=tuple(said)))
+    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=tuple(messages)))
     turns = [turn["content"] for turn in server.requests[0].body["messages"]]
     assert [[part["type"] for part in content] for content in turns] == [
         ["text"], ["text"], ["text"], ["thinking", "text"], ["text"],
     ]  # fmt: skip
 
 
-async def test_calls_of_other_programs_get_ids_that_are_taken(server: ModelServer) -> None:
-    said = [message("user", "One")]
+async def test_call_ids_of_other_programs_are_replaced_by_accepted_ones(server: ModelServer) -> None:
+    messages = [message("user", "One")]
     for each in ("call_1|fc_1", "uuid:0", "toolu_1-a", "c" * 65, "call_1|fc_1"):
-        said += [message("assistant", tool_use(each, "read", {})), message("tool", tool_result(each, "content"))]
+        messages += [message("assistant", tool_use(each, "read", {})), message("tool", tool_result(each, "content"))]
     async with AnthropicModel("m", base_url=server.url, cache=None) as model:
-        for asked in (said[:3], said):
+        for asked in (messages[:3], messages):
             server.says("So")
             await answer(model, ModelRequest(messages=tuple(asked)))
     first, then = ([turn["content"][0] for turn in sent.body["messages"][1:]] for sent in server.requests)
@@ -146,14 +146,14 @@ async def test_calls_of_other_programs_get_ids_that_are_taken(server: ModelServe
     assert [result["tool_use_id"] for result in then[1::2]] == ids
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in ids)
     assert (ids[2], ids[4], len({*ids})) == ("toolu_1-a", ids[0], 4)
-    assert then[:2] == first, "which is still cached"
+    assert then[:2] == first, "the earlier messages stay the same, so the cache holds"
 
 
-async def test_a_block_that_a_message_cannot_hold_is_refused(server: ModelServer) -> None:
+async def test_an_answer_with_an_unsupported_block_is_refused(server: ModelServer) -> None:
     block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     server.reply(Speech(text=["So"], extra=[{"type": "content_block_start", "index": 1, "content_block": block}]))
     with pytest.raises(InvalidEntry, match=r"content\[1\]"):
-        await answer(AnthropicModel("m", base_url=server.url), ModelRequest(messages=SAID))
+        await answer(AnthropicModel("m", base_url=server.url), ModelRequest(messages=MESSAGES))
 
 
 async def test_images_are_sent(server: ModelServer) -> None:

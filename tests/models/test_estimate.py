@@ -1,4 +1,4 @@
-"""How near the estimate of tokens comes to exact counts: the bounds that its docstring gives, and its properties."""
+"""The accuracy of the token estimate: the bounds that its docstring gives, and its properties."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows() -> list[Any]:
     return list(measured())
 
 
-def test_the_estimate_is_as_near_as_it_says(rows: list[Any]) -> None:
+def test_the_estimate_is_within_its_documented_bounds(rows: list[Any]) -> None:
     far = [row for row in rows if not LOW.get(row.name, 0.8) <= row.ratio <= 1.5]
     assert far == []
     assert {row.kind for row in rows} == {"prose", "chat", "sources", "output"}
@@ -37,18 +37,18 @@ def test_the_estimate_is_as_near_as_it_says(rows: list[Any]) -> None:
 
 
 @given(st.text(), st.text())
-def test_it_never_falls_when_a_text_grows(text: str, more: str) -> None:
+def test_the_estimate_is_monotonic_and_subadditive(text: str, more: str) -> None:
     assert ESTIMATE.count(text) <= ESTIMATE.count(text + more) <= ESTIMATE.count(text) + ESTIMATE.count(more)
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_plain_text_takes_the_same_by_either_way(text: str) -> None:
+def test_ascii_text_counts_the_same_in_the_ascii_and_the_byte_count(text: str) -> None:
     dense = sum(each in '0123456789"{}[]:-_/=' for each in text)
     assert ESTIMATE.count(text) == -(-(len(text) + dense) // 4)
-    # With one character that is no ASCII every byte is looked at: it counts 7 eighths, and the rest what it did.
+    # One character outside ASCII makes every byte count; it counts 7/8 of a token, the rest as before.
     assert ESTIMATE.count(text + "山") == -(-(2 * (len(text) + dense) + 7) // 8)
 
 
-def test_what_it_counts() -> None:
+def test_the_estimate_of_given_texts() -> None:
     counted = {"": 0, "a": 1, "word": 1, "words": 2, "1234": 2, '{"a":1}': 4, "\ud800": 1, "日本語": 3, "🎉": 2, "é": 1}
     assert {text: ESTIMATE.count(text) for text in counted} == counted

@@ -1,4 +1,4 @@
-"""Exact counts by a public vocabulary, and how near the estimate comes to them."""
+"""Exact token counts with a public vocabulary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treering.models.exact_tokens import PIECE_CHARS, ExactTokenizer
 from treering.models.openai import OpenAIModel
 from treering.projections.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Tokenizer, count_messages
 
-# On Python 3.11 and 3.12 the library opens its vocabularies in a way that these find old-fashioned.
+# On Python 3.11 and 3.12, the library opens its vocabularies with a deprecated function.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
 
 
@@ -28,23 +28,25 @@ def test_texts_are_counted_exactly(exact: ExactTokenizer) -> None:
     assert exact.count("") == 0
     assert exact.count("hello world") == 2
     assert exact.count("The quick brown fox jumps over the lazy dog.") == 10
-    assert exact.count("<|endoftext|>") > 1  # a text, not the token that ends one
+    assert exact.count("<|endoftext|>") > 1  # the text, not the special token
     assert exact.count("\ud800") > 0
     assert ExactTokenizer("cl100k_base").count("Привет, мир") > exact.count("Привет, мир") > 0
 
 
-def test_a_text_may_be_of_any_length(exact: ExactTokenizer) -> None:
+def test_a_text_of_any_length_can_be_counted(exact: ExactTokenizer) -> None:
     long = "word " * (PIECE_CHARS // 2)
     assert abs(exact.count(long) - PIECE_CHARS // 2) <= 5
 
 
-def test_it_counts_messages(exact: ExactTokenizer) -> None:
+def test_messages_are_counted_exactly(exact: ExactTokenizer) -> None:
     counts: Tokenizer = exact
-    said = message("assistant", [text("hello world"), tool_use("c", "read", {}), image("QUJD" * 1000, "image/png")])
-    assert count_messages([said], counts) == MESSAGE_TOKENS + 2 + 1 + 1 + IMAGE_TOKENS
+    assistant = message(
+        "assistant", [text("hello world"), tool_use("c", "read", {}), image("QUJD" * 1000, "image/png")]
+    )
+    assert count_messages([assistant], counts) == MESSAGE_TOKENS + 2 + 1 + 1 + IMAGE_TOKENS
 
 
-def test_a_vocabulary_that_is_not_there() -> None:
+def test_an_unknown_vocabulary_is_refused() -> None:
     with pytest.raises(InvalidInput, match="o200k_base"):
         ExactTokenizer("gpt2")
 
@@ -57,7 +59,7 @@ def test_a_vocabulary_that_is_not_there() -> None:
         ("anthropic", lambda: AnthropicModel("m"), "anthropic"),
     ],
 )
-def test_what_is_not_installed_is_named(
+def test_a_missing_library_raises_an_error_that_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, module: str, make: Callable[[], object], extra: str
 ) -> None:
     find = util.find_spec
@@ -70,7 +72,7 @@ def test_what_is_not_installed_is_named(
         make()
 
 
-def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+def test_importing_the_clients_imports_no_provider_library() -> None:
     heavy = ("openai", "anthropic", "httpx2", "httpx", "bpe_openai", "pydantic")
     modules = ("openai", "anthropic", "naming", "exact_tokens", "echo")
     program = (

@@ -1,4 +1,4 @@
-"""What providers answer when they do not answer, over real connections, as errors of the tree."""
+"""Failures of providers over real connections become typed errors."""
 
 from __future__ import annotations
 
@@ -32,85 +32,85 @@ from treering.models.failures import failed_request, retry_after_s
 from treering.models.openai import OpenAIModel
 from treering.testing.model_server import Failure, ModelServer, Raw, Speech
 
-ASKED = ModelRequest(messages=(message("user", "Hello"),))
+REQUEST = ModelRequest(messages=(message("user", "Hello"),))
 
 
 async def failure(model: Model) -> ModelError:
     with pytest.raises(ModelError) as raised:
-        _ = [event async for event in model.generate(ASKED)]
+        _ = [event async for event in model.generate(REQUEST)]
     return raised.value
 
 
-def openai_error(words: str, **fields: object) -> dict[str, Any]:
-    return {"error": {"message": words, "type": None, "param": None, "code": None, **fields}}
+def openai_error(text: str, **fields: object) -> dict[str, Any]:
+    return {"error": {"message": text, "type": None, "param": None, "code": None, **fields}}
 
 
-def anthropic_error(kind: str, words: str) -> dict[str, Any]:
-    return {"type": "error", "error": {"type": kind, "message": words}}
+def anthropic_error(kind: str, text: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": text}}
 
 
-async def test_a_server_that_is_busy_or_broken(
+async def test_http_errors_become_typed_errors(
     server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
-    async with model() as asking:
+    async with model() as client:
         for headers, seconds in (
             ([("retry-after", "7")], 7.0),
             ([("retry-after-ms", "250"), ("retry-after", "1")], 0.25),
             ([], None),
         ):
             server.reply(Failure(429, openai_error("Slow down."), headers))
-            limited = await failure(asking)
+            limited = await failure(client)
             assert isinstance(limited, RateLimited)
             assert (limited.status, limited.retry_after_s) == (429, seconds)
             assert "Slow down." in str(limited)
         for status in (500, 502, 503, 529, 408, 409):
             server.reply(Failure(status, anthropic_error("overloaded_error", "Overloaded")))
-            broken = await failure(asking)
+            broken = await failure(client)
             assert type(broken) is ModelUnavailable
             assert broken.status == status
         for status in (400, 401, 403, 404, 422):
             server.reply(Failure(status, "no such thing"))
-            refused = await failure(asking)
+            refused = await failure(client)
             assert type(refused) is RequestRefused
             assert refused.status == status
             assert "no such thing" in str(refused)
-    assert len(server.requests) == 14  # each was asked once: the libraries' own retries are off
+    assert len(server.requests) == 14  # one request each: the libraries' own retries are disabled
     assert server.connections == 1
 
 
-async def test_a_connection_that_is_cut(
+async def test_a_lost_connection_or_invalid_answer_is_a_typed_error(
     server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
     cut = Speech(text=["one", "two", "three"], cut_after=4)
     silent = Speech(text=["one", "two"], stop=None, usage=None)
     for reply in (cut, silent):
         server.reply(reply)
-        stream = model().generate(ASKED)
+        stream = model().generate(REQUEST)
         assert await anext(stream) == TextDelta("one")
         with pytest.raises(AnswerCutOff):
             assert all([isinstance(event, TextDelta) async for event in stream])
-    server.reply(Speech(text=["one"], cut_after=-1))  # it had said why it ended
-    assert isinstance([event async for event in model().generate(ASKED)][-1], Completed)
+    server.reply(Speech(text=["one"], cut_after=-1))  # the stop reason had arrived
+    assert isinstance([event async for event in model().generate(REQUEST)][-1], Completed)
     server.reply(Raw(b"data: {not json\n\n"), Raw(b"<html>Hello</html>"))
     assert type(await failure(model())) is ModelUnavailable
     assert type(await failure(model())) is AnswerCutOff
 
 
-async def test_a_server_that_is_not_there() -> None:
+async def test_a_server_that_does_not_listen_is_unavailable() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, but not listening
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         for model in (OpenAIModel("m", base_url=url), AnthropicModel("m", base_url=url)):
             assert type(await failure(model)) is ModelUnavailable
 
 
-async def test_a_server_that_falls_silent(
+async def test_a_server_that_stops_sending_times_out(
     server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
     text = ["one", "two", "three"]
     server.reply(Speech(text=text, hold_after=0), Speech(text=text, hold_after=4))
     assert type(await failure(model(timeout_s=0.05))) is ModelUnavailable
-    assert type(await failure(model(timeout_s=0.5))) is AnswerCutOff  # time enough for what comes before the silence
+    assert type(await failure(model(timeout_s=0.5))) is AnswerCutOff  # enough time for the part before the pause
 
 
 async def test_cancelling_closes_the_connection(
@@ -119,7 +119,7 @@ async def test_cancelling_closes_the_connection(
     server.reply(Speech(text=["one", "two", "three"], hold_after=4))
 
     async def ask() -> None:
-        async for event in model().generate(ASKED):
+        async for event in model().generate(REQUEST):
             assert isinstance(event, TextDelta)
             tasks.cancel_scope.cancel()
 
@@ -128,7 +128,7 @@ async def test_cancelling_closes_the_connection(
     assert await to_thread.run_sync(server.gone.wait, 10)
 
 
-async def test_an_error_in_the_middle_of_an_answer(server: ModelServer) -> None:
+async def test_an_error_within_a_stream_becomes_a_typed_error(server: ModelServer) -> None:
     async with (
         OpenAIModel("m", base_url=server.openai_url) as openai,
         AnthropicModel("m", base_url=server.url) as claude,
@@ -164,13 +164,13 @@ TOO_LONG = [
 ]
 
 
-async def test_a_request_that_is_too_long(
+async def test_a_request_that_is_too_long_raises_request_too_long(
     server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
-    async with model() as asking:
+    async with model() as client:
         for status, body in TOO_LONG:
             server.reply(Failure(status, body))
-            error = await failure(asking)
+            error = await failure(client)
             assert type(error) is RequestTooLong, body
             assert isinstance(error, ContextOverflow)
             assert error.status == status
@@ -190,7 +190,7 @@ NAMED = {"message": "the request exceeds the available context size", "n_prompt_
 
 
 @pytest.mark.parametrize(
-    ("said", "needed", "available"),
+    ("body", "needed", "available"),
     [
         (openai_error(REQUESTED), 150_000, 128_000),
         (openai_error(RESULTED), 8202, 8192),
@@ -208,18 +208,20 @@ NAMED = {"message": "the request exceeds the available context size", "n_prompt_
         ({"error": {**NAMED, "n_ctx": "256", "n_prompt_tokens": True}}, None, None),
     ],
 )
-def test_by_how_much_a_request_is_too_long(said: object, needed: int | None, available: int | None) -> None:
-    error = failed_request("it", 400, {}, said)
+def test_a_too_long_request_states_the_needed_and_available_tokens(
+    body: object, needed: int | None, available: int | None
+) -> None:
+    error = failed_request("it", 400, {}, body)
     assert isinstance(error, RequestTooLong)
     assert (error.needed, error.available) == (needed, available)
 
 
-async def test_a_quota_that_is_used_up_is_no_matter_of_time(server: ModelServer) -> None:
+async def test_an_exhausted_quota_is_not_a_rate_limit(server: ModelServer) -> None:
     server.reply(Failure(429, openai_error("You exceeded your current quota.", code="insufficient_quota")))
     assert type(await failure(OpenAIModel("m", base_url=server.openai_url))) is RequestRefused
 
 
-async def test_a_key_that_is_missing(monkeypatch: pytest.MonkeyPatch, server: ModelServer) -> None:
+async def test_without_a_key_no_request_is_sent(monkeypatch: pytest.MonkeyPatch, server: ModelServer) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
@@ -230,32 +232,32 @@ async def test_a_key_that_is_missing(monkeypatch: pytest.MonkeyPatch, server: Mo
     assert server.requests == []
 
 
-async def test_the_environments_key_goes_to_its_own_provider_alone(
+async def test_a_key_from_the_environment_is_not_sent_to_another_server(
     monkeypatch: pytest.MonkeyPatch, server: ModelServer
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     for model in (OpenAIModel("m", base_url=server.openai_url), AnthropicModel("m", base_url=server.url)):
         server.says("Hello")
-        _ = [event async for event in model.generate(ASKED)]
+        _ = [event async for event in model.generate(REQUEST)]
     assert len(server.requests) == 2
     assert not any("secret" in value for sent in server.requests for value in sent.headers.values())
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("status", [200, 429, 500])
-async def test_an_answer_that_cannot_be_unpacked(
+async def test_an_answer_that_cannot_be_decompressed_is_unavailable(
     status: int, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
     server.reply(Failure(status, "this is no gzip", [("content-encoding", "gzip")]))
-    told = await failure(model())
-    assert type(told) is ModelUnavailable
-    assert "cannot be decoded" in str(told)
-    del told
-    gc.collect()  # the HTTP library leaves a generator behind, of which trio tells: let it be here
+    error = await failure(model())
+    assert type(error) is ModelUnavailable
+    assert "cannot be decoded" in str(error)
+    del error
+    gc.collect()  # the HTTP library leaves a generator behind; trio's warning about it must come within this test
 
 
-def test_when_to_come_again() -> None:
+def test_retry_after_is_parsed_from_dates_and_numbers() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=100))
     assert 90 < (retry_after_s({"retry-after": later}) or 0) <= 100
     earlier = format_datetime(datetime.now(UTC) - timedelta(seconds=100))
@@ -264,7 +266,7 @@ def test_when_to_come_again() -> None:
         assert retry_after_s({"retry-after": nonsense}) is None
 
 
-def test_a_body_of_no_known_shape_is_shown() -> None:
+def test_an_unknown_error_body_is_quoted_in_the_message() -> None:
     assert "{'odd': 1}" in str(failed_request("it", 400, {}, {"odd": 1}))
     assert "no message" in str(failed_request("it", 500, {}, None))
     assert type(failed_request("it", None, {}, None)) is ModelUnavailable

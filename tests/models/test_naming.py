@@ -1,4 +1,4 @@
-"""Models by name, as a command line takes them."""
+"""Models by name, as the command line accepts them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treering.models.openai import OpenAIModel
 from treering.testing.model_server import ModelServer
 
 
-def test_the_first_colon_parts_the_provider_from_the_model() -> None:
+def test_the_first_colon_separates_the_provider_from_the_model() -> None:
     model = model_named("ollama:qwen3:8b", context_window=8192)
     assert isinstance(model, OpenAIModel)
     assert (model.provider, model.model_id, model.context_window) == ("ollama", "qwen3:8b", 8192)
@@ -24,19 +24,19 @@ def test_the_first_colon_parts_the_provider_from_the_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5", "openai:", "echo:loud", "azure:gpt-5", ":m"])
-def test_a_name_that_names_no_model(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="ollama:<model>"):
         model_named(name)
 
 
 @pytest.mark.parametrize("address", ["notaurl", "localhost:11434/v1", "ftp://localhost", "http://", "http:///v1", 5])
 @pytest.mark.parametrize("name", ["openai:m", "anthropic:m"])
-def test_an_address_that_is_none_is_refused_where_the_model_is_named(name: str, address: str) -> None:
+def test_an_invalid_address_is_refused_when_the_model_is_created(name: str, address: str) -> None:
     with pytest.raises(InvalidInput, match="is not the address of a server: use a URL such as http://localhost"):
         model_named(name, base_url=address)
 
 
-async def test_it_is_served_where_one_says(server: ModelServer) -> None:
+async def test_requests_go_to_the_given_address(server: ModelServer) -> None:
     for name in ("llama.cpp:m", "anthropic:m"):
         server.says("Hello")
         url = server.url if name.startswith("anthropic") else server.openai_url

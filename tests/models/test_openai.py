@@ -1,4 +1,4 @@
-"""What is peculiar to OpenAI's interface, and to the many servers that speak it each in its way."""
+"""What is specific to OpenAI's interface and to the servers that imitate it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from treering.events.content import ToolUsePart
 from treering.models.openai import OpenAIModel
 from treering.testing.model_server import ModelServer, Raw
 
-ASKED = ModelRequest(messages=(message("user", "Hello"),))
+REQUEST = ModelRequest(messages=(message("user", "Hello"),))
 
 
 def stream(*chunks: object) -> Raw:
@@ -42,7 +42,7 @@ def call(name: str, arguments: str, **fields: object) -> dict[str, Any]:
     return {"function": {"name": name, "arguments": arguments}, **fields}
 
 
-async def answer(model: Model, request: ModelRequest = ASKED) -> Message:
+async def answer(model: Model, request: ModelRequest = REQUEST) -> Message:
     events = [event async for event in model.generate(request)]
     assert isinstance(events[-1], Completed)
     return events[-1].message
@@ -53,20 +53,20 @@ def model(server: ModelServer) -> OpenAIModel:
     return OpenAIModel("m", base_url=server.openai_url, provider="ollama")
 
 
-async def test_calls_that_all_have_one_number_are_told_apart_by_their_ids(
+async def test_calls_with_the_same_index_are_distinguished_by_their_ids(
     server: ModelServer, model: OpenAIModel
 ) -> None:
     calls = [call("read", '{"a":1}', index=0, id="x"), call("read", '{"a":2}', index=0, id="y")]
     server.reply(stream(chunk({"tool_calls": calls}), chunk({"content": None}, "stop")))
-    told = await answer(model)
-    assert told.content == (tool_use("x", "read", {"a": 1}), tool_use("y", "read", {"a": 2}))
-    assert told.stop_reason == "tool_use"  # although the server said that it just stopped
+    answered = await answer(model)
+    assert answered.content == (tool_use("x", "read", {"a": 1}), tool_use("y", "read", {"a": 2}))
+    assert answered.stop_reason == "tool_use"  # although the server sent "stop"
 
 
-async def test_a_call_without_an_id_gets_one(server: ModelServer, model: OpenAIModel) -> None:
+async def test_a_call_without_an_id_gets_a_generated_one(server: ModelServer, model: OpenAIModel) -> None:
     calls = [call("read", "{}", index=0), call("list", "{}", index=1)]
     server.reply(stream(chunk({"tool_calls": calls}, "tool_calls")))
-    *started, completed = [event async for event in model.generate(ASKED)]
+    *started, completed = [event async for event in model.generate(REQUEST)]
     assert isinstance(completed, Completed)
     ids = [part.tool_use.id for part in completed.message.content if isinstance(part, ToolUsePart)]
     assert len(set(ids)) == 2
@@ -74,48 +74,50 @@ async def test_a_call_without_an_id_gets_one(server: ModelServer, model: OpenAIM
     assert started == [ToolCallStarted(ids[0], "read"), ToolCallStarted(ids[1], "list")]
 
 
-async def test_calls_of_other_programs_get_ids_that_are_taken(server: ModelServer, model: OpenAIModel) -> None:
+async def test_call_ids_of_other_programs_are_replaced_if_they_are_too_long(
+    server: ModelServer, model: OpenAIModel
+) -> None:
     long = "run_shell_command-1767261600000-0a1b2c3d4e5f6"
-    said = [message("user", "One")]
+    messages = [message("user", "One")]
     for each in (long, "uuid:0"):
-        said += [message("assistant", tool_use(each, "read", {})), message("tool", tool_result(each, "content"))]
+        messages += [message("assistant", tool_use(each, "read", {})), message("tool", tool_result(each, "content"))]
     server.says("So")
-    await answer(model, ModelRequest(messages=tuple(said)))
+    await answer(model, ModelRequest(messages=tuple(messages)))
     sent = server.requests[0].body["messages"]
     ids = [each["tool_calls"][0]["id"] for each in sent[1::2]]
     assert [each["tool_call_id"] for each in sent[2::2]] == ids
     assert (len(ids[0]) <= 40, ids[1]) == (True, "uuid:0")
 
 
-async def test_thoughts_stand_under_either_name(server: ModelServer, model: OpenAIModel) -> None:
+async def test_thinking_is_read_under_either_of_its_names(server: ModelServer, model: OpenAIModel) -> None:
     server.reply(
         stream(chunk({"reasoning": "Hm"}), chunk({"reasoning_content": "!"}), chunk({"content": "So"}, "stop"))
     )
-    events = [event async for event in model.generate(ASKED)]
+    events = [event async for event in model.generate(REQUEST)]
     assert events[:2] == [ThinkingDelta("Hm"), ThinkingDelta("!")]
 
 
-async def test_a_refusal_is_a_text_that_says_so(server: ModelServer, model: OpenAIModel) -> None:
+async def test_a_refusal_becomes_text_with_that_stop_reason(server: ModelServer, model: OpenAIModel) -> None:
     server.reply(stream(chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop")))
-    told = await answer(model)
-    assert told.content == (text("I cannot."),)
-    assert told.stop_reason == "refusal"
+    answered = await answer(model)
+    assert answered.content == (text("I cannot."),)
+    assert answered.stop_reason == "refusal"
 
 
-async def test_fields_that_are_null_or_absent_are_no_matter(server: ModelServer, model: OpenAIModel) -> None:
+async def test_null_and_missing_fields_are_accepted(server: ModelServer, model: OpenAIModel) -> None:
     odd = [
         {"choices": None},
         {"choices": [{"delta": None}]},
         chunk({"content": "So", "tool_calls": None, "new": 1}, "stop"),
     ]
     server.reply(stream(*odd, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
-    told = await answer(model)
-    assert told.content == (text("So"),)
-    assert told.usage == Usage(3, 2, total_tokens=5)
-    assert told.provider == "ollama"
+    answered = await answer(model)
+    assert answered.content == (text("So"),)
+    assert answered.usage == Usage(3, 2, total_tokens=5)
+    assert answered.provider == "ollama"
 
 
-async def test_an_answer_whose_usage_was_not_told_has_none(server: ModelServer, model: OpenAIModel) -> None:
+async def test_an_answer_without_usage_has_none(server: ModelServer, model: OpenAIModel) -> None:
     server.says("Hello", usage=None)
     assert (await answer(model)).usage is None
 
@@ -127,18 +129,18 @@ async def test_images_are_sent(server: ModelServer, model: OpenAIModel) -> None:
     assert parts[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 
 
-async def test_a_model_that_thinks_is_told_how_much(server: ModelServer) -> None:
+async def test_a_thinking_model_is_sent_the_reasoning_effort(server: ModelServer) -> None:
     async with OpenAIModel(
         "m", base_url=server.openai_url, thinks=True, max_tokens_field="max_completion_tokens"
     ) as model:
         for level in ("high", "off", None):
             server.says("So")
-            await answer(model, ModelRequest(messages=ASKED.messages, thinking_level=level, max_tokens=5))
+            await answer(model, ModelRequest(messages=REQUEST.messages, thinking_level=level, max_tokens=5))
     assert [sent.body.get("reasoning_effort") for sent in server.requests] == ["high", None, None]
     assert all(sent.body["max_completion_tokens"] == 5 for sent in server.requests)
 
 
-async def test_openai_itself_wants_the_newer_name_of_the_bound(
+async def test_openai_itself_is_sent_the_limit_under_its_newer_name(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)

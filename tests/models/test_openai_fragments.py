@@ -1,4 +1,4 @@
-"""The calls of an answer, however a server cuts and numbers their fragments."""
+"""The calls of an answer, however a server splits and numbers their fragments."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def fragment(name: str | None = None, arguments: str | None = None, **which: obj
 
 
 def calls(*chunks: list[Fragment]) -> list[tuple[str, Any]]:
-    """Return the names and arguments of an answer's calls, which are the calls that were reported as they began."""
+    """Return the names and arguments of an answer's calls, and check that each was reported when it began."""
     answer = OpenAIAnswer()
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     for fragments in chunks:
         chunk = {"choices": [{"delta": {"tool_calls": fragments}}]}
         for event in answer.take(decode_chunk(json.dumps(chunk).encode())):
             assert isinstance(event, ToolCallStarted)
-            told.append((event.call_id, event.name))
+            reported.append((event.call_id, event.name))
     list(answer.take(decode_chunk(b'{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}')))
-    made = [part.tool_use for part in answer.message("p", "m").content if isinstance(part, ToolUsePart)]
-    assert told == [(each.id, each.name) for each in made]
-    assert len({each.id for each in made}) == len(made)
-    return [(each.name, each.input) for each in made]
+    assembled = [part.tool_use for part in answer.message("p", "m").content if isinstance(part, ToolUsePart)]
+    assert reported == [(each.id, each.name) for each in assembled]
+    assert len({each.id for each in assembled}) == len(assembled)
+    return [(each.name, each.input) for each in assembled]
 
 
 TWO = [("a", {"x": 1}), ("b", {"y": 2})]
@@ -41,7 +41,7 @@ TWO = [("a", {"x": 1}), ("b", {"y": 2})]
 @pytest.mark.parametrize("number", [{"index": 0}, {}], ids=["all-0", "none"])
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("ids", [True, False])
-def test_calls_under_one_number_are_told_apart_by_their_names(
+def test_calls_with_the_same_index_are_distinguished_by_their_names(
     number: dict[str, object], together: bool, ids: bool
 ) -> None:
     fragments = [
@@ -51,14 +51,14 @@ def test_calls_under_one_number_are_told_apart_by_their_names(
     assert calls(*([fragments] if together else [[each] for each in fragments])) == TWO
 
 
-def test_the_same_tool_called_twice_without_ids_is_two_calls() -> None:
+def test_two_calls_of_one_tool_without_ids_stay_separate() -> None:
     assert calls([fragment("a", '{"x": 1}')], [fragment("a", '{"x":')], [fragment(None, " 2}")]) == [
         ("a", {"x": 1}),
         ("a", {"x": 2}),
     ]
 
 
-def test_a_name_may_come_after_the_id_and_after_arguments() -> None:
+def test_a_name_may_follow_the_id_and_the_arguments() -> None:
     assert calls([{"index": 0, "id": "c1"}], [fragment("a", "{}", index=0)]) == [("a", {})]
     assert calls([fragment("", "", index=0, id="c1")], [fragment("a", "{}", index=0, id="c1")]) == [("a", {})]
     begun = [fragment(None, '{"x"', index=0, id="c1")]
@@ -66,12 +66,12 @@ def test_a_name_may_come_after_the_id_and_after_arguments() -> None:
 
 
 @pytest.mark.parametrize("which", [{}, {"index": 0}, {"index": 0, "id": "c1"}], ids=["nothing", "number", "id"])
-def test_a_name_that_every_fragment_repeats_is_that_of_one_call(which: dict[str, object]) -> None:
+def test_a_name_repeated_in_every_fragment_is_one_call(which: dict[str, object]) -> None:
     pieces = ["", '{"x"', ": 1", "}", ""]
     assert calls(*([fragment("a", piece, **which)] for piece in pieces)) == [("a", {"x": 1})]
 
 
-def test_calls_side_by_side_keep_their_own_fragments() -> None:
+def test_parallel_calls_keep_their_own_fragments() -> None:
     assert (
         calls(
             [fragment("a", '{"x"', index=0, id="c1"), fragment("b", '{"y"', index=1, id="c2")],

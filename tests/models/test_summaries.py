@@ -1,4 +1,4 @@
-"""A session that is compacted by a model behind a real connection."""
+"""Compacting a session with a model over a real connection."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ async def conversation(host: SessionHost) -> str:
     return session.id
 
 
-def asked_bytes(server: ModelServer) -> list[int]:
+def request_sizes(server: ModelServer) -> list[int]:
     return [len(json.dumps(sent.body["messages"])) for sent in server.requests]
 
 
-async def test_a_model_summarizes_a_session(
+async def test_a_session_is_compacted_with_the_models_summary(
     tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
     server.says("They asked, ", "and were answered.", usage=Counts(5000, 8))
-    async with model() as asking, SessionHost(tmp_path) as host:
+    async with model() as client, SessionHost(tmp_path) as host:
         session = await host.load(await conversation(host))
-        report = await session.compact(summarizer_of(asking), keep_tokens=2000)
+        report = await session.compact(summarizer_of(client), keep_tokens=2000)
         assert report.summary == "They asked, and were answered."
         assert report.tokens_after < report.tokens_before / 2
         context = await session.context()
@@ -46,29 +46,29 @@ async def test_a_model_summarizes_a_session(
     assert "question 0" in json.dumps(server.requests[0].body)
 
 
-async def test_what_is_too_much_for_the_model_is_halved_until_it_fits(
+async def test_a_summary_request_that_is_too_long_is_shortened_until_it_fits(
     tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
     server.reply(TOO_LONG, TOO_LONG)
     server.says("They talked.")
-    async with model() as asking, SessionHost(tmp_path) as host:
+    async with model() as client, SessionHost(tmp_path) as host:
         session = await host.load(await conversation(host))
-        report = await session.compact(summarizer_of(asking), keep_tokens=2000)
+        report = await session.compact(summarizer_of(client), keep_tokens=2000)
         assert report.summary == "They talked."
-    first, second, third = asked_bytes(server)
+    first, second, third = request_sizes(server)
     assert first > second > third
     assert third < first / 2
 
 
-async def test_a_model_that_fails_leaves_the_session_as_it_was(
+async def test_a_failing_model_leaves_the_session_unchanged(
     tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
     server.reply(Failure(503, "loading"), *[TOO_LONG] * MAX_ATTEMPTS)
-    async with model() as asking, SessionHost(tmp_path) as host:
+    async with model() as client, SessionHost(tmp_path) as host:
         session = await host.load(await conversation(host))
         before = session.leaf_id
         for error in (ModelUnavailable, RequestTooLong):
             with pytest.raises(error):
-                await session.compact(summarizer_of(asking), keep_tokens=2000)
+                await session.compact(summarizer_of(client), keep_tokens=2000)
             assert session.leaf_id == before
     assert len(server.requests) == 1 + MAX_ATTEMPTS

@@ -1,4 +1,4 @@
-"""A program's own projections: folded once, kept beside the log, never in anybody's way."""
+"""Projections of a program: computed once, checkpointed beside the log, and unable to disturb anything else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from treering.events.stores.memory import MemoryStore, Shelf
 
 
 class Words:
-    """Counts words, and how often it was asked to."""
+    """A projection that counts words, and records the seqs that it applied."""
 
     name = "words"
 
@@ -59,7 +59,7 @@ class Words:
 
 @pytest.fixture(params=["memory", "files"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    """Make the store anew, as after a restart."""
+    """Create a store over the same content, as after a restart."""
     shelf = Shelf()
     return lambda: MemoryStore(shelf) if request.param == "memory" else FileStore(tmp_path)
 
@@ -75,7 +75,7 @@ async def fill(session: Session, first: int, last: int) -> None:
 
 
 @pytest.mark.feature("X-23")
-async def test_a_projection_resumes_from_its_checkpoint_and_equals_one_from_nothing(
+async def test_a_projection_resumes_from_its_checkpoint_and_equals_a_rebuilt_one(
     store: Callable[[], Store], words: Words
 ) -> None:
     async with SessionHost(store=store()) as host:
@@ -105,7 +105,7 @@ async def test_a_projection_resumes_from_its_checkpoint_and_equals_one_from_noth
 
 
 @pytest.mark.feature("X-23")
-async def test_a_subscriber_begins_from_the_checkpoint_too(store: Callable[[], Store], words: Words) -> None:
+async def test_a_subscription_begins_from_the_checkpoint(store: Callable[[], Store], words: Words) -> None:
     async with SessionHost(store=store()) as host:
         session = await host.create("one")
         await fill(session, 1, 20)
@@ -127,7 +127,7 @@ async def test_a_subscriber_begins_from_the_checkpoint_too(store: Callable[[], S
 
 @pytest.mark.feature("X-23")
 @pytest.mark.parametrize(
-    "spoil",
+    "damage",
     [
         pytest.param(lambda data: data[: len(data) - 2], id="torn"),
         pytest.param(lambda data: data.replace(b"210", b"999"), id="changed"),
@@ -137,15 +137,13 @@ async def test_a_subscriber_begins_from_the_checkpoint_too(store: Callable[[], S
         pytest.param(lambda data: data.replace(b'"generation":"', b'"generation":"f'), id="foreign"),
     ],
 )
-async def test_a_checkpoint_that_is_spoilt_is_ignored(
-    tmp_path: Path, words: Words, spoil: Callable[[bytes], bytes]
-) -> None:
+async def test_a_damaged_checkpoint_is_ignored(tmp_path: Path, words: Words, damage: Callable[[bytes], bytes]) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("one")
         await fill(session, 1, 20)
         await session.view(words)
     checkpoint = tmp_path / "one.jsonl.view-words"
-    checkpoint.write_bytes(spoil(checkpoint.read_bytes()))
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     restarted = Words()
     async with SessionHost(tmp_path) as host:
         session = await host.load("one")
@@ -155,7 +153,7 @@ async def test_a_checkpoint_that_is_spoilt_is_ignored(
 
 
 @pytest.mark.feature("X-23")
-async def test_a_checkpoint_of_a_log_that_was_replaced_is_ignored_and_one_that_was_deleted_takes_it_along(
+async def test_a_checkpoint_of_a_replaced_log_is_ignored_and_deleted_with_its_session(
     tmp_path: Path, words: Words
 ) -> None:
     async with SessionHost(tmp_path) as host:
@@ -194,7 +192,7 @@ async def test_a_checkpoint_that_the_projection_cannot_load_is_ignored(
 
 
 @pytest.mark.feature("X-6")
-async def test_a_projection_that_raises_is_marked_failed_until_it_is_rebuilt(
+async def test_a_projection_that_raised_stays_failed_until_it_is_rebuilt(
     store: Callable[[], Store], words: Words
 ) -> None:
     async with SessionHost(store=store()) as host:
@@ -222,10 +220,10 @@ async def test_a_projection_that_raises_is_marked_failed_until_it_is_rebuilt(
             assert await anext(changes) == Changed(session.cursor, 2)
 
 
-async def test_a_projection_that_cannot_be_dumped_keeps_no_session_from_being_let_go(tmp_path: Path) -> None:
+async def test_a_session_can_be_passivated_although_dumping_a_projection_fails(tmp_path: Path) -> None:
     class Undumpable(Words):
         def dump(self, value: int) -> bytes:
-            raise RuntimeError("it cannot be told")
+            raise RuntimeError("it cannot be dumped")
 
     async with SessionHost(tmp_path) as host:
         session = await host.create("one")
@@ -248,7 +246,7 @@ async def test_a_name_that_could_be_a_path_is_refused(store: Callable[[], Store]
 
 
 @pytest.mark.parametrize("name", ["tree", "entries", "treering-usage", "treering-stats", "treering-of-a-program"])
-async def test_the_names_of_the_librarys_own_views_are_taken(words: Words, name: str) -> None:
+async def test_the_names_of_the_librarys_own_views_are_reserved(words: Words, name: str) -> None:
     words.name = name
     async with SessionHost() as host:
         session = await host.create("one")
@@ -262,20 +260,20 @@ async def test_the_names_of_the_librarys_own_views_are_taken(words: Words, name:
             session.subscribe("nothing")  # type: ignore[call-overload]
 
 
-class Spent(UsageProjection):
-    """A program's own idea of usage, which has not got a name of its own."""
+class InheritedName(UsageProjection):
+    """A program's own subclass that has no name of its own."""
 
 
-async def test_a_projection_that_is_made_of_the_librarys_needs_another_name() -> None:
+async def test_a_subclass_of_a_library_projection_needs_another_name() -> None:
     async with SessionHost() as host:
         session = await host.create("one")
         with pytest.raises(InvalidInput, match="choose another name"):
-            await session.view(Spent())
+            await session.view(InheritedName())
         assert await session.view(UsageProjection()) == await session.rebuild(UsageProjection())
 
 
 @pytest.mark.parametrize("name", ["usage", "event_count", "event-count", "stats", "state"])
-async def test_a_programs_projections_leave_the_librarys_figures_alone(
+async def test_a_programs_projection_does_not_change_the_librarys_figures(
     store: Callable[[], Store], words: Words, name: str
 ) -> None:
     words.name = name
@@ -288,9 +286,9 @@ async def test_a_programs_projections_leave_the_librarys_figures_alone(
             assert await session.total_usage() == Usage()
             assert (await session.stats()).message_count == number + 1
             assert (await session.view(WorkProjection())).original_task is not None
-            async with session.subscribe(words) as changes, session.subscribe(UsageProjection()) as spent:
+            async with session.subscribe(words) as changes, session.subscribe(UsageProjection()) as usage:
                 await anext(changes)
-                await anext(spent)
+                await anext(usage)
             assert await session.view(words) == (1, 3)[number]
 
 
@@ -303,7 +301,10 @@ async def test_a_programs_projections_leave_the_librarys_figures_alone(
         ("nothing", "give a projection"),
     ],
 )
-async def test_the_value_of_a_view_is_asked_for_otherwise(view: Any, hint: str) -> None:  # noqa: ANN401  # what the types forbid
+async def test_asking_for_a_built_in_view_by_name_names_the_right_call(
+    view: Any,  # noqa: ANN401  # an invalid argument
+    hint: str,
+) -> None:
     async with SessionHost() as host:
         session = await host.create("one")
         for fold in session.view, session.rebuild:
@@ -315,7 +316,10 @@ async def test_the_value_of_a_view_is_asked_for_otherwise(view: Any, hint: str) 
     ("projection", "hint"),
     [(Words, r"give an instance, such as Words\(\)"), (5, "5 is not a projection"), (None, "None is not a projection")],
 )
-async def test_what_is_no_projection_is_refused(projection: Any, hint: str) -> None:  # noqa: ANN401  # what the types forbid
+async def test_an_argument_that_is_not_a_projection_is_refused(
+    projection: Any,  # noqa: ANN401  # an invalid argument
+    hint: str,
+) -> None:
     async with SessionHost() as host:
         session = await host.create("one")
         with pytest.raises(InvalidInput, match=hint):

@@ -1,4 +1,4 @@
-"""Contexts: held against a model that walks plain dictionaries, and against examples written out by hand."""
+"""Contexts, compared with a slow reference model and with examples written by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ HEADER = Header(id="s", version=1, timestamp=START)
 
 
 class Log:
-    """Entries as a log holds them, and the index that follows."""
+    """Entries as in a log, and their index."""
 
     def __init__(self) -> None:
         self.index = LogIndex(HEADER)
@@ -66,14 +66,14 @@ class Log:
     def add(self, payload: Payload, **fields: Any) -> str:  # noqa: ANN401 - any field of an entry
         seq = len(self.entries) + 1
         given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, **fields}
-        made: Any = entry_class(payload)
-        entry = made(seq=seq, timestamp=START + timedelta(seconds=seq), **{made.type: payload}, **given)
+        kind: Any = entry_class(payload)
+        entry = kind(seq=seq, timestamp=START + timedelta(seconds=seq), **{kind.type: payload}, **given)
         return self.fold(entry)
 
-    def say(self, role: str, content: str, **fields: Any) -> str:  # noqa: ANN401
+    def add_message(self, role: str, content: str, **fields: Any) -> str:  # noqa: ANN401
         return self.add(message(role, content), **fields)
 
-    def opaque(self, kind: str, **fields: Any) -> str:  # noqa: ANN401
+    def add_opaque(self, kind: str, **fields: Any) -> str:  # noqa: ANN401
         seq = len(self.entries) + 1
         given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, **fields}
         return self.fold(OpaqueEntry(type=kind, timestamp=START, raw=Raw(b"{}"), seq=seq, **given))
@@ -83,7 +83,7 @@ class Log:
         self.index.fold(entry)
         return entry.id or ""
 
-    def damaged(self) -> None:
+    def add_damaged(self) -> None:
         self.entries[len(self.entries) + 1] = None
         self.index.fold(None)
 
@@ -93,12 +93,12 @@ class Log:
         chosen = plan(self.index, leaf, self.entries[end] if end else None)
         return build(self.index, chosen, {seq: self.entries[seq] for seq in chosen.needed})
 
-    def shown(self) -> list[tuple[str, str]]:
-        """The context as (role, text), which is what most examples speak of."""
-        return [(each.role, said(each.content)) for each in self.context().messages]
+    def roles_and_texts(self) -> list[tuple[str, str]]:
+        """The context as (role, text)."""
+        return [(each.role, text_of(each.content)) for each in self.context().messages]
 
 
-def said(parts: tuple[Content, ...]) -> str:
+def text_of(parts: tuple[Content, ...]) -> str:
     return "|".join(part.text.content for part in parts if part.__struct_config__.tag == "text")  # type: ignore[union-attr]
 
 
@@ -106,11 +106,11 @@ def compaction(summary: str, first_kept: str | None, **fields: Any) -> Compactio
     return Compaction(summary, first_kept, 100, **fields)
 
 
-# -- a model that takes every liberty with time: it looks at all lines for every question
+# -- a reference model, which goes through all lines for every question
 
 
-class Naive:
-    """What a context is, told with dictionaries and without an index."""
+class ReferenceModel:
+    """A context, computed from dictionaries without an index."""
 
     def __init__(self, entries: Mapping[int, Entry | None], aborted: set[int], head: int) -> None:
         self.lines: dict[int, dict[str, Any]] = {}
@@ -126,7 +126,7 @@ class Naive:
         return max((each for each, line in self.lines.items() if each < seq and line["id"] == entry_id), default=0)
 
     def path(self, leaf: int) -> tuple[list[int], str]:
-        """The ordinals from the beginning of the path, and how it begins: "root", "missing" or "cycle"."""
+        """The seqs from the start of the path, and how it starts: "root", "missing" or "cycle"."""
         path = [leaf]
         while parent_id := self.lines[path[0]]["parent_id"]:
             parent = self.before(parent_id, path[0])
@@ -169,8 +169,8 @@ class Naive:
                     kept = [each for each in lines if first <= each[0] and each[0] != seq]
                 if "system_message" in body:
                     kept = [each for each in kept if each[0] > seq or not self.is_system(each[1])]
-                    messages.append((seq, line["id"], "system", [words(body["system_message"]["content"])]))
-                messages.append((seq, line["id"], "compactionSummary", [words(body["summary"])]))
+                    messages.append((seq, line["id"], "system", [text_body(body["system_message"]["content"])]))
+                messages.append((seq, line["id"], "compactionSummary", [text_body(body["summary"])]))
         else:
             kept = lines
         for seq, line in kept:
@@ -180,7 +180,7 @@ class Naive:
             elif line["type"] == "custom_message":
                 messages.append((seq, line["id"], "custom", body["content"]))
             elif line["type"] == "branch_summary" and body["summary"]:
-                messages.append((seq, line["id"], "branchSummary", [words(body["summary"])]))
+                messages.append((seq, line["id"], "branchSummary", [text_body(body["summary"])]))
         edits = {
             self.before(line["context_edit"]["target_id"], seq): line["context_edit"].get("replacement")
             for seq, line in kept
@@ -201,28 +201,30 @@ class Naive:
 
     @staticmethod
     def edited(messages: list[Any], edits: dict[int, list[Any] | None]) -> list[Any]:
-        shown: list[Any] = []
+        roles_and_texts: list[Any] = []
         for seq, by, role, content in messages:
-            said = edits.get(seq, content)
-            calls = [part["tool_use"]["id"] for each in shown for part in each[3] if part["type"] == "tool_use"]
+            replacement = edits.get(seq, content)
+            calls = [
+                part["tool_use"]["id"] for each in roles_and_texts for part in each[3] if part["type"] == "tool_use"
+            ]
             results = [part["tool_result"] for part in content if part["type"] == "tool_result"]
-            if said is None:
+            if replacement is None:
                 left = [each for each in results if each["tool_use_id"] in calls]
-                said = [answered(each, "[result left out]") for each in left]
+                replacement = [result_part(each, "[result left out]") for each in left]
             elif role not in ("user", "assistant", "tool", "custom"):
-                said = content
-            elif said is not content and results:
-                said = [answered(results[0], said)]
-            if said or seq not in edits:
-                shown.append((seq, by, role, said))
-        return shown
+                replacement = content
+            elif replacement is not content and results:
+                replacement = [result_part(results[0], replacement)]
+            if replacement or seq not in edits:
+                roles_and_texts.append((seq, by, role, replacement))
+        return roles_and_texts
 
 
-def answered(result: dict[str, Any], content: object) -> dict[str, Any]:
+def result_part(result: dict[str, Any], content: object) -> dict[str, Any]:
     return {"type": "tool_result", "tool_result": {**result, "content": content}}
 
 
-def words(content: str) -> dict[str, Any]:
+def text_body(content: str) -> dict[str, Any]:
     return {"type": "text", "text": {"content": content}}
 
 
@@ -271,7 +273,7 @@ def random_payload(rng: random.Random, ids: list[str]) -> Payload:
 
 
 class RandomLog(Log):
-    """A log with branches, damage, batches and every type, grown one step at a time."""
+    """A log with branches, damage, batches and every type, which grows one step at a time."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -293,9 +295,9 @@ class RandomLog(Log):
                 self.line(parent_id=self.index.leaf_id)
             self.torn = []
         elif rng.random() < 0.03:
-            self.damaged()
+            self.add_damaged()
         elif rng.random() < 0.06:
-            self.ids.append(self.opaque(rng.choice(["reset_boundary", "novelty"])))
+            self.ids.append(self.add_opaque(rng.choice(["reset_boundary", "novelty"])))
         else:
             self.line(parent_id=self.random_parent(seq), aside=rng.random() < 0.05)
 
@@ -324,15 +326,15 @@ def json_or_corrupt(log: Log, leaf: int) -> dict[str, Any] | str:
 
 
 @pytest.mark.feature("G-97")
-def test_a_context_is_what_the_naive_model_says_on_1000_random_trees() -> None:
+def test_contexts_of_1000_random_trees_equal_those_of_the_reference_model() -> None:
     corrupt = messages = 0
     for seed in range(1000):
         log = RandomLog(seed)
         for _ in range(log.rng.randint(1, 60)):
             log.grow()
-        naive = Naive(log.entries, log.aborted, log.index.head)
-        for leaf in {log.index.leaf, *log.rng.choices([0, *naive.lines], k=4)}:
-            expected = naive.context(leaf)
+        reference = ReferenceModel(log.entries, log.aborted, log.index.head)
+        for leaf in {log.index.leaf, *log.rng.choices([0, *reference.lines], k=4)}:
+            expected = reference.context(leaf)
             assert json_or_corrupt(log, leaf) == expected, (seed, leaf)
             corrupt += expected == "corrupt"
             messages += 0 if isinstance(expected, str) else len(expected["messages"])
@@ -370,17 +372,17 @@ def test_a_replica_that_applies_changes_equals_the_context_at_every_step() -> No
     assert rebuilt > 500
 
 
-def test_what_rearranges_a_context_or_hangs_elsewhere_is_left_to_a_comparison() -> None:
+def test_entries_that_do_not_simply_extend_a_context_give_no_quick_change() -> None:
     log = Log()
-    log.say("user", "one")
+    log.add_message("user", "one")
     steps: list[Callable[[], str]] = [
         lambda: log.add(compaction("s", None)),
         lambda: log.add(ContextEdit("e1", None)),
-        lambda: log.opaque("reset_boundary"),
-        lambda: log.say("user", "elsewhere", parent_id="e1"),
-        lambda: log.say("user", "beside", aside=True),
-        lambda: log.say("user", "below what is missing", parent_id="nowhere"),
-        lambda: log.say("user", "and on"),
+        lambda: log.add_opaque("reset_boundary"),
+        lambda: log.add_message("user", "elsewhere", parent_id="e1"),
+        lambda: log.add_message("user", "beside", aside=True),
+        lambda: log.add_message("user", "below what is missing", parent_id="nowhere"),
+        lambda: log.add_message("user", "and on"),
     ]
     for step in steps:
         before = log.context()
@@ -390,19 +392,19 @@ def test_what_rearranges_a_context_or_hangs_elsewhere_is_left_to_a_comparison() 
         assert extended(before, log.index, entry) is None
 
 
-def test_a_plan_of_a_compacted_session_asks_for_the_kept_range_alone() -> None:
+def test_the_plan_of_a_compacted_session_needs_only_the_kept_range() -> None:
     log = Log()
     log.add(ModelChange("maker", "m"))
     log.add(ThinkingLevel("high"))
     for number in range(5_000):
-        log.say("user", f"old {number}")
-    kept = log.say("user", "kept")
+        log.add_message("user", f"old {number}")
+    kept = log.add_message("user", "kept")
     log.add(Custom("x"))
     log.add(compaction("sum", kept))
-    log.say("assistant", "new")
+    log.add_message("assistant", "new")
     chosen = plan(log.index, log.index.leaf, log.entries[boundary(log.index, log.index.leaf)])
     assert chosen.needed == [1, 2, 5_003, 5_005, 5_006]
-    # Nothing of what lies before is walked: not even a cycle there is met.
+    # Earlier entries are not visited, so a cycle there changes nothing.
     log.index.parents[4_000] = -2
     assert plan(log.index, log.index.leaf, log.entries[5_005]) == chosen
 
@@ -411,58 +413,58 @@ def test_a_plan_of_a_compacted_session_asks_for_the_kept_range_alone() -> None:
 
 
 @pytest.mark.feature("G-118")
-def test_without_a_compaction_all_messages_of_the_path_are_there() -> None:
+def test_without_a_compaction_the_context_has_all_messages_of_the_path() -> None:
     log = Log()
-    log.say("user", "one")
-    log.say("assistant", "two")
-    log.say("user", "another branch", parent_id="e1")
+    log.add_message("user", "one")
+    log.add_message("assistant", "two")
+    log.add_message("user", "another branch", parent_id="e1")
     log.index.move_leaf(2)
-    log.say("user", "three")
-    assert log.shown() == [("user", "one"), ("assistant", "two"), ("user", "three")]
+    log.add_message("user", "three")
+    assert log.roles_and_texts() == [("user", "one"), ("assistant", "two"), ("user", "three")]
 
 
 @pytest.mark.feature("G-117")
-def test_of_three_compactions_only_the_last_summary_is_told() -> None:
+def test_only_the_summary_of_the_latest_compaction_is_in_the_context() -> None:
     log = Log()
     for turn in range(3):
-        log.say("user", f"u{turn}")
-        log.say("assistant", f"a{turn}")
+        log.add_message("user", f"u{turn}")
+        log.add_message("assistant", f"a{turn}")
         log.add(compaction(f"summary {turn}", f"e{3 * turn + 2}"))
-    log.say("user", "now")
-    told = [content for role, content in log.shown() if role == "compactionSummary"]
-    assert told == ["summary 2"]
+    log.add_message("user", "now")
+    summaries = [content for role, content in log.roles_and_texts() if role == "compactionSummary"]
+    assert summaries == ["summary 2"]
 
 
 @pytest.mark.feature("G-119", "G-121", "O-35")
-def test_first_the_summary_then_the_kept_entries_then_those_after_the_compaction() -> None:
+def test_the_context_is_the_summary_the_kept_entries_and_those_after_the_compaction() -> None:
     log = Log()
-    log.say("user", "gone")
-    log.say("assistant", "gone too")
-    first_kept = log.say("user", "kept")
-    log.say("assistant", "kept too")
-    made = log.add(compaction("what\nwas before ", first_kept))
-    log.say("user", "after")
-    log.say("assistant", "last")
-    assert log.shown() == [
+    log.add_message("user", "gone")
+    log.add_message("assistant", "gone too")
+    first_kept = log.add_message("user", "kept")
+    log.add_message("assistant", "kept too")
+    entry_id = log.add(compaction("what\nwas before ", first_kept))
+    log.add_message("user", "after")
+    log.add_message("assistant", "last")
+    assert log.roles_and_texts() == [
         ("compactionSummary", "what\nwas before "),
         ("user", "kept"),
         ("assistant", "kept too"),
         ("user", "after"),
         ("assistant", "last"),
     ]
-    assert [each.entry_id for each in log.context().messages] == [made, "e3", "e4", "e6", "e7"]
+    assert [each.entry_id for each in log.context().messages] == [entry_id, "e3", "e4", "e6", "e7"]
 
 
 @pytest.mark.feature("G-120", "U-8")
-def test_an_older_compaction_inside_the_kept_range_is_not_told_again() -> None:
+def test_an_older_compaction_in_the_kept_range_is_not_in_the_context() -> None:
     log = Log()
-    log.say("user", "gone")
-    first_kept = log.say("user", "kept")
+    log.add_message("user", "gone")
+    first_kept = log.add_message("user", "kept")
     log.add(compaction("older", first_kept))
-    log.say("assistant", "between")
+    log.add_message("assistant", "between")
     log.add(compaction("newer", first_kept))
-    log.say("user", "after")
-    assert log.shown() == [
+    log.add_message("user", "after")
+    assert log.roles_and_texts() == [
         ("compactionSummary", "newer"),
         ("user", "kept"),
         ("assistant", "between"),
@@ -471,27 +473,27 @@ def test_an_older_compaction_inside_the_kept_range_is_not_told_again() -> None:
 
 
 @pytest.mark.parametrize("first_kept", [None, "nowhere", "e2", "e4", "e5"])
-def test_a_first_kept_entry_that_is_not_on_the_path_before_keeps_nothing(first_kept: str | None) -> None:
+def test_a_first_kept_entry_that_is_not_earlier_on_the_path_keeps_nothing(first_kept: str | None) -> None:
     log = Log()
-    log.say("user", "one")
-    log.say("user", "another branch")
-    log.say("user", "two", parent_id="e1")
+    log.add_message("user", "one")
+    log.add_message("user", "another branch")
+    log.add_message("user", "two", parent_id="e1")
     log.add(compaction("sum", first_kept))
-    log.say("user", "after")
-    assert log.shown() == [("compactionSummary", "sum"), ("user", "after")]
+    log.add_message("user", "after")
+    assert log.roles_and_texts() == [("compactionSummary", "sum"), ("user", "after")]
 
 
 @pytest.mark.feature("G-122")
-def test_model_and_level_are_the_last_of_the_whole_path() -> None:
+def test_the_model_and_thinking_level_are_the_latest_of_the_whole_path() -> None:
     log = Log()
     log.add(ModelChange("maker", "first"))
     log.add(ThinkingLevel("low"))
-    log.say("user", "one")
+    log.add_message("user", "one")
     log.add(message("assistant", "two", provider="maker", model="second"))
     log.add(ThinkingLevel("high"))
-    log.say("assistant", "a model that is not named changes nothing")
+    log.add_message("assistant", "a model that is not named changes nothing")
     log.add(compaction("sum", None))
-    last = log.say("user", "after")
+    last = log.add_message("user", "after")
     log.add(ModelChange("maker", "of another branch"), parent_id="e3")
     log.index.move_leaf(log.index.find(last))
     context = log.context()
@@ -503,26 +505,26 @@ def test_model_and_level_are_the_last_of_the_whole_path() -> None:
 @pytest.mark.feature("G-123", "G-128", "O-24")
 def test_labels_and_extension_data_never_reach_a_context() -> None:
     log = Log()
-    log.say("user", "one")
+    log.add_message("user", "one")
     log.add(Label("e1", "SECRET label"))
     log.add(Custom("SECRET kind", raw_json({"SECRET": "state"})))
     log.add(compaction("sum", "e1"))
     log.add(Label("e1", "SECRET again"))
     log.add(Custom("SECRET kind"))
-    log.say("user", "two")
-    assert log.shown() == [("compactionSummary", "sum"), ("user", "one"), ("user", "two")]
+    log.add_message("user", "two")
+    assert log.roles_and_texts() == [("compactionSummary", "sum"), ("user", "one"), ("user", "two")]
     assert b"SECRET" not in msgspec.json.encode(log.context())
 
 
 @pytest.mark.feature("O-29", "O-36")
 def test_branch_summaries_and_messages_of_extensions_become_messages() -> None:
     log = Log()
-    log.say("user", "one")
+    log.add_message("user", "one")
     log.add(BranchSummary("it went wrong", "e9", raw_details=raw_json({"SECRET": 1})))
     log.add(BranchSummary("", "e9"))
     log.add(CustomMessage("hook", (text("remember"),), display=False, raw_details=raw_json({"SECRET": 2})))
-    log.say("assistant", "two")
-    assert log.shown() == [
+    log.add_message("assistant", "two")
+    assert log.roles_and_texts() == [
         ("user", "one"),
         ("branchSummary", "it went wrong"),
         ("custom", "remember"),
@@ -533,52 +535,52 @@ def test_branch_summaries_and_messages_of_extensions_become_messages() -> None:
     assert b"SECRET" not in msgspec.json.encode(log.context())
 
 
-def test_a_stored_system_message_stands_before_the_summary_and_for_those_that_are_kept() -> None:
+def test_a_stored_system_message_comes_first_and_replaces_the_kept_ones() -> None:
     log = Log()
-    log.say("system", "old words")
-    log.say("user", "one")
-    log.say("system", "newer words")
+    log.add_message("system", "old words")
+    log.add_message("user", "one")
+    log.add_message("system", "newer words")
     stored = {"role": "system", "content": [{"type": "text", "text": "newest words"}], "sections": {"cwd": "/p"}}
     log.add(compaction("sum", "e1", raw_system_message=raw_json(stored)))
-    log.say("system", "said later")
-    assert log.shown() == [
+    log.add_message("system", "added later")
+    assert log.roles_and_texts() == [
         ("system", "newest words"),
         ("compactionSummary", "sum"),
         ("user", "one"),
-        ("system", "said later"),
+        ("system", "added later"),
     ]
     assert log.context().messages[0].message.metadata == stored
     log.add(compaction("without", "e1"))
-    assert log.shown()[:3] == [("compactionSummary", "without"), ("system", "old words"), ("user", "one")]
+    assert log.roles_and_texts()[:3] == [("compactionSummary", "without"), ("system", "old words"), ("user", "one")]
 
 
 def test_a_reset_hides_everything_before_it_until_a_later_compaction() -> None:
     log = Log()
-    log.say("user", "one")
+    log.add_message("user", "one")
     log.add(compaction("sum", "e1"))
-    log.opaque("reset_boundary")
-    log.say("user", "two")
-    assert log.shown() == [("user", "two")]
+    log.add_opaque("reset_boundary")
+    log.add_message("user", "two")
+    assert log.roles_and_texts() == [("user", "two")]
     log.add(compaction("later", "e1"))
-    assert log.shown() == [("compactionSummary", "later"), ("user", "one"), ("user", "two")]
+    assert log.roles_and_texts() == [("compactionSummary", "later"), ("user", "one"), ("user", "two")]
 
 
-def test_the_last_edit_of_an_entry_counts() -> None:
+def test_the_latest_edit_of_an_entry_applies() -> None:
     log = Log()
-    log.say("user", "one")
-    log.say("assistant", "two")
-    log.add(BranchSummary("told", "e9"))
+    log.add_message("user", "one")
+    log.add_message("assistant", "two")
+    log.add(BranchSummary("summary", "e9"))
     log.add(ContextEdit("e1", (text("first edit"),)))
     log.add(ContextEdit("e1", (text("ONE"),)))
     log.add(ContextEdit("e2", None))
     log.add(ContextEdit("e3", (text("summaries are not edited"),)))
-    assert log.shown() == [("user", "ONE"), ("branchSummary", "told")]
-    assert [content for _, content in log.shown()] == ["ONE", "told"]
-    assert [said(each.content) for each in log.context(2).messages] == ["one", "two"]
+    assert log.roles_and_texts() == [("user", "ONE"), ("branchSummary", "summary")]
+    assert [content for _, content in log.roles_and_texts()] == ["ONE", "summary"]
+    assert [text_of(each.content) for each in log.context(2).messages] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
-    ("bash", "told"),
+    ("bash", "expected"),
     [
         (BashExecution("ls", "a\nb", exit_code=0), "Ran `ls`\n```\na\nb\n```"),
         (BashExecution("true"), "Ran `true`\n(no output)"),
@@ -590,13 +592,13 @@ def test_the_last_edit_of_an_entry_counts() -> None:
         ),
     ],
 )
-def test_a_command_that_a_person_ran_is_told_to_the_model(bash: BashExecution, told: str) -> None:
+def test_a_command_that_a_person_ran_is_in_the_context_as_text(bash: BashExecution, expected: str) -> None:
     log = Log()
     log.add(Message("bashExecution", bash=bash))
-    assert log.shown() == [("bashExecution", told)]
+    assert log.roles_and_texts() == [("bashExecution", expected)]
 
 
-def test_a_command_that_is_excluded_is_in_the_context_and_not_told_to_the_model() -> None:
+def test_an_excluded_command_is_in_the_context_but_not_sent_to_the_model() -> None:
     log = Log()
     log.add(Message("bashExecution", bash=BashExecution("pass", "SECRET", exclude_from_context=True)))
     (held,) = log.context().messages
@@ -607,12 +609,12 @@ def test_a_command_that_is_excluded_is_in_the_context_and_not_told_to_the_model(
     assert entry_tokens(entry) == 0
 
 
-def test_a_missing_parent_begins_the_path_with_a_warning() -> None:
+def test_a_missing_parent_starts_the_path_with_a_warning() -> None:
     log = Log()
-    log.say("user", "lost", parent_id=None)
-    log.say("user", "one", parent_id="nowhere")
-    log.say("user", "two")
-    assert log.shown() == [("user", "one"), ("user", "two")]
+    log.add_message("user", "lost", parent_id=None)
+    log.add_message("user", "one", parent_id="nowhere")
+    log.add_message("user", "two")
+    assert log.roles_and_texts() == [("user", "one"), ("user", "two")]
     assert log.context().warnings == (
         "the parent of entry 'e2' (seq 2) is not in the log before it: the path begins there",
     )
@@ -623,30 +625,30 @@ def test_a_missing_parent_begins_the_path_with_a_warning() -> None:
 def test_a_path_into_a_cycle_raises(parents: tuple[str, ...]) -> None:
     log = Log()
     for parent_id in parents:
-        log.say("user", "round", parent_id=parent_id)
-    log.say("user", "below")
+        log.add_message("user", "round", parent_id=parent_id)
+    log.add_message("user", "below")
     with pytest.raises(CorruptTree, match="its own ancestor"):
         log.context()
 
 
-def test_a_body_that_can_no_longer_be_read_says_nothing() -> None:
+def test_an_unreadable_body_is_left_out_of_the_context() -> None:
     log = Log()
-    log.say("user", "one")
-    log.say("user", "two")
+    log.add_message("user", "one")
+    log.add_message("user", "two")
     log.entries[1] = None
-    assert log.shown() == [("user", "two")]
+    assert log.roles_and_texts() == [("user", "two")]
     log.add(compaction("sum", "e1"))
     log.entries[3] = None
-    assert log.shown() == []
+    assert log.roles_and_texts() == []
     assert "cannot be read" in log.context().warnings[0]
 
 
-def test_what_to_json_returns_is_the_callers_own() -> None:
+def test_to_json_returns_an_independent_object() -> None:
     log = Log()
     log.add(ModelChange("maker", "m"))
     log.add(message("assistant", [text("see"), tool_use("c", "read", {"path": ["x"]})]))
-    shown = to_json(log.context())
-    assert shown == {
+    roles_and_texts = to_json(log.context())
+    assert roles_and_texts == {
         "session_id": "s",
         "leaf_id": "e2",
         "model": {"provider": "maker", "model_id": "m"},
@@ -656,13 +658,13 @@ def test_what_to_json_returns_is_the_callers_own() -> None:
                 "entry_id": "e2",
                 "role": "assistant",
                 "content": [
-                    words("see"),
+                    text_body("see"),
                     {"type": "tool_use", "tool_use": {"id": "c", "name": "read", "input": {"path": ["x"]}}},
                 ],
             }
         ],
     }
-    shown["messages"] = []
+    roles_and_texts["messages"] = []
     assert to_json(log.context())["messages"] != []
     assert to_json(Log().context()) == {
         "session_id": "s",
@@ -673,9 +675,9 @@ def test_what_to_json_returns_is_the_callers_own() -> None:
     }
 
 
-def test_the_message_of_an_entry_is_the_entrys_own() -> None:
+def test_a_context_shares_the_messages_of_the_entries() -> None:
     log = Log()
-    log.say("user", "one")
+    log.add_message("user", "one")
     entry = log.entries[1]
     assert isinstance(entry, MessageEntry)
     assert log.context().messages[0].message is entry.message

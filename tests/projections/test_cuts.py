@@ -1,4 +1,4 @@
-"""Safe cuts: a call and its results stay together, whatever else is cut."""
+"""Safe cuts keep a call and its results together."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def results(*call_ids: str, role: str = "tool") -> Payload:
 def path(*payloads: Payload) -> list[Entry]:
     entries: list[Entry] = []
     for seq, payload in enumerate(payloads, 1):
-        made: Any = entry_class(payload)
-        body = {made.type: payload}
+        kind: Any = entry_class(payload)
+        body = {kind.type: payload}
         parent_id = f"e{seq - 1}" if seq > 1 else None
-        entries.append(made(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, **body))
+        entries.append(kind(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, **body))
     return entries
 
 
@@ -58,27 +58,27 @@ def one(entry: Entry) -> int:
 
 
 @pytest.mark.feature("G-111", "G-113")
-def test_a_path_may_be_cut_before_users_and_before_what_is_no_message() -> None:
+def test_a_path_can_be_cut_before_user_messages_and_entries_that_are_not_messages() -> None:
     entries = path(EVENT, USER, ThinkingLevel("low"), ANSWER, Custom("x"), message("system", "rules"), USER)
     assert safe_cuts(entries) == stable_cuts(entries) == [0, 1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.feature("G-112")
-def test_before_an_assistant_with_calls_is_no_stable_cut_and_a_cut_moves_on_from_there() -> None:
+def test_a_cut_before_an_assistant_message_with_calls_moves_to_the_next_stable_cut() -> None:
     entries = path(USER, ANSWER, USER, calls("a"), results("a"), ANSWER, USER)
     assert stable_cuts(entries) == [0, 1, 2, 5, 6]
     assert find_safe_cut(entries, 4, one) == "e6"
     assert [find_safe_cut(entries, keep, one) for keep in (1, 2, 3, 5)] == ["e7", "e6", "e6", "e3"]
 
 
-def test_a_turn_is_taken_up_in_its_middle_only_where_nothing_else_fits() -> None:
+def test_a_turn_is_split_only_if_nothing_else_fits() -> None:
     entries = path(USER, calls("a"), results("a"), calls("b"), results("b"), calls("c"), results("c"))
     assert (stable_cuts(entries), safe_cuts(entries)) == ([0], [0, 1, 3, 5])
     assert [find_safe_cut(entries, keep, one) for keep in (2, 3, 4, 5, 6)] == ["e6", "e6", "e4", "e4", "e2"]
 
 
 @pytest.mark.feature("U-9")
-def test_a_batch_of_parallel_calls_is_kept_whole_or_not_at_all() -> None:
+def test_parallel_calls_are_kept_together_or_not_at_all() -> None:
     entries = path(
         USER, calls("a", "b", "c"), results("b"), EVENT, results("a"), ToolExecution("a", "read"), results("c"), USER
     )
@@ -90,7 +90,7 @@ def test_a_batch_of_parallel_calls_is_kept_whole_or_not_at_all() -> None:
     assert unsafe_reason(entries[1:]) is unsafe_reason(entries[7:]) is None
 
 
-def test_results_in_a_users_message_belong_to_their_calls_too() -> None:
+def test_results_in_a_user_message_stay_with_their_calls() -> None:
     entries = path(USER, calls("a", "b"), results("a", "b", role="user"), USER)
     assert safe_cuts(entries) == [0, 1, 3]
 
@@ -100,7 +100,7 @@ def test_call_ids_may_be_used_again() -> None:
     assert safe_cuts(entries) == [0, 1, 3, 4, 6]
 
 
-def test_while_calls_wait_for_results_no_cut_is_safe() -> None:
+def test_no_cut_is_safe_while_a_call_has_no_result() -> None:
     for tail in ([calls("a")], [calls("a", "b"), results("a")], [calls("a"), EVENT], [calls("a"), USER]):
         entries = path(USER, ANSWER, USER, *tail)
         assert safe_cuts(entries) == []
@@ -109,7 +109,7 @@ def test_while_calls_wait_for_results_no_cut_is_safe() -> None:
         assert "still waits" in (unsafe_reason(entries, len(entries)) or "")
 
 
-def test_a_call_that_was_never_answered_does_not_block_the_session_for_ever() -> None:
+def test_a_call_that_never_got_a_result_blocks_cuts_only_in_its_turn() -> None:
     entries = path(USER, calls("lost", "a"), results("a"), USER, ANSWER, USER)
     assert safe_cuts(entries) == [0, 3, 4, 5]
     late = path(USER, calls("lost"), USER, ANSWER, results("lost"), USER)
@@ -123,7 +123,7 @@ def test_a_result_without_a_call_is_never_kept() -> None:
 
 
 @pytest.mark.feature("G-114")
-def test_find_safe_cut_keeps_about_what_is_asked_for_or_says_that_it_cannot() -> None:
+def test_find_safe_cut_keeps_about_the_requested_amount_or_returns_none() -> None:
     entries = path(*[USER, ANSWER] * 10)
     assert find_safe_cut(entries, 5, one) == "e16"
     assert find_safe_cut(entries, 20, one) is None
@@ -137,7 +137,7 @@ def test_find_safe_cut_keeps_about_what_is_asked_for_or_says_that_it_cannot() ->
 
 
 def random_payload(rng: random.Random, waiting: list[str]) -> Payload:
-    """Go on with a conversation: answer what waits, in any order and number, or say something else."""
+    """Continue a conversation at random: with results of open calls, or with something else."""
     if waiting:
         if rng.random() < 0.3:
             beside: list[Payload] = [EVENT, Custom("x"), ToolExecution(waiting[0], "read")]
@@ -153,7 +153,7 @@ def random_payload(rng: random.Random, waiting: list[str]) -> Payload:
     return rng.choice(others)
 
 
-def pairs_are_whole(parts: Sequence[Content]) -> bool:
+def pairs_are_complete(parts: Sequence[Content]) -> bool:
     open_calls: list[str] = []
     for part in parts:
         if isinstance(part, ToolUsePart):
@@ -169,13 +169,13 @@ def parts_of(entries: Sequence[Entry]) -> list[Content]:
     return [part for entry in entries if isinstance(entry, MessageEntry) for part in entry.message.content]
 
 
-def test_a_cut_is_safe_exactly_where_no_pair_is_parted() -> None:
+def test_a_cut_is_safe_exactly_where_it_separates_no_pair() -> None:
     for seed in range(300):
         rng, waiting = random.Random(seed), list[str]()
         entries = path(*(random_payload(rng, waiting) for _ in range(rng.randint(1, 30))))
         cuts = safe_cuts(entries)
         for position, entry in enumerate(entries):
-            whole = pairs_are_whole(parts_of(entries[position:])) and not waiting
+            whole = pairs_are_complete(parts_of(entries[position:])) and not waiting
             assert (unsafe_reason(entries, position) is None) == whole, (seed, position)
             is_tool = isinstance(entry, MessageEntry) and entry.message.role == "tool"
             assert (position in cuts) == (whole and not is_tool), (seed, position)
@@ -188,7 +188,7 @@ def context_of(index: LogIndex, entries: dict[int, Entry]) -> Context:
 
 
 @pytest.mark.feature("G-110")
-def test_no_context_after_safe_cuts_holds_half_a_pair() -> None:
+def test_contexts_after_safe_cuts_contain_only_complete_pairs() -> None:
     compacted = 0
     for seed in range(300):
         rng, index = random.Random(seed), LogIndex(Header(id="s", version=1, timestamp=START))
@@ -198,21 +198,21 @@ def test_no_context_after_safe_cuts_holds_half_a_pair() -> None:
             way = [entries[each] for each in index.path(index.leaf)]
             kept = find_safe_cut(way, rng.randint(0, 12), one) if rng.random() < 0.2 else None
             payload = Compaction("sum", kept, 9) if kept else random_payload(rng, waiting)
-            made: Any = entry_class(payload)
-            body = {made.type: payload}
-            entry: Entry = made(id=f"e{seq}", parent_id=index.leaf_id, timestamp=START, seq=seq, **body)
+            kind: Any = entry_class(payload)
+            body = {kind.type: payload}
+            entry: Entry = kind(id=f"e{seq}", parent_id=index.leaf_id, timestamp=START, seq=seq, **body)
             entries[seq] = entry
             index.fold(entry)
             if not waiting:
                 shown = context_of(index, entries)
-                assert pairs_are_whole([part for each in shown.messages for part in each.content]), (seed, seq)
+                assert pairs_are_complete([part for each in shown.messages for part in each.content]), (seed, seq)
                 compacted += bool(kept)
                 if rng.random() < 0.1:
-                    index.move_leaf(rng.choice(quiet_places(index, entries)))
+                    index.move_leaf(rng.choice(branch_points(index, entries)))
     assert compacted > 1_000
 
 
-def quiet_places(index: LogIndex, entries: dict[int, Entry]) -> list[int]:
-    """The entries after which no call waits: a person branches from there."""
+def branch_points(index: LogIndex, entries: dict[int, Entry]) -> list[int]:
+    """The entries after which no call waits for its result."""
     paths = {seq: [entries[each] for each in index.path(seq)] for seq in range(index.head + 1)}
-    return [seq for seq, way in paths.items() if pairs_are_whole(parts_of(way))]
+    return [seq for seq, way in paths.items() if pairs_are_complete(parts_of(way))]

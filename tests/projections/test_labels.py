@@ -1,4 +1,4 @@
-"""Labels: listed in path order, found on all branches, followed by changes."""
+"""Labels: listed in path order, found on all branches, maintained by changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def label(seq: int, parent_id: str | None, target_id: str, name: str | None) -> 
     return LabelEntry(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, label=Label(target_id, name))
 
 
-def folded(*entries: Entry) -> LogIndex:
+def index_of(*entries: Entry) -> LogIndex:
     index = LogIndex(HEADER)
     for entry in entries:
         index.fold(entry)
@@ -44,31 +44,31 @@ FORKED = (
 )
 
 
-def test_labels_of_the_path_come_first_and_from_the_root_down() -> None:
-    index = folded(*FORKED)
+def test_labels_on_the_path_come_first_in_path_order() -> None:
+    index = index_of(*FORKED)
     assert labels(index) == [("e1", "todo"), ("e4", "late"), ("e2", "todo")]
     assert labels(index, 2) == [("e1", "todo"), ("e2", "todo"), ("e4", "late")]
     assert labels(index, 0) == [("e1", "todo"), ("e2", "todo"), ("e4", "late")]
-    assert labels(folded(message(1, None))) == []
+    assert labels(index_of(message(1, None))) == []
 
 
 def test_entries_are_found_by_label_across_branches() -> None:
-    index = folded(*FORKED)
+    index = index_of(*FORKED)
     assert find_by_label(index, "todo") == ["e1", "e2"]
     assert find_by_label(index, "late", 2) == ["e4"]
     assert find_by_label(index, "nothing") == []
 
 
-def test_a_cycle_does_not_hold_up_the_list() -> None:
-    index = folded(message(1, "e2"), message(2, "e1"), label(3, "e2", "e1", "odd"))
+def test_a_cycle_does_not_prevent_listing_labels() -> None:
+    index = index_of(message(1, "e2"), message(2, "e1"), label(3, "e2", "e1", "odd"))
     assert labels(index) == [("e1", "odd")]
 
 
-def test_the_last_word_counts_and_nothing_takes_a_label_away() -> None:
+def test_the_latest_label_counts_and_an_empty_one_removes_it() -> None:
     entries = [message(1, None), label(2, "e1", "e1", "a"), label(3, "e1", "e1", "b")]
-    assert labels(folded(*entries)) == [("e1", "b")]
-    assert labels(folded(*entries, label(4, "e3", "e1", None))) == []
-    assert labels(folded(*entries, label(4, "e3", "e1", ""))) == []
+    assert labels(index_of(*entries)) == [("e1", "b")]
+    assert labels(index_of(*entries, label(4, "e3", "e1", None))) == []
+    assert labels(index_of(*entries, label(4, "e3", "e1", ""))) == []
 
 
 def test_only_label_entries_change_labels() -> None:
@@ -77,7 +77,7 @@ def test_only_label_entries_change_labels() -> None:
     assert label_change(label(2, None, "e1", "")) == LabelChange("e1", None)
 
 
-def test_the_fold_and_a_replica_say_what_the_index_says_at_every_step() -> None:
+def test_the_projection_and_a_replica_equal_the_index_at_every_step() -> None:
     projection = Labels()
     for seed in range(100):
         rng, index = random.Random(seed), LogIndex(HEADER)

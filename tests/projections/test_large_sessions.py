@@ -1,4 +1,4 @@
-"""A session of 100,000 entries: what is read of its file, counted."""
+"""A session of 100,000 entries: the bytes read from its file are counted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NATIVE = NativeDialect()
 
 @pytest.fixture(scope="module", params=[pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """What is read does not depend on the event loop."""
+    """The bytes read do not depend on the event loop."""
     backend: tuple[str, dict[str, Any]] = request.param
     return backend
 
 
 class ReadingDisk(FaultyDisk):
-    """Counts what is read of logs by itself."""
+    """A disk that counts the bytes read from logs."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -47,17 +47,17 @@ class ReadingDisk(FaultyDisk):
 
 
 def entry(seq: int) -> KnownEntry:
-    """Make the entry of an ordinal: a chain of messages, compacted near its end."""
+    """Make the entry with this seq, in a chain of messages that is compacted near its end."""
     entry_id, parent_id = f"e{seq}", f"e{seq - 1}" if seq > 1 else None
     time = BEGINNING + timedelta(seconds=seq)
     if seq == COMPACTION:
         compaction = Compaction("what was before", f"e{FIRST_KEPT}", 1000)
         return CompactionEntry(id=entry_id, parent_id=parent_id, timestamp=time, seq=seq, compaction=compaction)
-    said = message("user" if seq % 2 else "assistant", f"message {seq} " + "x" * (seq % 50))
-    return MessageEntry(id=entry_id, parent_id=parent_id, timestamp=time, seq=seq, message=said)
+    content = message("user" if seq % 2 else "assistant", f"message {seq} " + "x" * (seq % 50))
+    return MessageEntry(id=entry_id, parent_id=parent_id, timestamp=time, seq=seq, message=content)
 
 
-def written(folder: Path, entries: int) -> Path:
+def write_log(folder: Path, entries: int) -> Path:
     """Write a log, as another process may have done."""
     header = Header(id="big", version=NATIVE_VERSION, timestamp=BEGINNING)
     path = folder / "big.jsonl"
@@ -69,7 +69,7 @@ def written(folder: Path, entries: int) -> Path:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("original"), ENTRIES)
+    return write_log(tmp_path_factory.mktemp("original"), ENTRIES)
 
 
 @pytest.fixture
@@ -81,19 +81,19 @@ async def root(original: Path, tmp_path: Path) -> Path:
 
 
 async def snapshot(root: Path) -> None:
-    """Open the session, and let it go."""
+    """Open and close the session, so that its snapshot is written."""
     async with SessionHost(root) as host:
         await host.load("big")
 
 
 async def state(session: Session) -> object:
-    """What the index knows of the session, all of it."""
+    """The whole state of the session's index."""
     return (await session.log()).index, session.path(), session.labels()
 
 
 @pytest.mark.feature("X-24")
 async def test_opening_with_a_snapshot_reads_less_than_a_hundredth(root: Path) -> None:
-    size = (root / "big.jsonl").stat().st_size  # a look at a small folder
+    size = (root / "big.jsonl").stat().st_size
     disk = ReadingDisk()
     async with SessionHost(root, disk=disk) as host:
         session = await host.load("big")
@@ -110,25 +110,25 @@ async def test_opening_with_a_snapshot_reads_less_than_a_hundredth(root: Path) -
         assert disk.of_logs < 64 * 1024
 
 
-def _cut(root: Path) -> None:
+def _truncate(root: Path) -> None:
     os.truncate(root / "big.jsonl.index", os.stat(root / "big.jsonl.index").st_size // 2)
 
 
-def _flip(root: Path) -> None:
+def _flip_a_bit(root: Path) -> None:
     path = root / "big.jsonl.index"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
-def _take_another(root: Path) -> None:
+def _write_another_session(root: Path) -> None:
     (root / "other").mkdir()
-    lines = written(root / "other", 1500).read_bytes().splitlines(keepends=True)
+    lines = write_log(root / "other", 1500).read_bytes().splitlines(keepends=True)
     (root / "other.jsonl").write_bytes(lines[0].replace(b"big", b"other") + b"".join(lines[1:]))
     shutil.rmtree(root / "other")
 
 
-def _change_the_log(root: Path) -> None:
+def _shorten_the_log(root: Path) -> None:
     path = root / "big.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.unlink()
@@ -137,21 +137,19 @@ def _change_the_log(root: Path) -> None:
 
 @pytest.mark.feature("X-24")
 @pytest.mark.parametrize(
-    "spoil",
+    "damage",
     [
-        pytest.param(_cut, id="torn"),
-        pytest.param(_flip, id="damaged"),
-        pytest.param(_take_another, id="foreign"),
-        pytest.param(_change_the_log, id="stale"),
+        pytest.param(_truncate, id="torn"),
+        pytest.param(_flip_a_bit, id="damaged"),
+        pytest.param(_write_another_session, id="foreign"),
+        pytest.param(_shorten_the_log, id="stale"),
     ],
 )
-async def test_a_snapshot_of_something_else_is_ignored_and_rebuilt(
-    tmp_path: Path, spoil: Callable[[Path], None]
-) -> None:
-    written(tmp_path, 3000)
+async def test_an_invalid_snapshot_is_ignored_and_rebuilt(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    write_log(tmp_path, 3000)
     await snapshot(tmp_path)
-    spoil(tmp_path)
-    if spoil is _take_another:
+    damage(tmp_path)
+    if damage is _write_another_session:
         async with SessionHost(tmp_path) as host:
             await host.load("other")
         shutil.copy(tmp_path / "other.jsonl.index", tmp_path / "big.jsonl.index")
@@ -161,7 +159,7 @@ async def test_a_snapshot_of_something_else_is_ignored_and_rebuilt(
         found = await state(session)
         size = os.stat(tmp_path / "big.jsonl").st_size
         assert disk.of_logs >= size
-        assert session.cursor.seq == (1200 if spoil is _change_the_log else 3000)
+        assert session.cursor.seq == (1200 if damage is _shorten_the_log else 3000)
     disk.of_logs = 0
     async with SessionHost(tmp_path, disk=disk) as host:
         session = await host.load("big")
@@ -174,7 +172,7 @@ async def test_a_snapshot_of_something_else_is_ignored_and_rebuilt(
 
 @pytest.mark.feature("X-25")
 async def test_a_context_reads_only_the_kept_range(root: Path) -> None:
-    lines = (root / "big.jsonl").read_bytes().splitlines(keepends=True)  # before anything is counted
+    lines = (root / "big.jsonl").read_bytes().splitlines(keepends=True)  # read before counting begins
     disk = ReadingDisk()
     async with SessionHost(root, disk=disk) as host:
         session = await host.load("big")
@@ -189,8 +187,8 @@ async def test_a_context_reads_only_the_kept_range(root: Path) -> None:
 
 
 @pytest.mark.feature("G-75")
-async def test_looking_an_entry_up_by_id_reads_no_other(root: Path) -> None:
-    lines = (root / "big.jsonl").read_bytes().splitlines(keepends=True)  # before anything is counted
+async def test_looking_up_an_entry_by_id_reads_no_other(root: Path) -> None:
+    lines = (root / "big.jsonl").read_bytes().splitlines(keepends=True)  # read before counting begins
     disk = ReadingDisk()
     async with SessionHost(root, disk=disk) as host:
         session = await host.load("big")
@@ -205,7 +203,7 @@ async def test_looking_an_entry_up_by_id_reads_no_other(root: Path) -> None:
 
 
 @pytest.mark.feature("D-3")
-async def test_an_append_asks_the_same_of_the_disk_in_every_length_of_session(root: Path) -> None:
+async def test_an_append_costs_the_same_disk_calls_in_a_session_of_any_length(root: Path) -> None:
     disk = FaultyDisk(OsDisk())
 
     async def work(session: Session) -> tuple[Counter[str], int, int]:
@@ -218,4 +216,4 @@ async def test_an_append_asks_the_same_of_the_disk_in_every_length_of_session(ro
         calls, read, size = await work(await host.create("small"))
         large_calls, large_read, large_size = await work(await host.load("big"))
         assert (large_calls, large_read) == (calls, read)
-        assert large_size <= size + 5  # the ordinal has five digits more
+        assert large_size <= size + 5  # the seq has five more digits

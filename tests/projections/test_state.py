@@ -1,4 +1,4 @@
-"""The state of the work, read off tool calls, results and records of runs."""
+"""The state of the work, derived from tool calls, results and execution records."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ WORK = WorkProjection()
 
 
 def entry(seq: int, payload: Payload) -> Entry:
-    made: Any = entry_class(payload)
-    body = {made.type: payload}
-    return made(id=f"e{seq}", parent_id=None, timestamp=START, seq=seq, **body)  # type: ignore[no-any-return]
+    kind: Any = entry_class(payload)
+    body = {kind.type: payload}
+    return kind(id=f"e{seq}", parent_id=None, timestamp=START, seq=seq, **body)  # type: ignore[no-any-return]
 
 
-def after(*payloads: Payload) -> WorkState:
+def state_after(*payloads: Payload) -> WorkState:
     return replay(WORK, HEADER, [entry(seq, each) for seq, each in enumerate(payloads, 1)])
 
 
-def called(name: str, arguments: dict[str, object], call_id: str = "c") -> Payload:
+def call(name: str, arguments: dict[str, object], call_id: str = "c") -> Payload:
     return message("assistant", tool_use(call_id, name, arguments))
 
 
-def answered(call_id: str = "c", *, is_error: bool = False) -> Payload:
+def result(call_id: str = "c", *, is_error: bool = False) -> Payload:
     return message("tool", tool_result(call_id, "done", is_error=is_error))
 
 
-def ran(name: str, arguments: dict[str, object], *, success: bool = True) -> Payload:
+def execution(name: str, arguments: dict[str, object], *, success: bool = True) -> Payload:
     return ToolExecution("c", name, raw_json(arguments), success)
 
 
@@ -67,10 +67,10 @@ def files(state: WorkState) -> dict[str, str]:
         ("write", {}, {}),
     ],
 )
-def test_what_a_tool_does_to_files(name: str, arguments: dict[str, object], touched: dict[str, str]) -> None:
-    assert files(after(called(name, arguments), answered())) == touched
-    assert files(after(ran(name, arguments))) == touched
-    assert files(after(called(name, arguments), answered(), ran(name, arguments))) == touched
+def test_tools_change_the_state_of_files(name: str, arguments: dict[str, object], touched: dict[str, str]) -> None:
+    assert files(state_after(call(name, arguments), result())) == touched
+    assert files(state_after(execution(name, arguments))) == touched
+    assert files(state_after(call(name, arguments), result(), execution(name, arguments))) == touched
 
 
 def test_a_patch_names_its_files() -> None:
@@ -83,7 +83,7 @@ def test_a_patch_names_its_files() -> None:
 *** Move to: to
 *** Delete File: gone
 *** End Patch"""
-    state = after(called("apply_patch", {"input": patch}), answered())
+    state = state_after(call("apply_patch", {"input": patch}), result())
     assert files(state) == {
         "new": "created",
         "old": "modified",
@@ -93,16 +93,16 @@ def test_a_patch_names_its_files() -> None:
     }
 
 
-def test_only_what_succeeded_counts() -> None:
+def test_only_successful_calls_count() -> None:
     arguments: dict[str, object] = {"path": "a"}
-    assert after(called("write", arguments)).files == ()
-    assert after(called("write", arguments), answered(is_error=True)).files == ()
-    assert after(ran("write", arguments, success=False)).files == ()
-    assert after(answered()).files == ()
+    assert state_after(call("write", arguments)).files == ()
+    assert state_after(call("write", arguments), result(is_error=True)).files == ()
+    assert state_after(execution("write", arguments, success=False)).files == ()
+    assert state_after(result()).files == ()
 
 
 @pytest.mark.parametrize(
-    ("tools", "stands"),
+    ("tools", "action"),
     [
         (["create", "edit"], "created"),
         (["create", "read"], "created"),
@@ -115,27 +115,30 @@ def test_only_what_succeeded_counts() -> None:
         (["write", "write"], "created"),
     ],
 )
-def test_actions_on_one_file_are_put_together(tools: list[str], stands: str) -> None:
-    assert files(after(*(ran(name, {"path": "a"}) for name in tools))) == {"a": stands}
+def test_several_actions_on_a_file_are_combined(tools: list[str], action: str) -> None:
+    assert files(state_after(*(execution(name, {"path": "a"}) for name in tools))) == {"a": action}
 
 
-def test_files_come_in_the_order_of_the_first_touch_and_read_ones_are_not_modified() -> None:
-    state = after(
-        ran("read", {"path": "b"}), ran("edit", {"path": "a"}), ran("edit", {"path": "c"}), ran("rm", {"path": "a"})
+def test_files_are_in_the_order_of_the_first_access_and_read_ones_are_not_modified() -> None:
+    state = state_after(
+        execution("read", {"path": "b"}),
+        execution("edit", {"path": "a"}),
+        execution("edit", {"path": "c"}),
+        execution("rm", {"path": "a"}),
     )
     assert state.files == (FileTouch("b", "read"), FileTouch("a", "deleted"), FileTouch("c", "modified"))
     assert state.modified_files == (FileTouch("a", "deleted"), FileTouch("c", "modified"))
 
 
-def test_calls_are_open_until_their_results_come() -> None:
+def test_calls_are_open_until_they_have_results() -> None:
     batch = message("assistant", [tool_use("one", "read", {"path": "a"}), tool_use("two", "bash")])
-    assert [(call.id, call.name, call.entry_id) for call in after(batch).open_calls] == [
+    assert [(call.id, call.name, call.entry_id) for call in state_after(batch).open_calls] == [
         ("one", "read", "e1"),
         ("two", "bash", "e1"),
     ]
-    assert [call.id for call in after(batch, answered("two", is_error=True)).open_calls] == ["one"]
-    assert after(batch, answered("one"), answered("two")).open_calls == ()
-    again = after(called("bash", {}, "one"), called("edit", {"path": "a"}, "one"))
+    assert [call.id for call in state_after(batch, result("two", is_error=True)).open_calls] == ["one"]
+    assert state_after(batch, result("one"), result("two")).open_calls == ()
+    again = state_after(call("bash", {}, "one"), call("edit", {"path": "a"}, "one"))
     assert [(call.id, call.name) for call in again.open_calls] == [("one", "edit")]
 
 
@@ -146,17 +149,17 @@ def test_calls_are_open_until_their_results_come() -> None:
         ("update_plan", {"plan": [{"step": "dig", "status": "completed"}, {"step": "fill", "status": "pending"}]}),
     ],
 )
-def test_the_plan_is_what_was_last_written(name: str, arguments: dict[str, object]) -> None:
-    state = after(ran("todo", {"tasks": [{"title": "old"}]}), called(name, arguments), answered())
+def test_the_tasks_are_those_of_the_latest_plan(name: str, arguments: dict[str, object]) -> None:
+    state = state_after(execution("todo", {"tasks": [{"title": "old"}]}), call(name, arguments), result())
     assert state.tasks == (Task("dig", "completed"), Task("fill", "pending"))
-    assert after(ran(name, {"nothing": 1})).tasks == ()
-    assert after(ran(name, arguments), ran(name, {"todos": []})).tasks == ()
+    assert state_after(execution(name, {"nothing": 1})).tasks == ()
+    assert state_after(execution(name, arguments), execution(name, {"todos": []})).tasks == ()
 
 
 def test_the_original_task_is_the_first_user_message() -> None:
-    state = after(message("system", "rules"), message("user", "Fix the bug"), message("user", "and that one"))
+    state = state_after(message("system", "rules"), message("user", "Fix the bug"), message("user", "and that one"))
     assert state.original_task == "Fix the bug"
-    assert after(message("user", ()), message("user", "say")).original_task == "say"
+    assert state_after(message("user", ()), message("user", "say")).original_task == "say"
 
 
 def random_payload(rng: random.Random) -> Payload:
@@ -166,17 +169,17 @@ def random_payload(rng: random.Random) -> Payload:
     call_id = rng.choice(["1", "2", "3"])
     match rng.randrange(5):
         case 0 | 1:
-            return called(name, arguments, call_id)
+            return call(name, arguments, call_id)
         case 2:
-            return answered(call_id, is_error=rng.random() < 0.3)
+            return result(call_id, is_error=rng.random() < 0.3)
         case 3:
-            return ran(name, arguments, success=rng.random() < 0.8)
+            return execution(name, arguments, success=rng.random() < 0.8)
         case _:
             others: list[Payload] = [Custom("x"), message("user", "words")]
             return rng.choice(others)
 
 
-def test_a_replica_that_applies_changes_equals_the_state_and_checkpoints_go_on() -> None:
+def test_a_replica_equals_the_state_and_a_loaded_checkpoint_continues() -> None:
     for seed in range(200):
         rng = random.Random(seed)
         value = replica = WORK.initial(HEADER)
@@ -190,8 +193,10 @@ def test_a_replica_that_applies_changes_equals_the_state_and_checkpoints_go_on()
         assert value == replay(WORK, HEADER, entries)
 
 
-def test_a_state_is_made_and_encoded_as_it_reads() -> None:
-    state = replay(WORK, HEADER, [entry(1, ran("read", {"path": "a.py"})), entry(2, ran("edit", {"path": "b.py"}))])
+def test_a_state_can_be_constructed_and_encoded() -> None:
+    state = replay(
+        WORK, HEADER, [entry(1, execution("read", {"path": "a.py"})), entry(2, execution("edit", {"path": "b.py"}))]
+    )
     assert state == WorkState(files=(FileTouch("a.py", "read"), FileTouch("b.py", "modified")))
     assert msgspec.json.decode(msgspec.json.encode(state))["files"] == [
         {"path": "a.py", "action": "read"},
@@ -199,9 +204,9 @@ def test_a_state_is_made_and_encoded_as_it_reads() -> None:
     ]
 
 
-def test_a_state_stays_as_it_is_when_work_goes_on() -> None:
+def test_an_earlier_state_does_not_change() -> None:
     states = [WORK.initial(HEADER)]
     for seq in range(1, 40):
-        states.append(WORK.apply(states[-1], entry(seq, ran("write", {"path": f"{seq % 30}.py"})))[0])
+        states.append(WORK.apply(states[-1], entry(seq, execution("write", {"path": f"{seq % 30}.py"})))[0])
     for count, state in enumerate(states):
         assert [each.path for each in state.files] == [f"{seq % 30}.py" for seq in range(1, min(count, 30) + 1)]

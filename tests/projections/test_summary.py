@@ -19,14 +19,14 @@ HEADER = Header(id="s", version=1, timestamp=START, cwd="/work", parent_session=
 
 
 def row(*payloads: Payload, header: Header = HEADER) -> SessionSummary:
-    index, entries = LogIndex(header), {0: None} | dict(enumerate(made(*payloads), 1))
+    index, entries = LogIndex(header), {0: None} | dict(enumerate(entries_of(*payloads), 1))
     for entry in entries.values():
         if entry is not None:
             index.fold(entry)
     return summarize(index, ref="a/s", dialect="native", path="/sessions/s.jsonl", project_hash="00ff")
 
 
-def made(*payloads: Payload) -> list[Entry]:
+def entries_of(*payloads: Payload) -> list[Entry]:
     entries = []
     for seq, payload in enumerate(payloads, 1):
         kind: Any = entry_class(payload)
@@ -35,7 +35,7 @@ def made(*payloads: Payload) -> list[Entry]:
     return entries
 
 
-def test_a_row_tells_what_the_log_holds() -> None:
+def test_a_row_summarizes_the_log() -> None:
     summary = row(
         message("system", "rules"),
         message("user", "Fix\n  the bug"),
@@ -78,12 +78,12 @@ def test_a_session_without_messages_has_the_headers_time_and_no_preview() -> Non
     ("names", "name"),
     [([], "Automatic"), (["Mine"], "Mine"), (["Mine", ""], None), (["Mine", "Yours"], "Yours"), (["  "], None)],
 )
-def test_a_name_that_a_person_set_outranks_the_automatic_title(names: list[str], name: str | None) -> None:
+def test_a_name_set_by_a_person_takes_precedence_over_the_automatic_title(names: list[str], name: str | None) -> None:
     titled = replace(HEADER, title="Automatic")
     assert row(*(SessionInfo(name=each) for each in names), header=titled).name == name
 
 
-def test_a_first_message_of_images_alone_has_no_preview() -> None:
+def test_a_first_message_of_only_images_has_no_preview() -> None:
     assert row(message("user", [image("aGk=", "image/png")])).first_message == ""
     assert row(message("user", [image("aGk=", "image/png"), text("what is"), text("this?")])).first_message == (
         "what is this?"
@@ -91,7 +91,7 @@ def test_a_first_message_of_images_alone_has_no_preview() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("content", "shown"),
     [
         ("short", "short"),
         ("  a \t b\n\nc ", "a b c"),
@@ -105,5 +105,5 @@ def test_a_first_message_of_images_alone_has_no_preview() -> None:
         ("x" + " " * 200 + "y", "x…"),
     ],
 )
-def test_a_preview_is_one_line_that_tears_no_character_apart(said: str, shown: str) -> None:
-    assert preview(said, 10) == shown
+def test_a_preview_is_one_line_that_splits_no_character(content: str, shown: str) -> None:
+    assert preview(content, 10) == shown

@@ -1,4 +1,4 @@
-"""Trees: every entry once, in order, whatever is wrong with the log; and replicas that follow."""
+"""Trees: every entry once, in order, whatever is wrong with the log, and replicas that follow it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADER = Header(id="s", version=1, timestamp=START)
 
 
 class Log:
-    """Entries, and the index that follows."""
+    """Entries, and their index."""
 
     def __init__(self) -> None:
         self.index = LogIndex(HEADER)
@@ -39,15 +39,15 @@ class Log:
         seq = len(self.entries) + 1
         payload = payload or Message("user", (text("hi"),))
         given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, "seq": seq, "timestamp": START, **fields}
-        made: Any = entry_class(payload)
-        return self.fold(made(**{made.type: payload}, **given))
+        kind: Any = entry_class(payload)
+        return self.fold(kind(**{kind.type: payload}, **given))
 
     def fold(self, entry: Entry) -> str:
         self.entries.append(entry)
         self.index.fold(entry)
         return entry.id or ""
 
-    def damaged(self) -> None:
+    def add_damaged(self) -> None:
         self.entries.append(None)
         self.index.fold(None)
 
@@ -59,12 +59,12 @@ def random_step(log: Log, rng: random.Random) -> None:
     entry_id = rng.choice(ids) if ids and rng.random() < 0.05 else f"e{seq}"
     match rng.randrange(12):
         case 0:
-            log.damaged()
+            log.add_damaged()
         case 1:
-            made = OpaqueEntry(
+            entry = OpaqueEntry(
                 type="new", id=rng.choice([None, entry_id]), parent_id=parent, timestamp=START, raw=Raw(b"{}"), seq=seq
             )
-            log.fold(made)
+            log.fold(entry)
         case 2 | 3:
             log.add(Label(rng.choice([*ids, "nowhere"]), rng.choice([None, "", "todo", f"l{seq}"])), parent_id=parent)
         case 4:
@@ -79,7 +79,7 @@ def random_step(log: Log, rng: random.Random) -> None:
 
 
 def check(log: Log, tree: Tree) -> None:
-    """Hold a tree against the log, question by question, with nothing but the entries."""
+    """Compare a tree with the entries of the log, without using the index."""
     index = log.index
     visible = [seq for seq in range(1, index.head + 1) if (entry := log.entries[seq - 1]) and entry.id]
     assert sorted(node.seq for node in tree.nodes) == visible
@@ -106,7 +106,7 @@ def check(log: Log, tree: Tree) -> None:
 
 
 @pytest.mark.feature("G-98")
-def test_every_entry_stands_in_the_tree_exactly_once() -> None:
+def test_every_entry_is_in_the_tree_exactly_once() -> None:
     roots = 0
     for seed in range(300):
         rng, log = random.Random(seed), Log()
@@ -119,7 +119,7 @@ def test_every_entry_stands_in_the_tree_exactly_once() -> None:
 
 
 @pytest.mark.feature("G-98")
-def test_what_has_no_parent_in_the_log_is_a_root() -> None:
+def test_an_entry_without_an_earlier_parent_is_a_root() -> None:
     log = Log()
     log.add(parent_id=None)
     log.add(parent_id="nowhere")
@@ -131,7 +131,7 @@ def test_what_has_no_parent_in_the_log_is_a_root() -> None:
     assert [node.id for node in tree.nodes if node.on_path] == ["e4", "e5"]
 
 
-def test_nodes_come_depth_first_with_children_in_the_order_of_the_log() -> None:
+def test_nodes_are_depth_first_with_children_in_log_order() -> None:
     log = Log()
     log.add()
     log.add()
@@ -168,7 +168,7 @@ def test_nodes_come_depth_first_with_children_in_the_order_of_the_log() -> None:
 
 
 @pytest.mark.feature("G-100")
-def test_a_label_is_the_latest_of_the_entry() -> None:
+def test_a_node_has_the_latest_label_of_its_entry() -> None:
     log = Log()
     log.add()
     log.add(Label("e1", "first"))
@@ -179,7 +179,7 @@ def test_a_label_is_the_latest_of_the_entry() -> None:
     assert build_tree(log.index).node("e1").label is None
 
 
-def test_of_two_entries_with_one_id_both_stand_in_the_tree() -> None:
+def test_two_entries_with_one_id_are_both_in_the_tree() -> None:
     log = Log()
     log.add(id="twin", parent_id=None)
     log.add(id="below the first", parent_id="twin")
@@ -212,7 +212,7 @@ def test_a_replica_that_applies_changes_equals_the_tree_at_every_step() -> None:
             assert replica.tree() == build_tree(log.index), seed
 
 
-def test_the_changes_of_an_entry_say_what_it_did() -> None:
+def test_the_changes_of_an_entry_describe_its_effect() -> None:
     log = Log()
     log.add()
     log.add(Label("e1", "here"))
@@ -230,10 +230,10 @@ def test_the_changes_of_an_entry_say_what_it_did() -> None:
 @pytest.mark.parametrize("shape", ["deep", "wide"])
 def test_a_hundred_thousand_entries_need_no_recursion(shape: str) -> None:
     index, count = LogIndex(HEADER), 100_000
-    made: Any = entry_class(Custom("x"))
+    kind: Any = entry_class(Custom("x"))
     for seq in range(1, count + 1):
         parent_id = None if seq == 1 else f"e{seq - 1}" if shape == "deep" else "e1"
-        index.fold(made(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, custom=Custom("x")))
+        index.fold(kind(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, custom=Custom("x")))
     tree = build_tree(index)
     assert len(tree.nodes) == count
     assert tree.nodes[-1].depth == (count - 1 if shape == "deep" else 1)

@@ -1,4 +1,4 @@
-"""Usage: over all branches and of one path, by model, nothing counted twice."""
+"""Usage over all branches and of one path, by model, with nothing counted twice."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HEADER = Header(id="s", version=1, timestamp=START)
 
 
 def entry(seq: int, payload: Payload, parent_id: str | None = None, batch: Batch | None = None) -> Entry:
-    made: Any = entry_class(payload)
-    body = {made.type: payload}
-    return made(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, batch=batch, **body)  # type: ignore[no-any-return]
+    kind: Any = entry_class(payload)
+    body = {kind.type: payload}
+    return kind(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, batch=batch, **body)  # type: ignore[no-any-return]
 
 
 def answer(tokens: int, model: str = "m", cost: float = 0.0) -> Message:
@@ -53,7 +53,7 @@ BRANCHED = (
 
 
 @pytest.mark.feature("D-25")
-def test_totals_are_over_all_branches_and_those_of_a_path_over_the_path() -> None:
+def test_totals_cover_all_branches_and_totals_of_a_path_only_the_path() -> None:
     everything = usage_totals(BRANCHED)
     assert everything.total == Usage(1113, 2220, 7, 0, 3330, 0.75)
     assert everything.by_model == (
@@ -69,11 +69,11 @@ def test_totals_are_over_all_branches_and_those_of_a_path_over_the_path() -> Non
     assert usage_totals([]) == UsageTotals()
 
 
-def test_usage_of_one_model() -> None:
+def test_usage_can_be_read_for_one_model() -> None:
     totals = usage_totals([*BRANCHED, entry(9, Message("assistant", provider="q", model="m", usage=Usage(5)))])
     assert totals.of("m") == Usage(1015, 2020, 7, 0, 3030, 0.5)
     assert totals.of("m", "q") == Usage(5)
-    assert totals.of("unheard") == Usage()
+    assert totals.of("unknown") == Usage()
 
 
 def batch(*payloads: Payload) -> list[Entry]:
@@ -91,11 +91,11 @@ def batch(*payloads: Payload) -> list[Entry]:
         (batch(answer(10), UsageRecord("cache_warm", Usage(30))), 40),
     ],
 )
-def test_a_turns_record_counts_what_its_messages_do_not_say(entries: Sequence[Entry], total: int) -> None:
+def test_a_turns_record_counts_only_what_its_messages_lack(entries: Sequence[Entry], total: int) -> None:
     assert usage_totals(entries).total.input_tokens == total
 
 
-def test_changes_add_up_to_the_totals_and_checkpoints_go_on() -> None:
+def test_changes_add_up_to_the_totals_and_a_loaded_checkpoint_continues() -> None:
     projection = UsageProjection()
     value = replica = projection.initial(HEADER)
     entries = [*BRANCHED, *batch(answer(10), answer(15), UsageRecord("turn", Usage(99), messages=2))]
@@ -108,7 +108,7 @@ def test_changes_add_up_to_the_totals_and_checkpoints_go_on() -> None:
     assert value == replay(projection, HEADER, entries)
 
 
-def test_entries_without_usage_tell_none() -> None:
+def test_entries_without_usage_have_none() -> None:
     assert usage_of(BRANCHED[0]) is None
     assert usage_of(BRANCHED[6]) is None
     assert usage_of(entry(1, Compaction("s", None, 9))) is None

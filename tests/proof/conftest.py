@@ -1,4 +1,4 @@
-"""What the proofs share: silence, and a bar that shows how far a long proof is."""
+"""Fixtures for the proofs: silent logging, and a progress bar for the long ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 40
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Drop the library's log lines, thousands of which would bury the bars."""
+    """Drop the library's log lines, which would bury the progress bars."""
     structlog.configure(processors=[_drop])
     yield
     structlog.reset_defaults()
@@ -29,18 +29,18 @@ def _drop(*_: object) -> str:
 
 @pytest.fixture
 def bar(request: pytest.FixtureRequest) -> Callable[[str, Iterable[T]], Iterator[T]]:
-    """Go through many things, and show on stderr how far that is, in the soak alone."""
-    shown = request.node.get_closest_marker("soak") is not None
+    """Iterate over items, and show the progress on stderr in the soak."""
+    is_soak = request.node.get_closest_marker("soak") is not None
 
-    def go(label: str, things: Iterable[T]) -> Iterator[T]:
-        every = list(things)
-        for done, each in enumerate(every):
-            if shown and done % max(1, len(every) // 200) == 0:
-                filled = WIDTH * done // len(every)
-                sys.stderr.write(f"\r{label:24} {'#' * filled:{WIDTH}} {done:,} of {len(every):,}")
+    def iterate(label: str, items: Iterable[T]) -> Iterator[T]:
+        all_items = list(items)
+        for done, each in enumerate(all_items):
+            if is_soak and done % max(1, len(all_items) // 200) == 0:
+                filled = WIDTH * done // len(all_items)
+                sys.stderr.write(f"\r{label:24} {'#' * filled:{WIDTH}} {done:,} of {len(all_items):,}")
                 sys.stderr.flush()
             yield each
-        if shown:
-            sys.stderr.write(f"\r{label:24} {'#' * WIDTH} {len(every):,} of {len(every):,}\n")
+        if is_soak:
+            sys.stderr.write(f"\r{label:24} {'#' * WIDTH} {len(all_items):,} of {len(all_items):,}\n")
 
-    return go
+    return iterate

@@ -1,8 +1,7 @@
-"""A program under load, to be killed: for each line that it reads, it forks a worker, which appends until it dies.
+"""A program to be killed: for each line that it reads, it forks a worker, which appends until it is killed.
 
-A line is a folder, a durability, a dialect and a seed. A worker prints its process id, then a line for each entry when
-it is acknowledged: the session, the token, the entry's id. When the worker is gone, this program says so.
-"""
+A line is a folder, a durability, a dialect and a seed. A worker prints its process id, then a line for each
+acknowledged entry: the session, the token, the entry's id. When the worker is gone, this program prints "gone"."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from treering import Message, SessionHost, text
 SESSIONS = 4
 
 
-def say(*words: str) -> None:
+def report(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
@@ -35,11 +34,11 @@ async def work(root: str, durability: Any, dialect: Any, seed: str) -> None:  # 
             if random.random() < 0.2:
                 several = [token, next(tokens), next(tokens)]
                 messages = [Message("user", (text(f"{each} {padding}"),)) for each in several]
-                made = await session.append_many(messages)
-                for each, entry_id in zip(several, made, strict=True):
-                    say(name, each, entry_id)
+                ids = await session.append_many(messages)
+                for each, entry_id in zip(several, ids, strict=True):
+                    report(name, each, entry_id)
             else:
-                say(name, token, await session.append_message("user", f"{token} {padding}"))
+                report(name, token, await session.append_message("user", f"{token} {padding}"))
             if random.random() < 0.05:
                 await session.branch(random.choice(session.path()))
             if random.random() < 0.05:
@@ -55,10 +54,10 @@ def main() -> None:
         root, durability, dialect, seed = line.split()
         pid = os.fork()
         if not pid:
-            say("pid", str(os.getpid()))
+            report("pid", str(os.getpid()))
             anyio.run(work, root, durability, dialect, seed)
         os.waitpid(pid, 0)
-        say("gone")
+        report("gone")
 
 
 if __name__ == "__main__":

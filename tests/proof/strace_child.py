@@ -1,4 +1,4 @@
-"""A fixed scenario for strace: every append is tried until it is acknowledged, and every answer is said on stdout."""
+"""A fixed scenario for strace: every append is tried until it is acknowledged, and every result is printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treering import AppendFailed, AppendInDoubt, Message, Session, SessionHost,
 TRIES_MAX = 4
 
 
-def say(*words: str) -> None:
+def report(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
@@ -26,9 +26,9 @@ async def append(session: Session, token: str, *, several: bool = False) -> None
             else:
                 await session.append_message("user", f"{token} {'x' * 700}", command_id=token)
         except (AppendFailed, AppendInDoubt) as error:
-            say(type(error).__name__, session.id, token)
+            report(type(error).__name__, session.id, token)
         else:
-            say("acknowledged", session.id, *([f"{token}.{part}" for part in range(3)] if several else [token]))
+            report("acknowledged", session.id, *([f"{token}.{part}" for part in range(3)] if several else [token]))
             return
 
 
@@ -42,7 +42,7 @@ async def main(root: str, durability: Any) -> None:  # noqa: ANN401 - it comes f
         await append(first, "four")
         await append(second, "five", several=True)
         await append(first, "six")
-    say("end")
+    report("end")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Files that replace others: flushed, renamed, their folder flushed, and never to be seen half written."""
+"""Files that replace others are flushed and renamed, their folder is flushed, and they are never seen half-written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COPY = f"{ROOT}/copy.jsonl"
 
 
 async def copy_a_session(disk: RecordingDisk) -> tuple[int, list[str]]:
-    """Write a session and copy it; return after how many operations the copy was begun, and its ids."""
+    """Write a session and copy it; return the number of operations before the copy, and the copy's ids."""
     offload, random = AtOnce(), Random(0)
     store = FileStore(ROOT, durability="file", disk=disk, offload=offload)
     async with SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=SeededIds(random)) as host:
@@ -42,7 +42,7 @@ async def move_the_leaf(disk: RecordingDisk) -> None:
 
 
 def order(operations: Sequence[Operation], target: str) -> list[str]:
-    """Return what was done on the way to a file, the calls that repeat left out."""
+    """Return the operations on the way to a file, without repetitions."""
     node = next(each.node for each in operations if each.target == target or each.path.startswith(f"{target}.tmp-"))
     folder = os.path.dirname(target)
     kinds: list[str] = []
@@ -67,7 +67,7 @@ def test_a_file_is_flushed_before_it_is_renamed_and_its_folder_afterwards() -> N
 
 
 @pytest.mark.feature("P-38")
-def test_no_moment_shows_a_file_in_part() -> None:
+def test_no_crash_state_shows_a_partial_file() -> None:
     disk = RecordingDisk()
     begun, ids = run(0, copy_a_session, disk)
     states = 0

@@ -1,4 +1,4 @@
-"""Every disk that a power cut may leave of a small program: what opens on it is what was acknowledged."""
+"""Every disk state that a power cut can leave of a small program opens with what was acknowledged."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ SHORT: list[Program] = [program for length in (1, 2) for program in product(STEP
 LONGER: list[Program] = [program for length in (3, 4) for program in product(STEPS, repeat=length)]
 
 
-class Held(Struct, frozen=True):
-    """What a session holds: the ids of its entries, and its leaf."""
+class Contents(Struct, frozen=True):
+    """The contents of a session: the ids of its entries, and its leaf."""
 
     ids: tuple[str, ...] = ()
     leaf: str | None = None
 
 
 class Moment(Struct, frozen=True):
-    """After how many operations of the disk a step was acknowledged, and what the sessions held then."""
+    """The number of disk operations at which a step was acknowledged, and the contents of the sessions then."""
 
     operations: int
-    held: dict[str, Held]
+    contents: dict[str, Contents]
 
 
-NOTHING = Moment(0, dict.fromkeys(NAMES, Held()))
+NOTHING = Moment(0, dict.fromkeys(NAMES, Contents()))
 
 
 def new_disk() -> RecordingDisk:
-    """Make a disk on which the folder is there that the root will lie in."""
+    """Make a disk with the parent folder of the root."""
     memory = MemoryDisk()
     memory.make_directory("/data")
     memory.settle()
     return RecordingDisk(memory)
 
 
-class Unlisted(WrappedDisk):
-    """A disk with no room for the index of sessions, which is derived: what becomes of it would triple the states."""
+class WithoutSessionIndex(WrappedDisk):
+    """A disk that refuses to open the index of sessions: it is derived, and its states would triple the number."""
 
     def open(self, path: str, flags: int) -> int:
         """Open any file but the index."""
@@ -76,22 +76,22 @@ def host_on(disk: Disk, durability: Durability, seed: bytes = b"") -> SessionHos
     offload = AtOnce()
     random = Random(seed)
     new_id = SeededIds(random)
-    store = FileStore(ROOT, durability=durability, disk=Unlisted(disk), offload=offload, new_id=new_id)
+    store = FileStore(ROOT, durability=durability, disk=WithoutSessionIndex(disk), offload=offload, new_id=new_id)
     return SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=new_id)
 
 
 async def carry_out(program: Program, disk: RecordingDisk, durability: Durability) -> list[Moment]:
-    """Carry out a program and tell what was acknowledged when; batches come with their ids at once."""
+    """Run a program, and return what was acknowledged when."""
     moments = [NOTHING]
     async with host_on(disk, durability) as host:
         sessions: dict[str, Session] = {"a": await host.create("a"), "b": await host.create("b")}
         for number, step in enumerate(program):
-            await take(step, number, sessions)
-            moments.append(await noted(disk, sessions))
+            await run_step(step, number, sessions)
+            moments.append(await moment_of(disk, sessions))
     return moments
 
 
-async def take(step: str, number: int, sessions: dict[str, Session]) -> None:
+async def run_step(step: str, number: int, sessions: dict[str, Session]) -> None:
     first = sessions["a"]
     match step:
         case "append":
@@ -110,19 +110,19 @@ async def take(step: str, number: int, sessions: dict[str, Session]) -> None:
             pass
 
 
-async def noted(disk: RecordingDisk, sessions: Mapping[str, Session]) -> Moment:
-    """Note what the sessions hold now, all of which was acknowledged."""
-    held = {name: await hold(session) for name, session in sessions.items()}
-    return Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | held)
+async def moment_of(disk: RecordingDisk, sessions: Mapping[str, Session]) -> Moment:
+    """Return the current contents of the sessions, all of which was acknowledged."""
+    contents = {name: await contents_of(session) for name, session in sessions.items()}
+    return Moment(len(disk.operations), dict.fromkeys(NAMES, Contents()) | contents)
 
 
-async def hold(session: Session) -> Held:
-    return Held(tuple(entry.id or "" for entry in await session.entries()), session.leaf_id)
+async def contents_of(session: Session) -> Contents:
+    return Contents(tuple(entry.id or "" for entry in await session.entries()), session.leaf_id)
 
 
-async def recover(memory: MemoryDisk, durability: Durability) -> dict[str, Held]:
+async def recover(memory: MemoryDisk, durability: Durability) -> dict[str, Contents]:
     """Open every session of a disk, and check each against its file."""
-    found: dict[str, Held] = {}
+    found: dict[str, Contents] = {}
     async with host_on(memory, durability, digest(memory.image)) as host:
         for name in NAMES:
             path = f"{ROOT}/{name}.jsonl"
@@ -130,22 +130,22 @@ async def recover(memory: MemoryDisk, durability: Durability) -> dict[str, Held]
             try:
                 session = await host.load(name)
             except SessionNotFound:
-                found[name] = Held()
-            except NotASession:  # the header itself was torn
+                found[name] = Contents()
+            except NotASession:  # the header is torn
                 assert b"\n" not in before
                 assert memory.files()[path] == before
-                found[name] = Held()
+                found[name] = Contents()
             else:
                 data = memory.files()[path]
                 check_file(data, path)
-                assert data.startswith(before[: before.rfind(b"\n") + 1]), "a whole line is gone"
+                assert data.startswith(before[: before.rfind(b"\n") + 1]), "a complete line is gone"
                 await check_session(session, data, path)
-                found[name] = await hold(session)
+                found[name] = await contents_of(session)
     return found
 
 
-def keep_all(memory: MemoryDisk) -> list[MemoryDisk]:
-    """Return a list that takes in what the disk holds, after each operation."""
+def record_states(memory: MemoryDisk) -> list[MemoryDisk]:
+    """Return a list to which the state of the disk is added after each operation."""
     kept: list[MemoryDisk] = []
     memory.listeners.append(lambda _: kept.append(memory.crash(keep_unsynced=True)))
     return kept
@@ -157,21 +157,21 @@ def logs(memory: MemoryDisk) -> dict[str, bytes]:
     }
 
 
-def check(moments: Sequence[Moment], cut_after: int, found: dict[str, Held], durability: Durability) -> None:
-    """Hold what opened against what was acknowledged before the power went."""
+def check(moments: Sequence[Moment], cut_after: int, found: dict[str, Contents], durability: Durability) -> None:
+    """Compare what opened with what was acknowledged before the power cut."""
     for name in NAMES:
-        history = [moment.held[name] for moment in moments]
-        final = max((held.ids for held in history), key=len)
+        history = [moment.contents[name] for moment in moments]
+        final = max((contents.ids for contents in history), key=len)
         ids = found[name].ids
         assert ids == final[: len(ids)], "not a prefix of what was appended"
         if name == "fork":
-            assert ids in [held.ids for held in history], "a copy is there whole or not at all"
-        known = [moment.held[name] for moment in moments if moment.operations <= cut_after]
+            assert ids in [contents.ids for contents in history], "a copy is complete or absent"
+        known = [moment.contents[name] for moment in moments if moment.operations <= cut_after]
         if durability != "os":
             assert known[-1].ids == ids[: len(known[-1].ids)], "an acknowledged entry is lost"
-        # The leaf is where it was moved to last, or may have been moved to since, as long as the log ends there.
+        # If the log ends there, the leaf is the last acknowledged one, or one that was set after it.
         surely = len(known) - 1 if durability != "os" else 0
-        leaves = {held.leaf for held in history[surely:] if held.ids == ids}
+        leaves = {contents.leaf for contents in history[surely:] if contents.ids == ids}
         if durability == "os" or ids != known[-1].ids:
             leaves.add(ids[-1] if ids else None)
         assert found[name].leaf in leaves
@@ -180,18 +180,18 @@ def check(moments: Sequence[Moment], cut_after: int, found: dict[str, Held], dur
 async def repeat(program: Program, disk: RecordingDisk, durability: Durability) -> list[Moment]:
     """Repeat the commands of a process that ended before it flushed anything; return what was acknowledged when."""
     async with host_on(disk, "os") as earlier:
-        await give(program, await earlier.create("a"))
+        await send_commands(program, await earlier.create("a"))
     moments = [NOTHING]
     async with host_on(disk, durability) as host:
         session = await host.load("a")
-        await give(program, session)
-        moments.append(await noted(disk, {"a": session}))
+        await send_commands(program, session)
+        moments.append(await moment_of(disk, {"a": session}))
         await session.append_message("user", LONG)
-        moments.append(await noted(disk, {"a": session}))
+        moments.append(await moment_of(disk, {"a": session}))
     return moments
 
 
-async def give(program: Program, session: Session) -> None:
+async def send_commands(program: Program, session: Session) -> None:
     for number, step in enumerate(program):
         count = 3 if step == "many" else 1
         await session.append_many([Message("user", (text(LONG),))] * count, command_id=str(number))
@@ -200,24 +200,24 @@ async def give(program: Program, session: Session) -> None:
 class Prover:
     """Checks what opens on the disks that power cuts leave of programs.
 
-    Programs that begin alike leave the same disks. What opens on one is found out once, and held against each program.
-    """
+    Programs that begin alike leave the same disks, so what opens on a disk is computed once."""
 
     def __init__(self, durability: Durability) -> None:
         self._durability: Durability = durability
-        self._found: dict[bytes, dict[str, Held]] = {}
+        self._found: dict[bytes, dict[str, Contents]] = {}
 
     def prove(self, program: Program, how: Way = carry_out) -> int:
-        """Check every state that a power cut may leave of a program; return how many there were."""
+        """Check every state that a power cut can leave of a program, and return their number."""
         disk = new_disk()
         moments = run(0, how, program, disk, self._durability)
         states = 0
         for left in disk.crash_states():
             check(moments, left.cut_after, self._opened(left), self._durability)
             states += 1
+        assert states, "no state was checked"
         return states
 
-    def _opened(self, left: MemoryDisk) -> dict[str, Held]:
+    def _opened(self, left: MemoryDisk) -> dict[str, Contents]:
         key = digest(left.image)
         if key not in self._found:
             found = run(0, recover, left, self._durability)
@@ -229,14 +229,14 @@ class Prover:
 
 
 def prove_killed(program: Program, durability: Durability) -> int:
-    """Kill a program after each operation, open what is left with a new host, and check every power cut on the way."""
+    """Kill a program after each operation, open what is left in a new host, and check each power cut during that."""
     disk = new_disk()
     killed: list[MemoryDisk] = []
     disk.memory.listeners.append(lambda _: killed.append(MemoryDisk(disk.memory.image.copy())))
     moments = run(0, carry_out, program, disk, durability)
     seen: set[bytes] = set()
     for operations, left in enumerate(killed, 1):
-        known = [moment.held for moment in moments if moment.operations <= operations][-1]
+        known = [moment.contents for moment in moments if moment.operations <= operations][-1]
         recording = RecordingDisk(left)
         run(0, recover, recording.memory, durability)
         for after in recording.crash_states():
@@ -246,15 +246,16 @@ def prove_killed(program: Program, durability: Durability) -> int:
                 found = run(0, recover, after, durability)
                 for name in NAMES:
                     assert found[name].ids[: len(known[name].ids)] == known[name].ids, "an acknowledged entry is lost"
+    assert seen, "no state was checked"
     return len(seen)
 
 
 @pytest.mark.parametrize("durability", EVERY)
-def test_every_state_that_a_power_cut_leaves_opens_with_what_was_acknowledged(
+def test_every_state_after_a_power_cut_opens_with_what_was_acknowledged(
     durability: Durability, bar: Bar, tally: Counter[str]
 ) -> None:
     random = Random(durability)
-    # A journal makes many times the states: here it is proven on a sample of the short programs, in the soak on all.
+    # A journal multiplies the states, so this checks a sample of the short programs, and the soak checks all.
     short = random.sample(SHORT, 12) if durability == "group" else SHORT
     prover = Prover(durability)
     for program in bar(f"crash states, {durability}", [*short, *random.sample(LONGER, 2)]):
@@ -264,7 +265,9 @@ def test_every_state_that_a_power_cut_leaves_opens_with_what_was_acknowledged(
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("durability", EVERY)
-def test_every_state_of_every_program_of_four_operations(durability: Durability, bar: Bar, tally: Counter[str]) -> None:
+def test_every_state_of_every_program_of_up_to_four_operations(
+    durability: Durability, bar: Bar, tally: Counter[str]
+) -> None:
     prover = Prover(durability)
     for program in bar(f"crash states, {durability}", [*SHORT, *LONGER]):
         tally["crash states checked"] += prover.prove(program)
@@ -272,7 +275,7 @@ def test_every_state_of_every_program_of_four_operations(durability: Durability,
 
 @pytest.mark.parametrize("durability", ["file", "group"])
 @pytest.mark.parametrize("program", [("append",), ("append", "many")])
-def test_a_command_that_is_given_again_is_as_safe_as_a_new_one(
+def test_a_repeated_command_is_as_durable_as_a_new_one(
     durability: Durability, program: Program, tally: Counter[str]
 ) -> None:
     tally["crash states checked"] += Prover(durability).prove(program, repeat)
@@ -280,7 +283,7 @@ def test_a_command_that_is_given_again_is_as_safe_as_a_new_one(
 
 @pytest.mark.parametrize("durability", ["file", "group"])
 @pytest.mark.parametrize("program", [("append", "other"), ("many", "fork"), ("append", "passivate", "append")])
-def test_a_kill_and_then_a_power_cut_take_nothing_that_was_acknowledged(
+def test_a_kill_followed_by_a_power_cut_loses_nothing_acknowledged(
     durability: Durability, program: Program, tally: Counter[str]
 ) -> None:
     tally["crash states checked"] += prove_killed(program, durability)
@@ -289,7 +292,7 @@ def test_a_kill_and_then_a_power_cut_take_nothing_that_was_acknowledged(
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("durability", ["file", "group"])
-def test_every_kill_of_every_short_program_and_then_every_power_cut(
+def test_every_kill_of_every_short_program_followed_by_every_power_cut_loses_nothing_acknowledged(
     durability: Durability, bar: Bar, tally: Counter[str]
 ) -> None:
     for program in bar(f"kills and power cuts, {durability}", SHORT):
@@ -298,11 +301,12 @@ def test_every_kill_of_every_short_program_and_then_every_power_cut(
 
 @pytest.mark.parametrize("durability", EVERY)
 @pytest.mark.parametrize("program", [("many", "branch"), ("append", "fork"), ("append", "other")])
-def test_a_recovery_that_is_cut_off_is_gone_on_with(
+def test_an_interrupted_recovery_is_completed_by_the_next_one(
     durability: Durability, program: Program, tally: Counter[str]
 ) -> None:
     disk = new_disk()
     run(0, carry_out, program, disk, durability)
+    interrupted = 0
     for left in disk.crash_states():
         untouched = MemoryDisk(left.image.copy())
         run(0, recover, untouched, durability)
@@ -313,24 +317,26 @@ def test_a_recovery_that_is_cut_off_is_gone_on_with(
         for again in islice(recording.crash_states(), 3):
             run(0, recover, again, durability)
             assert logs(again) == logs(untouched)
-            tally["crash states checked"] += 1
+            interrupted += 1
+    assert interrupted, "no recovery wrote anything"
+    tally["crash states checked"] += interrupted
 
 
 @pytest.mark.parametrize("durability", EVERY)
-def test_what_the_process_alone_takes_with_it_is_nothing_that_was_acknowledged(
+def test_the_end_of_a_process_at_any_operation_loses_nothing_acknowledged(
     durability: Durability, tally: Counter[str]
 ) -> None:
     for program in Random(1).sample([*SHORT, *LONGER], 8):
         disk = new_disk()
-        kept = keep_all(disk.memory)
+        kept = record_states(disk.memory)
         moments = run(0, carry_out, program, disk, durability)
         for operations, left in enumerate(kept, 1):
             found = run(0, recover, left, durability)
             known = [moment for moment in moments if moment.operations <= operations][-1]
             for name in NAMES:
-                assert found[name].ids[: len(known.held[name].ids)] == known.held[name].ids
-                if found[name].ids == known.held[name].ids:
+                assert found[name].ids[: len(known.contents[name].ids)] == known.contents[name].ids
+                if found[name].ids == known.contents[name].ids:
                     assert found[name].leaf in {
-                        moment.held[name].leaf for moment in moments if moment.held[name].ids == found[name].ids
+                        moment.contents[name].leaf for moment in moments if moment.contents[name].ids == found[name].ids
                     }
             tally["crash states checked"] += 1

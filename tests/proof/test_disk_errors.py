@@ -1,6 +1,6 @@
-"""A disk that says no, through sessions: each caller is told at once, and it is over when the disk is well."""
+"""Disk errors reach each caller at once, and sessions work again when the disk does."""
 
-# ruff: noqa: ASYNC240  # a test may look at files
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -47,59 +47,59 @@ async def session(host: SessionHost) -> Session:
     return session
 
 
-async def holds(session: Session, *tokens: str) -> None:
-    """Check that a session and its file hold these entries and no others."""
+async def assert_holds(session: Session, *tokens: str) -> None:
+    """Check that a session and its file hold exactly these entries."""
     path = Path(session.file_path or "")
     assert tokens_of(await check_session(session, path.read_bytes(), str(path))) == list(tokens)
 
 
 @pytest.mark.feature("U-6")
-async def test_while_there_is_no_room_every_caller_is_told_and_nothing_is_lost_or_doubled(
+async def test_on_a_full_disk_every_append_fails_and_later_appends_lose_and_double_nothing(
     session: Session, disk: FaultyDisk
 ) -> None:
     full = disk.fail("write", errno.ENOSPC, path=LOGS, times=None)
-    told: list[str] = []
+    failed: list[str] = []
 
     async def append(number: int) -> None:
         with pytest.raises(AppendFailed, match="free some space") as caught:
             await session.append_message("user", f"early{number}")
         assert isinstance(caught.value.__cause__, OSError)
-        told.append(f"early{number}")
+        failed.append(f"early{number}")
 
     for _ in range(3):
         async with anyio.create_task_group() as callers:
             for number in range(CALLERS):
                 callers.start_soon(append, number)
-    assert len(told) == 3 * CALLERS
+    assert len(failed) == 3 * CALLERS
     with pytest.raises(AppendFailed):
         await session.append_many([Message("user", (text("a"),)), Message("user", (text("b"),))])
     assert session.message_count == 1
     full.lift()
     await session.append_message("user", "second")
     await session.append_many([Message("user", (text("third"),)), Message("user", (text("fourth"),))])
-    await holds(session, "first", "second", "third", "fourth")
+    await assert_holds(session, "first", "second", "third", "fourth")
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EDQUOT])
-async def test_a_write_that_fails_is_told(session: Session, disk: FaultyDisk, number: int) -> None:
+async def test_a_failed_write_raises_append_failed(session: Session, disk: FaultyDisk, number: int) -> None:
     disk.fail("write", number, path=LOGS)
     with pytest.raises(AppendFailed, match=os.strerror(number)):
         await session.append_message("user", "lost")
     await session.append_message("user", "second")
-    await holds(session, "first", "second")
+    await assert_holds(session, "first", "second")
 
 
 @pytest.mark.parametrize("taken", [1, 100, 250])
-async def test_a_short_write_leaves_nothing(session: Session, disk: FaultyDisk, taken: int) -> None:
+async def test_a_short_write_leaves_no_entry(session: Session, disk: FaultyDisk, taken: int) -> None:
     disk.shorten(taken, path=LOGS)
     with pytest.raises(AppendFailed, match="free some space"):
         await session.append_message("user", "lost" + "x" * 300)
-    await holds(session, "first")
+    await assert_holds(session, "first")
     await session.append_message("user", "second")
-    await holds(session, "first", "second")
+    await assert_holds(session, "first", "second")
 
 
-async def test_of_callers_who_share_a_short_write_those_whose_lines_are_whole_are_acknowledged(
+async def test_in_a_shared_short_write_only_callers_with_complete_lines_are_acknowledged(
     session: Session, disk: FaultyDisk
 ) -> None:
     answers: dict[str, str] = {}
@@ -120,12 +120,12 @@ async def test_of_callers_who_share_a_short_write_those_whose_lines_are_whole_ar
     assert sorted(found) == sorted(["first", *(token for token, answer in answers.items() if answer == "acknowledged")])
     disk.heal()
     await session.append_message("user", "second")
-    await holds(session, *found, "second")
+    await assert_holds(session, *found, "second")
 
 
 @pytest.mark.feature("X-28")
 @pytest.mark.parametrize("nth", [1, 2, 4])
-async def test_a_flush_that_fails_puts_the_append_in_doubt_until_it_is_tried_again(
+async def test_a_failed_flush_puts_the_append_in_doubt_until_it_is_repeated(
     session: Session, disk: FaultyDisk, durability: Durability, nth: int
 ) -> None:
     if durability == "os":
@@ -141,17 +141,17 @@ async def test_a_flush_that_fails_puts_the_append_in_doubt_until_it_is_tried_aga
             disk.reset_counts()
             await session.append_message("user", token, command_id=token)
             assert disk.counts["write"] or durability == "group", (
-                "what a flush has failed on is written again, and not flushed again"
+                "after a failed flush, the data must be written again, not only flushed again"
             )
-            assert not disk.counts["truncate"], "nothing is cut off that may have been acknowledged"
+            assert not disk.counts["truncate"], "lines that may have been acknowledged must not be cut off"
     assert doubts == 1
-    await holds(session, "first", *tokens)
+    await assert_holds(session, "first", *tokens)
 
 
 @pytest.mark.parametrize("durability", ["file", "group"])
-@pytest.mark.parametrize("let_go", [False, True])
-async def test_what_a_flush_has_failed_on_is_flushed_before_a_retry_counts_where_others_write_too(
-    tmp_path: Path, durability: Durability, let_go: bool
+@pytest.mark.parametrize("passivated", [False, True])
+async def test_in_a_pi_file_a_repeated_append_after_a_failed_flush_flushes_first(
+    tmp_path: Path, durability: Durability, passivated: bool
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability=durability, dialect="pi") as host:
@@ -161,12 +161,12 @@ async def test_what_a_flush_has_failed_on_is_flushed_before_a_retry_counts_where
         with pytest.raises(AppendInDoubt):
             await session.append_message("assistant", "second", command_id="a-command")
         assert failed.hits == 1
-        if let_go:
+        if passivated:
             assert await session.passivate()
         disk.reset_counts()
         await session.append_message("assistant", "second", command_id="a-command")
         assert disk.counts["datasync"]
-        await holds(session, "first", "second")
+        await assert_holds(session, "first", "second")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_what_a_flush_has_failed_on_is_flushed_before_a_retry_counts_where
         pytest.param("close", "group", 1 << 20, 1, id="close-group"),  # under "file" no descriptor is kept
     ],
 )
-async def test_what_fails_for_anothers_sake_is_nobodys_append_and_the_next_one_goes_on(
+async def test_an_error_in_housekeeping_for_another_log_fails_no_append(
     tmp_path: Path, call: str, durability: Durability, journal_max_bytes: int, open_files_max: int
 ) -> None:
     disk = FaultyDisk(OsDisk())
@@ -188,56 +188,62 @@ async def test_what_fails_for_anothers_sake_is_nobodys_append_and_the_next_one_g
         first, other = await host.create("main"), await host.create("other")
         await first.append_message("user", "first")
         failed = disk.fail(call, errno.EIO, path="*/main.jsonl")
-        await other.append_message("user", "it is this one that finds the journal, or the pool of descriptors, full")
+        await other.append_message("user", "this append finds the journal or the pool of descriptors full")
         assert failed.hits == 1
         await first.append_message("user", "second")
-        await holds(first, "first", "second")
+        await assert_holds(first, "first", "second")
 
 
 @pytest.mark.parametrize("call", ["open", "stat", "fstat"])
-async def test_a_log_that_cannot_be_opened_is_told(session: Session, disk: FaultyDisk, call: str) -> None:
+async def test_a_log_that_cannot_be_opened_raises_an_append_error(
+    session: Session, disk: FaultyDisk, call: str
+) -> None:
     assert await session.passivate()
-    ill = disk.fail(call, errno.EMFILE, path=LOGS, times=None)
+    fault = disk.fail(call, errno.EMFILE, path=LOGS, times=None)
     with pytest.raises(AppendFailed):
         await session.append_message("user", "lost")
-    with pytest.raises(AppendInDoubt):  # it might have been tried before
+    with pytest.raises(AppendInDoubt):  # it may have been carried out before
         await session.append_message("user", "second", command_id="a-command")
-    ill.lift()
+    fault.lift()
     await session.append_message("user", "second", command_id="a-command")
-    await holds(session, "first", "second")
+    await assert_holds(session, "first", "second")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
-async def test_a_folder_that_takes_no_files_is_told(host: SessionHost, disk: FaultyDisk, number: int) -> None:
-    closed = disk.fail("open", number, path="*/new.jsonl", times=None)
+async def test_a_folder_without_write_permission_raises_append_failed(
+    host: SessionHost, disk: FaultyDisk, number: int
+) -> None:
+    fault = disk.fail("open", number, path="*/new.jsonl", times=None)
     session = await host.create("new")
     with pytest.raises(AppendFailed, match=os.strerror(number)):
         await session.append_message("user", "lost")
-    closed.lift()
+    fault.lift()
     await session.append_message("user", "first")
-    await holds(session, "first")
+    await assert_holds(session, "first")
 
 
-async def test_a_root_that_cannot_be_made_is_told(tmp_path: Path, disk: FaultyDisk, durability: Durability) -> None:
-    closed = disk.fail("make_directory", errno.EACCES, times=None)
+async def test_a_root_that_cannot_be_created_raises_append_failed(
+    tmp_path: Path, disk: FaultyDisk, durability: Durability
+) -> None:
+    fault = disk.fail("make_directory", errno.EACCES, times=None)
     async with SessionHost(tmp_path / "closed", disk=disk, durability=durability) as host:
         session = await host.create("main")
         with pytest.raises(AppendFailed, match="Permission denied"):
             await session.append_message("user", "lost")
-        closed.lift()
+        fault.lift()
         await session.append_message("user", "first")
-        await holds(session, "first")
+        await assert_holds(session, "first")
 
 
-async def test_a_file_that_is_deleted_is_told_and_made_anew(session: Session) -> None:
+async def test_a_deleted_file_raises_an_error_once_and_is_created_again(session: Session) -> None:
     os.unlink(session.file_path or "")
     with pytest.raises(LogReplaced):
         await session.append_message("user", "lost")
     await session.append_message("user", "again")
-    await holds(session, "again")
+    await assert_holds(session, "again")
 
 
-async def test_a_file_that_is_replaced_is_told_and_gone_on_with(host: SessionHost, session: Session) -> None:
+async def test_a_replaced_file_raises_an_error_once_and_is_continued(host: SessionHost, session: Session) -> None:
     other = await host.create("other")
     await other.append_message("user", "another")
     await other.passivate()
@@ -245,20 +251,20 @@ async def test_a_file_that_is_replaced_is_told_and_gone_on_with(host: SessionHos
     with pytest.raises(LogReplaced):
         await session.append_message("user", "lost")
     await session.append_message("user", "second")
-    await holds(session, "another", "second")
+    await assert_holds(session, "another", "second")
 
 
-async def test_a_file_that_has_grown_is_gone_on_with(host: SessionHost, session: Session) -> None:
+async def test_a_file_that_another_program_extended_is_continued(host: SessionHost, session: Session) -> None:
     other = await host.create("other")
     await other.append_message("user", "foreign")
     line = Path(other.file_path or "").read_bytes().splitlines(keepends=True)[1]
     path = Path(session.file_path or "")
     path.write_bytes(path.read_bytes() + line.replace(b'"seq":1', b'"seq":2'))
     await session.append_message("user", "second")
-    await holds(session, "first", "foreign", "second")
+    await assert_holds(session, "first", "foreign", "second")
 
 
-async def test_a_disk_that_stalls_keeps_its_own_callers_waiting_and_nobody_else(
+async def test_a_stalled_write_delays_only_its_own_session(
     tmp_path: Path, disk: FaultyDisk, durability: Durability
 ) -> None:
     async with SessionHost(
@@ -277,11 +283,11 @@ async def test_a_disk_that_stalls_keeps_its_own_callers_waiting_and_nobody_else(
                 await quick.append_message("user", "first")
             assert slow.message_count == 1
             stall.lift()
-        await holds(slow, "first", "second")
+        await assert_holds(slow, "first", "second")
 
 
 @pytest.mark.feature("N-136")
-async def test_flush_returns_when_all_that_was_asked_for_is_as_durable_as_the_host_promises(
+async def test_flush_returns_when_all_earlier_appends_are_as_durable_as_the_host_promises(
     session: Session, disk: FaultyDisk, durability: Durability
 ) -> None:
     disk.reset_counts()
@@ -295,5 +301,5 @@ async def test_flush_returns_when_all_that_was_asked_for_is_as_durable_as_the_ho
         assert bool(disk.counts["datasync"]) == (durability != "os")
     await session.flush()
     assert os.path.getsize(session.file_path or "") >= size
-    await holds(session, "first", *(token for token in tokens_of(await session.entries()) if token != "first"))
+    await assert_holds(session, "first", *(token for token in tokens_of(await session.entries()) if token != "first"))
     assert session.message_count == CALLERS + 1

@@ -1,4 +1,4 @@
-"""Any bytes in a session file: read without a change, opened without losing a line, and never a strange error."""
+"""Session files with arbitrary bytes: reading changes nothing, opening loses no line, and all errors are typed."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ SAMPLES = [
 ]
 
 
-def changed(line: bytes) -> SearchStrategy[bytes]:
-    """Change a line somewhere: cut it, double a part, put bytes into it."""
+def mutated(line: bytes) -> SearchStrategy[bytes]:
+    """Change a line somewhere: truncate it, double a part, or insert bytes."""
     places = st.integers(0, len(line))
     return st.one_of(
         places.map(lambda end: line[:end]),
@@ -65,26 +65,28 @@ def changed(line: bytes) -> SearchStrategy[bytes]:
     )
 
 
-def whole(line: bytes) -> bytes:
-    """Take the line breaks out."""
+def without_line_breaks(line: bytes) -> bytes:
+    """Replace the line breaks in a line."""
     return line.replace(b"\n", b" ")
 
 
 @st.composite
 def files(draw: DrawFn) -> bytes:
-    """Files that begin like a session of some dialect, and go on somehow."""
+    """Files that begin like a session of some dialect and continue arbitrarily."""
     header = draw(st.sampled_from(HEADERS))
     if draw(st.integers(0, 5)) == 0:
-        header = draw(changed(header))
+        header = draw(mutated(header))
     lines: Lines = draw(
-        st.lists(st.sampled_from(SAMPLES).flatmap(lambda line: st.just(line) | changed(line)), max_size=8)
+        st.lists(st.sampled_from(SAMPLES).flatmap(lambda line: st.just(line) | mutated(line)), max_size=8)
     )
     breaks = draw(st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
-    body = b"".join(whole(line) + breaks for line in lines)
+    body = b"".join(without_line_breaks(line) + breaks for line in lines)
     return (
         header
         + body
-        + draw(st.just(b"") | st.sampled_from(SAMPLES).flatmap(changed).map(whole) | st.binary(max_size=40))
+        + draw(
+            st.just(b"") | st.sampled_from(SAMPLES).flatmap(mutated).map(without_line_breaks) | st.binary(max_size=40)
+        )
     )
 
 
@@ -103,7 +105,7 @@ def host_on(disk: MemoryDisk) -> SessionHost:
 
 
 async def read(disk: MemoryDisk) -> None:
-    """Ask a session that is opened read-only for everything."""
+    """Read everything from a session that is opened read-only."""
     async with host_on(disk) as host:
         session = await host.load(FILE, read_only=True)
         entries = await session.entries()
@@ -118,20 +120,20 @@ async def read(disk: MemoryDisk) -> None:
         await host.list_sessions()
 
 
-async def write(disk: MemoryDisk) -> None:
+async def append(disk: MemoryDisk) -> None:
     async with host_on(disk) as host:
         session = await host.load(FILE)
-        made = await session.append_message("user", "appended")
-        assert session.leaf_id == made
+        entry_id = await session.append_message("user", "appended")
+        assert session.leaf_id == entry_id
         again = [entry.id for entry in await session.entries()]
-        assert again[-1] == made
+        assert again[-1] == entry_id
     async with host_on(disk) as host:
         session = await host.load(FILE)
         assert [entry.id for entry in await session.entries()] == again
 
 
-def lost(before: bytes, disk: MemoryDisk) -> Sequence[bytes]:
-    """Return the whole lines of a file that are neither in it, in their order, nor in what it was before migration."""
+def lost_lines(before: bytes, disk: MemoryDisk) -> Sequence[bytes]:
+    """Return the complete lines of a file that are, in order, neither in it afterwards nor in its backup."""
     kept = disk.files()
     if kept.get(f"{FILE}.bak") == before:
         return []
@@ -140,7 +142,7 @@ def lost(before: bytes, disk: MemoryDisk) -> Sequence[bytes]:
 
 
 def prove(data: bytes) -> int:
-    """Open a file to read and to write; return how many lines are lost."""
+    """Open a file for reading and for writing, and return the number of lost lines."""
     disk = disk_with(data)
     refusal: TreeringError | None = None
     try:
@@ -148,12 +150,12 @@ def prove(data: bytes) -> int:
     except (NotASession, UnsupportedVersion) as error:
         refusal = error
     except TreeringError:
-        assert not data.strip()  # an empty file is no session yet
-    assert disk.files() == {FILE: data}, "reading has changed something"
+        assert not data.strip()  # an empty file is not a session yet
+    assert disk.files() == {FILE: data}, "reading changed something"
     try:
-        run(0, write, disk)
+        run(0, append, disk)
     except (NotASession, UnsupportedVersion):
-        assert disk.files()[FILE] == data, "a file that is refused was changed"
+        assert disk.files()[FILE] == data, "a refused file was changed"
         assert refusal is not None
         return 0
     except TreeringError:
@@ -162,7 +164,7 @@ def prove(data: bytes) -> int:
     fragment = data.rpartition(b"\n")[2]
     if fragment.strip():
         assert any(fragment.rstrip(b"\r") in content for content in disk.files().values()), "the fragment is gone"
-    return len(lost(data, disk))
+    return len(lost_lines(data, disk))
 
 
 def fuzz(count: int, strategy: SearchStrategy[bytes], tally: Counter[str]) -> None:
@@ -192,19 +194,19 @@ def fuzz(count: int, strategy: SearchStrategy[bytes], tally: Counter[str]) -> No
 STRATEGIES = [
     pytest.param(files, id="lines"),
     pytest.param(lambda: st.binary(max_size=300), id="bytes"),
-    pytest.param(lambda: st.sampled_from(HEADERS).flatmap(changed), id="headers"),
+    pytest.param(lambda: st.sampled_from(HEADERS).flatmap(mutated), id="headers"),
 ]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_no_file_is_harmed_by_being_opened(strategy: Callable[[], SearchStrategy[bytes]], tally: Counter[str]) -> None:
+def test_opening_a_file_loses_no_line(strategy: Callable[[], SearchStrategy[bytes]], tally: Counter[str]) -> None:
     fuzz(100, strategy(), tally)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_no_file_is_harmed_by_being_opened_of_very_many(
+def test_opening_many_more_files_loses_no_line(
     strategy: Callable[[], SearchStrategy[bytes]], tally: Counter[str]
 ) -> None:
     fuzz(10_000, strategy(), tally)

@@ -1,4 +1,4 @@
-"""A process that is killed in the middle of its work, again and again: what it acknowledged is there, once."""
+"""A process that is killed repeatedly while it works: each acknowledged entry is in its session exactly once."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ CHILD = Path(__file__).with_name("kill_child.py")
 Bar = Callable[[str, Iterable[int]], Iterator[int]]
 
 
-class Program:
-    """The program that is killed, and what it acknowledged so far."""
+class KilledProgram:
+    """The program that is killed, and what it has acknowledged."""
 
     def __init__(self, root: Path, durability: Durability, orders: IO[bytes], answers: IO[bytes]) -> None:
         self.root = root
@@ -36,7 +36,7 @@ class Program:
         self._answers = answers
 
     def run_and_kill(self, seed: str, after: int) -> None:
-        """Let it work until it has acknowledged some entries, and kill it."""
+        """Let a worker acknowledge a number of entries, and kill it."""
         self._orders.write(f"{self.root} {self.durability} native {seed}\n".encode())
         self._orders.flush()
         pid = int(self._answers.readline().split()[1])
@@ -52,17 +52,17 @@ class Program:
 
 
 @contextmanager
-def program(root: Path, durability: Durability) -> Generator[Program]:
+def program(root: Path, durability: Durability) -> Generator[KilledProgram]:
     command = [sys.executable, str(CHILD)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        yield Program(root, durability, process.stdin, process.stdout)
+        yield KilledProgram(root, durability, process.stdin, process.stdout)
         process.stdin.close()
 
 
-async def check(killed: Program) -> None:
-    """Open all sessions, and hold them against what was acknowledged."""
+async def check(killed: KilledProgram) -> None:
+    """Open all sessions, and compare them with what was acknowledged."""
     async with SessionHost(killed.root) as host:
         for name, acknowledged in killed.acknowledged.items():
             session = await host.load(name)
@@ -83,11 +83,11 @@ def kill_often(root: Path, durability: Durability, times: Iterable[int], tally: 
             killed.run_and_kill(f"{durability}{number}", random.choice((0, 1, 3, 20, 60, 150)))
             anyio.run(check, killed)
             tally["kills survived"] += 1
-    assert sum(map(len, killed.acknowledged.values()))
+    assert sum(map(len, killed.acknowledged.values())), "nothing was acknowledged"
 
 
 @pytest.mark.parametrize("durability", durabilities())
-def test_what_was_acknowledged_outlives_a_killed_process(
+def test_acknowledged_entries_survive_a_killed_process(
     durability: Durability, tmp_path: Path, bar: Bar, tally: Counter[str]
 ) -> None:
     kill_often(tmp_path, durability, bar(f"kills, {durability}", range(15)), tally)
@@ -96,7 +96,7 @@ def test_what_was_acknowledged_outlives_a_killed_process(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("durability", durabilities())
-def test_what_was_acknowledged_outlives_hundreds_of_killed_processes(
+def test_acknowledged_entries_survive_hundreds_of_killed_processes(
     durability: Durability, tmp_path: Path, bar: Bar, tally: Counter[str]
 ) -> None:
     for tens in bar(f"kills, {durability}", range(30)):

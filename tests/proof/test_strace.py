@@ -1,4 +1,4 @@
-"""The kernel itself says no, at each call in turn: what callers are told is what is there."""
+"""System calls fail one after the other: the errors that callers get match what is in the files."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from treering.testing.simulation.checks import check_session, tokens_of
 
 CHILD = Path(__file__).with_name("strace_child.py")
 FIRST = 4
-"""How many of the calls fail one after the other in the short proof."""
+"""How many calls fail, one after the other, in the short proof."""
 MOST = 40
 
 SYNCED = [each for each in durabilities() if each != "os"]
 
 
 @cache
-def why_not() -> str:
-    """Return why strace cannot be used here; "" where it can."""
+def reason_to_skip() -> str:
+    """Return why strace cannot be used, or ""."""
     if shutil.which("strace") is None:
-        return "there is no strace here: apt-get install strace"
+        return "strace is not installed: apt-get install strace"
     tried = subprocess.run(["strace", "-f", "-o", "/dev/null", "true"], capture_output=True, text=True, check=False)
-    return f"strace may not trace here: {tried.stderr.strip()}" if tried.returncode else ""
+    return f"strace is not permitted to trace: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 @pytest.fixture(autouse=True)
 def _needs_strace() -> None:
-    if why_not():
-        pytest.skip(why_not())
+    if reason_to_skip():
+        pytest.skip(reason_to_skip())
 
 
 def inject(
     root: Path, durability: Durability, calls: str, fault: str, nth: int, *, path: Path | None = None
 ) -> Counter[str]:
-    """Run the scenario with one call failing, check what it leaves, and count its answers, "injected" among them."""
+    """Run the scenario with one failing call, check what it leaves, and count its results, including "injected"."""
     log = root.parent / f"{root.name}.strace"
     command = ["strace", "-f", "-o", str(log), "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}:when={nth}"]
     if path is not None:
@@ -77,7 +77,7 @@ async def check(root: Path, acknowledged: dict[str, list[str]], exactly: bool) -
             entries = await check_session(session, await anyio.Path(path).read_bytes(), str(path))
             found = tokens_of(entries)
             if exactly:
-                assert found == tokens, "what was acknowledged is not what is there"
+                assert found == tokens, "the acknowledged entries are not those in the file"
             else:
                 assert found[: len(tokens)] == tokens
                 assert len(set(found)) == len(found)
@@ -86,8 +86,8 @@ async def check(root: Path, acknowledged: dict[str, list[str]], exactly: bool) -
 def sweep(
     root: Path, durability: Durability, calls: str, fault: str, most: int, tally: Counter[str], name: str = ""
 ) -> int:
-    """Let each of the calls fail in turn, and return how many callers were told of it."""
-    told = 0
+    """Let each of the calls fail in turn, and return how many callers got an error."""
+    errors = 0
     for nth in range(1, most + 1):
         folder = root / f"{nth}"
         path = folder / name if name else None
@@ -95,14 +95,14 @@ def sweep(
         if not answers["injected"]:
             assert nth > 1, "nothing was injected"
             break
-        told += answers["AppendFailed"] + answers["AppendInDoubt"]
+        errors += answers["AppendFailed"] + answers["AppendInDoubt"]
         tally["kills survived"] += "SIGKILL" in fault
-    return told
+    return errors
 
 
 @pytest.mark.feature("X-28")
 @pytest.mark.parametrize("durability", SYNCED)
-def test_a_flush_that_fails_is_told_and_loses_nothing(
+def test_a_failed_flush_is_reported_and_loses_nothing(
     durability: Durability, tmp_path: Path, tally: Counter[str]
 ) -> None:
     assert sweep(tmp_path, durability, "fdatasync", "error=EIO", FIRST, tally) >= FIRST
@@ -136,7 +136,7 @@ def test_a_kill_at_a_flush_loses_nothing(durability: Durability, tmp_path: Path,
         ("lseek", "error=EIO", "first.jsonl"),
     ],
 )
-def test_every_call_in_turn(
+def test_a_failure_of_each_call_in_turn_loses_nothing(
     durability: Durability, calls: str, fault: str, name: str, tmp_path: Path, tally: Counter[str]
 ) -> None:
     if durability == "os" and "sync" in calls:

@@ -1,4 +1,4 @@
-"""What the tests of search share: a root."""
+"""Fixtures for the tests of search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index finds what the scan finds, whatever is said and asked."""
+"""The search index and the scan find the same, for any texts and queries."""
 
 from __future__ import annotations
 
@@ -37,35 +37,37 @@ WORDS = [
 texts = st.lists(st.sampled_from(WORDS) | st.text(max_size=4), min_size=1, max_size=6).map(
     lambda words: " ".join(words)
 )
-glued = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map("".join)
-said = texts | glued
-queries = st.one_of(said, said.map(lambda text: f'"{text}'), st.sampled_from(WORDS), st.text(min_size=1, max_size=3))
+joined_words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map("".join)
+contents = texts | joined_words
+queries = st.one_of(
+    contents, contents.map(lambda text: f'"{text}'), st.sampled_from(WORDS), st.text(min_size=1, max_size=3)
+)
 roles = st.sampled_from(["user", "assistant", "system"])
-sessions = st.lists(st.lists(st.tuples(roles, said), min_size=1, max_size=5), min_size=1, max_size=4)
+sessions = st.lists(st.lists(st.tuples(roles, contents), min_size=1, max_size=5), min_size=1, max_size=4)
 
 
 @settings(max_examples=15)
 @given(sessions, sessions, st.lists(queries, min_size=1, max_size=8), st.none() | roles)
 def test_index_and_scan_agree(
     first: list[list[tuple[str, str]]],
-    then: list[list[tuple[str, str]]],
-    asked: list[str],
+    second: list[list[tuple[str, str]]],
+    searches: list[str],
     role: str | None,
 ) -> None:
     async def found(host: SessionHost, query: str, index: bool) -> list[Hit]:
         return [hit async for hit in host.search(query, role=role, limit=1000, index=index)]
 
-    async def story(root: Path) -> None:
+    async def scenario(root: Path) -> None:
         async with SessionHost(root) as host:
-            for round_ in (first, then):
+            for round_ in (first, second):
                 for number, messages in enumerate(round_):
                     session = await host.open(f"s{number}")
                     for who, text in messages:
                         await session.append_message(who, text)
-                for query in asked:
+                for query in searches:
                     if query.replace('"', "").split():
                         assert await found(host, query, True) == await found(host, query, False), query
-            assert (root / "search.db").exists() or not any(query.replace('"', "").split() for query in asked)
+            assert (root / "search.db").exists() or not any(query.replace('"', "").split() for query in searches)
 
     with TemporaryDirectory() as folder:
-        run(story, Path(folder))
+        run(scenario, Path(folder))

@@ -1,4 +1,4 @@
-"""What a query means, told from texts alone."""
+"""What a query matches, decided from texts alone."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ texts = st.text(st.sampled_from(LETTERS), max_size=40)
         ("x* OR y", "x* y", False),
     ],
 )
-def test_all_terms_have_to_be_there_in_any_letter_case(query: str, text: str, found: bool) -> None:
+def test_all_terms_must_occur_in_any_letter_case(query: str, text: str, found: bool) -> None:
     assert Query(query).matches(text) is found
 
 
 @pytest.mark.parametrize("query", ["", "  \n", '""', '" "', "x" * (QUERY_CHARS_MAX + 1)])
-def test_a_query_that_says_nothing_or_too_much_is_refused(query: str) -> None:
+def test_an_empty_or_overlong_query_is_refused(query: str) -> None:
     with pytest.raises(InvalidInput):
         Query(query)
 
 
-def test_only_ascii_letters_fold_to_what_they_fold_to() -> None:
-    """A line of plain ASCII is compared by its bytes: nothing in it may fold to anything but its lower case."""
+def test_case_folding_keeps_ascii_within_ascii() -> None:
+    """A line of plain ASCII is compared as bytes, so its characters may only fold to their lower case."""
     for code in range(128):
         assert chr(code).casefold() == chr(code).lower()
     assert all(char.casefold() for char in map(chr, range(0x80, sys.maxunicode + 1)) if char.isalpha())
 
 
 @given(texts, texts)
-def test_a_line_that_may_not_match_does_not(query: str, text: str) -> None:
+def test_a_line_ruled_out_by_its_bytes_does_not_match(query: str, text: str) -> None:
     if not query.replace('"', "").split():
         return
     asked = Query(query)
@@ -64,7 +64,7 @@ def test_a_line_that_may_not_match_does_not(query: str, text: str) -> None:
 
 
 @given(texts, texts)
-def test_what_matches_has_all_its_trigrams_and_its_places_can_be_shown(query: str, text: str) -> None:
+def test_a_matching_text_has_all_trigrams_and_a_snippet_with_ranges(query: str, text: str) -> None:
     if not query.replace('"', "").split():
         return
     asked = Query(query)
@@ -79,7 +79,7 @@ def test_what_matches_has_all_its_trigrams_and_its_places_can_be_shown(query: st
     assert ends[-1] <= len(cut.text)
 
 
-def test_a_snippet_shows_the_first_match_on_one_line_with_its_places() -> None:
+def test_a_snippet_shows_the_first_match_on_one_line_with_its_ranges() -> None:
     text = "word " * 100 + "\n\nthe Straße was\n\n  CLOSED  " + "tail " * 100
     cut = snippet(text, Query('strasse "was closed"'))
     assert cut.text.startswith("…word")
@@ -90,13 +90,13 @@ def test_a_snippet_shows_the_first_match_on_one_line_with_its_places() -> None:
     assert (whole.text, whole.ranges) == ("Closed", ((0, 6),))
 
 
-def test_a_match_far_into_a_long_text_is_shown() -> None:
+def test_a_snippet_shows_a_match_deep_in_a_long_text() -> None:
     text = "x" * 100_000 + " needle " + "y" * 100_000
     cut = snippet(text, Query("needle"))
     assert [cut.text[start:end] for start, end in cut.ranges] == ["needle"]
 
 
-def test_what_the_index_is_asked_holds_no_syntax() -> None:
+def test_an_index_query_contains_no_fts_syntax() -> None:
     asked = schema.match(Query('a"b NEAR(x) col:val* -not "AND OR"'))
     assert asked is not None
     assert all(len(each.replace('""', '"')) == 5 for each in asked.split(" AND ") if each)

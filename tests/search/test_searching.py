@@ -1,6 +1,6 @@
 """Searching all sessions: by scan and by index, with the same results."""
 
-# ruff: noqa: ANN401 -- options are handed on as they are
+# ruff: noqa: ANN401 -- options are passed on unchanged
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ async def ids(host: SessionHost, query: str, **options: Any) -> list[str]:
     return [hit.entry_id for hit in await hits(host, query, **options)]
 
 
-async def filled(host: SessionHost) -> tuple[Session, list[str]]:
+async def create_session(host: SessionHost) -> tuple[Session, list[str]]:
     session = await host.create("work", cwd="/work/project")
-    made = [
+    entry_ids = [
         await session.append_message("user", "Where is the needle?"),
         await session.append_message(
             "assistant", [thinking("The NEEDLE lies"), tool_use("c1", "grep", {"for": "needle"})]
@@ -70,39 +70,42 @@ async def filled(host: SessionHost) -> tuple[Session, list[str]]:
         await session.append_session_info("Needlework"),
     ]
     await session.append(Custom("mine", None))
-    return session, made
+    return session, entry_ids
 
 
 @pytest.mark.feature("U-17")
 @BOTH
-async def test_entries_are_found_with_a_snippet_and_their_id_and_filters_choose(
+async def test_entries_are_found_with_snippet_and_id_and_can_be_filtered(
     new_host: Callable[..., SessionHost], index: bool
 ) -> None:
     async with new_host() as host:
-        session, made = await filled(host)
+        session, entry_ids = await create_session(host)
         other = await host.create("other", cwd="/work/other")
         last = await other.append_message("user", "no needle here")
         found = await hits(host, "needle", index=index)
-        assert [hit.entry_id for hit in found] == [last, *made[:3], *made[4:6]]
+        assert [hit.entry_id for hit in found] == [last, *entry_ids[:3], *entry_ids[4:6]]
         assert [hit.role for hit in found] == ["user", "user", "assistant", "tool", "compaction", "session_info"]
         first = found[1]
         assert (first.session_id, first.ref, first.name) == ("work", "work.jsonl", "Needlework")
         assert (first.snippet, first.ranges) == ("Where is the needle?", ((13, 19),))
-        entry = await session.entry(made[0])
+        entry = await session.entry(entry_ids[0])
         assert entry is not None
         assert first.timestamp == entry.timestamp
-        assert await ids(host, "needle", role="user", index=index) == [last, made[0]]
-        assert await ids(host, "needle", tool="grep", index=index) == made[1:3]
+        assert await ids(host, "needle", role="user", index=index) == [last, entry_ids[0]]
+        assert await ids(host, "needle", tool="grep", index=index) == entry_ids[1:3]
         assert await ids(host, "needle", tool="gre", index=index) == []
         assert await ids(host, "needle", project="/work/other", index=index) == [last]
-        assert await ids(host, "needle", project=Path("/work/project/"), role="tool", index=index) == [made[2]]
-        result = await session.entry(made[2])
+        assert await ids(host, "needle", project=Path("/work/project/"), role="tool", index=index) == [entry_ids[2]]
+        result = await session.entry(entry_ids[2])
         assert result is not None
         third = result.timestamp
-        assert await ids(host, "needle", after=third, project="/work/project", index=index) == [made[2], *made[4:6]]
-        assert await ids(host, "needle", before=third, index=index) == made[:2]
-        assert await ids(host, "needle", limit=2, index=index) == [last, made[0]]
-        assert await ids(host, "needle", limit=2, offset=2, index=index) == made[1:3]
+        assert await ids(host, "needle", after=third, project="/work/project", index=index) == [
+            entry_ids[2],
+            *entry_ids[4:6],
+        ]
+        assert await ids(host, "needle", before=third, index=index) == entry_ids[:2]
+        assert await ids(host, "needle", limit=2, index=index) == [last, entry_ids[0]]
+        assert await ids(host, "needle", limit=2, offset=2, index=index) == entry_ids[1:3]
         assert await ids(host, "needle", limit=0, index=index) == []
         for wrong in ({"limit": -1}, {"offset": -1}, {"after": datetime(2026, 1, 1)}):
             with pytest.raises(InvalidInput):
@@ -113,11 +116,11 @@ async def test_entries_are_found_with_a_snippet_and_their_id_and_filters_choose(
 
 @pytest.mark.feature("U-17")
 @BOTH
-async def test_what_is_appended_deleted_or_replaced_later_is_seen(
+async def test_later_appends_deletions_and_replacements_are_found(
     new_host: Callable[..., SessionHost], root: Path, index: bool
 ) -> None:
     async with new_host() as host:
-        session, _ = await filled(host)
+        session, _ = await create_session(host)
         gone = await host.create("gone")
         await gone.append_message("user", "short-lived needle")
         kept = await host.create("kept")
@@ -141,7 +144,7 @@ async def test_what_is_appended_deleted_or_replaced_later_is_seen(
                 assert db.execute("SELECT count(*) FROM entries WHERE text LIKE '%short-lived%'").fetchone() == (0,)
 
 
-async def test_what_a_reader_of_the_index_holds_on_to_goes_with_the_next_deletion(
+async def test_deleted_text_that_a_reader_of_the_index_kept_is_removed_with_the_next_deletion(
     new_host: Callable[..., SessionHost], root: Path
 ) -> None:
     async with new_host() as host:
@@ -161,14 +164,14 @@ async def test_what_a_reader_of_the_index_holds_on_to_goes_with_the_next_deletio
 
 
 @pytest.mark.feature("D-66")
-async def test_the_index_is_optional_derived_private_and_made_anew(
+async def test_the_index_is_optional_private_and_rebuilt_when_missing_or_damaged(
     new_host: Callable[..., SessionHost], root: Path
 ) -> None:
     path = root / "search.db"
     async with new_host() as host:
-        await filled(host)
+        await create_session(host)
         expected = await hits(host, "needle")
-        assert not path.exists(), "nobody asked for it"
+        assert not path.exists(), "the index is created on request only"
         assert await hits(host, "needle", index=True) == expected
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         path.unlink()
@@ -194,11 +197,11 @@ async def test_the_index_is_optional_derived_private_and_made_anew(
     assert (root / "search.db.other-2").read_bytes() == damages["text"]
 
 
-async def test_an_index_of_another_version_is_made_anew_and_a_newer_one_is_left_alone(
+async def test_an_index_of_an_older_version_is_rebuilt_and_a_newer_one_unchanged(
     new_host: Callable[..., SessionHost], root: Path
 ) -> None:
     async with new_host() as host:
-        await filled(host)
+        await create_session(host)
         expected = await hits(host, "needle", index=True)
     for version, remains in (("0 14 0 0", False), ("nonsense", False), ("999 0 0 0", True)):
         with sqlite3.connect(root / "search.db") as db:
@@ -209,25 +212,25 @@ async def test_an_index_of_another_version_is_made_anew_and_a_newer_one_is_left_
             assert (db.execute("SELECT version FROM settings").fetchone() == (version,)) is remains
 
 
-async def test_without_fts5_or_a_writable_root_the_scan_answers(
+async def test_without_fts5_or_a_writable_root_the_scan_is_used(
     new_host: Callable[..., SessionHost], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with new_host() as host:
-        await filled(host)
+        await create_session(host)
         expected = await hits(host, "needle")
         monkeypatch.setattr(search_file, "_missing", lambda: "no such module: fts5")
         assert await hits(host, "needle", index=True) == expected
         assert not (root / "search.db").exists()
         monkeypatch.undo()
-        (root / "search.db").mkdir()  # so it can be neither opened nor made
+        (root / "search.db").mkdir()  # so it can be neither opened nor created
         assert await hits(host, "needle", index=True) == expected
         assert await hits(host, "needle") == expected
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk) as host:
-        assert await hits(host, "needle", index=True) == expected, "an index lies on the system's own disk"
+        assert await hits(host, "needle", index=True) == expected, "an index needs the operating system's own disk"
 
 
-async def test_an_index_that_fails_halfway_is_gone_on_with_by_the_scan(
+async def test_the_scan_continues_when_the_index_fails_halfway(
     new_host: Callable[..., SessionHost], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with new_host() as host:
@@ -254,9 +257,11 @@ async def test_an_index_that_fails_halfway_is_gone_on_with_by_the_scan(
 
 
 @BOTH
-async def test_two_hosts_search_and_write_one_root(new_host: Callable[..., SessionHost], index: bool) -> None:
+async def test_two_hosts_on_one_root_find_each_others_entries(
+    new_host: Callable[..., SessionHost], index: bool
+) -> None:
     async with new_host() as one, new_host() as other:
-        session, made = await filled(one)
+        session, entry_ids = await create_session(one)
         assert await ids(one, "needle", index=index) == await ids(other, "needle", index=index)
         added = await session.append_message("user", "needle again")
         assert (await ids(other, "needle", index=index))[-1] == added
@@ -264,15 +269,15 @@ async def test_two_hosts_search_and_write_one_root(new_host: Callable[..., Sessi
         theirs = await other.create("theirs")
         newest = await theirs.append_message("user", "their needle")
         assert (await ids(one, "their needle", index=index)) == [newest]
-        assert len(await ids(other, "needle", index=index)) == len(made) + 1
+        assert len(await ids(other, "needle", index=index)) == len(entry_ids) + 1
 
 
 @BOTH
-async def test_files_that_cannot_be_searched_are_named(
+async def test_files_that_cannot_be_searched_are_reported(
     new_host: Callable[..., SessionHost], root: Path, index: bool
 ) -> None:
     async with new_host() as host:
-        await filled(host)
+        await create_session(host)
         (root / "bad.jsonl").write_bytes(b"this is no session: needle\n")
         for _ in range(2):
             search = host.search("needle", index=index)
@@ -287,17 +292,17 @@ async def test_files_that_cannot_be_searched_are_named(
 
 
 @BOTH
-async def test_lines_of_a_batch_count_when_it_is_whole_and_damage_is_passed_over(
+async def test_lines_of_incomplete_batches_and_damaged_lines_are_not_found(
     new_host: Callable[..., SessionHost], root: Path, index: bool
 ) -> None:
-    def line(number: int, said: str, batch: tuple[str, int, int, str] | None = None) -> bytes:
+    def line(number: int, content: str, batch: tuple[str, int, int, str] | None = None) -> bytes:
         entry: dict[str, Any] = {
             "type": "message",
             "id": f"e{number}",
             "parent_id": None,
             "timestamp": f"2026-01-01T10:00:{number:02}Z",
             "seq": number,
-            "message": {"role": "user", "content": [{"type": "text", "text": {"content": said}}]},
+            "message": {"role": "user", "content": [{"type": "text", "text": {"content": content}}]},
         }
         if batch is not None:
             entry["batch"] = dict(zip(("id", "i", "n", "session"), batch, strict=True))
@@ -326,7 +331,7 @@ async def test_lines_of_a_batch_count_when_it_is_whole_and_damage_is_passed_over
 @BOTH
 async def test_archived_sessions_are_searched(new_host: Callable[..., SessionHost], index: bool) -> None:
     async with new_host() as host:
-        session, _ = await filled(host)
+        session, _ = await create_session(host)
         before = await ids(host, "needle", index=index)
         await host.archive(session)
         assert await ids(host, "needle", index=index) == before
@@ -334,7 +339,7 @@ async def test_archived_sessions_are_searched(new_host: Callable[..., SessionHos
         assert await ids(host, "needle", index=index) == before
 
 
-async def test_a_host_in_memory_scans() -> None:
+async def test_a_host_in_memory_searches_by_scan() -> None:
     async with SessionHost(store=MemoryStore()) as host:
         session = await host.create()
         entry = await session.append(Message("user", (file_text("a.py", "import needle"),)))
@@ -342,21 +347,21 @@ async def test_a_host_in_memory_scans() -> None:
             assert await ids(host, "IMPORT needle", index=index) == [entry]
 
 
-async def test_a_long_log_is_taken_in_by_portions_and_goes_on_after_them(
+async def test_a_long_log_is_indexed_in_portions_and_later_appends_are_added(
     new_host: Callable[..., SessionHost], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treering.actors.search_feeding._PORTION_CHARS", 2000)
     async with new_host() as host:
         session = await host.create("long")
-        made = [await session.append_message("user", f"needle {number} " + "x" * 100) for number in range(600)]
-        assert await ids(host, "needle", limit=1000, index=True) == made
-        made.append(await session.append_message("user", "needle last"))
-        assert await ids(host, "needle", limit=1000, index=True) == made
-        assert await ids(host, "ne", limit=1000, index=True) == made, "too short for the index"
-        assert await ids(host, '"needle 599"', index=True) == [made[599]]
+        entry_ids = [await session.append_message("user", f"needle {number} " + "x" * 100) for number in range(600)]
+        assert await ids(host, "needle", limit=1000, index=True) == entry_ids
+        entry_ids.append(await session.append_message("user", "needle last"))
+        assert await ids(host, "needle", limit=1000, index=True) == entry_ids
+        assert await ids(host, "ne", limit=1000, index=True) == entry_ids, "too short for the index"
+        assert await ids(host, '"needle 599"', index=True) == [entry_ids[599]]
 
 
-def test_the_blocking_twin_finds_the_same(root: Path) -> None:
+def test_the_blocking_facade_finds_the_same(root: Path) -> None:
     with SyncHost(root) as host:
         session = host.create("s")
         entries = [session.append_message("user", f"needle {number}") for number in range(3)]

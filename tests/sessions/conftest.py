@@ -1,4 +1,4 @@
-"""What the tests of sessions share: a root, a host whose clock ticks once a call, and looks into the files."""
+"""Fixtures for the tests of sessions: a root, a host whose clock ticks at each call, and functions that read files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def session(host: SessionHost) -> Session:
 
 
 @pytest.fixture
-def content() -> Callable[[Session], bytes]:
+def file_bytes() -> Callable[[Session], bytes]:
     """Read the bytes of a session's file."""
 
     def read(session: Session) -> bytes:
@@ -47,11 +47,11 @@ def content() -> Callable[[Session], bytes]:
 
 
 @pytest.fixture
-def written(content: Callable[[Session], bytes]) -> Callable[[Session], list[dict[str, Any]]]:
+def file_lines(file_bytes: Callable[[Session], bytes]) -> Callable[[Session], list[dict[str, Any]]]:
     """Read the lines of a session's file after the header, as plain JSON."""
 
     def read(session: Session) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in content(session).splitlines()[1:]]
+        return [json.loads(line) for line in file_bytes(session).splitlines()[1:]]
 
     return read
 
@@ -69,8 +69,8 @@ def header() -> Callable[[Session], dict[str, Any]]:
 
 
 @pytest.fixture
-def all_of() -> Callable[[Session], Awaitable[dict[str, Any]]]:
-    """Ask a session for everything that it knows."""
+def state_of() -> Callable[[Session], Awaitable[dict[str, Any]]]:
+    """Return everything that a session knows."""
 
     async def contexts(session: Session, ids: list[str]) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -81,7 +81,7 @@ def all_of() -> Callable[[Session], Awaitable[dict[str, Any]]]:
                 found[entry_id] = str(error)
         return found
 
-    async def ask(session: Session) -> dict[str, Any]:
+    async def read(session: Session) -> dict[str, Any]:
         entries = await session.entries()
         ids = [entry.id for entry in entries if entry.id]
         return {
@@ -101,12 +101,12 @@ def all_of() -> Callable[[Session], Awaitable[dict[str, Any]]]:
             "now": await session.context(),
         }
 
-    return ask
+    return read
 
 
 @pytest.fixture
 def file_of(root: Path) -> Callable[..., Path]:
-    """Write a session file of the given lines, bytes as they are and objects as JSON."""
+    """Write a session file with the given lines: bytes as they are, objects as JSON."""
 
     def write(*lines: dict[str, Any] | bytes, name: str = "given.jsonl") -> Path:
         root.mkdir(exist_ok=True, mode=0o700)
@@ -120,7 +120,7 @@ def file_of(root: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def files(root: Path) -> Callable[[], list[str]]:
-    """List the names of the session files right under the root, in order."""
+    """List the names of the session files directly under the root, sorted."""
 
     def names() -> list[str]:
         return sorted(path.name for path in root.glob("*.jsonl"))

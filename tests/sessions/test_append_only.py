@@ -1,4 +1,4 @@
-"""Whatever is called, a session's file only ever grows at its end."""
+"""Whatever is called, a session's file only grows at its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUDGET = calculate_budget(100_000, "", "", ByteEstimator())
 Calls = dict[str, Callable[[], Awaitable[object]]]
 
 
-async def summarized(request: SummaryRequest) -> str:
+async def summarize(request: SummaryRequest) -> str:
     return "in short"
 
 
@@ -46,11 +46,11 @@ async def done(call: Callable[[], None]) -> None:
     call()
 
 
-async def all_of(iterator: AsyncIterator[object]) -> list[object]:
+async def collect(iterator: AsyncIterator[object]) -> list[object]:
     return [each async for each in iterator]
 
 
-async def archived_and_back(host: SessionHost, session: Session) -> None:
+async def archive_and_unarchive(host: SessionHost, session: Session) -> None:
     await host.archive(session)
     await host.unarchive(session)
 
@@ -84,13 +84,13 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "append_tool_execution": lambda: session.append_tool_execution(call, "read", {}, "text"),
         "append_compaction": lambda: session.append_compaction("so far", answer, 100),
         "dry_compact": lambda: session.dry_compact(keep_tokens=1),
-        "summary_for_range": lambda: session.summary_for_range(answer, answer, 5, summarized),
-        "compact": lambda: session.compact(summarized, keep_tokens=1),
+        "summary_for_range": lambda: session.summary_for_range(answer, answer, 5, summarize),
+        "compact": lambda: session.compact(summarize, keep_tokens=1),
         "build_context": lambda: session.build_context(BUDGET),
         "used_tokens": session.used_tokens,
         "save_turn": lambda: session.save_turn([Message("user", (text("turn"),))], Usage(1)),
         "set_label": lambda: session.set_label(user, "begin"),
-        "summarize_branch": lambda: session.summarize_branch(answer, summarized),
+        "summarize_branch": lambda: session.summarize_branch(answer, summarize),
         "history": session.history,
         "summary": lambda: value(session.summary),
         "set_summary": lambda: session.set_summary("so far"),
@@ -130,7 +130,7 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "find_by_label": lambda: value(session.find_by_label("begin")),
         "entry": lambda: session.entry(user),
         "entries": session.entries,
-        "iter_entries": lambda: all_of(session.iter_entries()),
+        "iter_entries": lambda: collect(session.iter_entries()),
         "context": session.context,
         "messages": session.messages,
         "all_messages": session.all_messages,
@@ -167,8 +167,8 @@ def calls_of_host(host: SessionHost, session: Session) -> Calls:
         "statistics": lambda: value(host.statistics()),
         "flush": host.flush,
         "passivate_idle": host.passivate_idle,
-        "search": lambda: all_of(host.search("hello", index=True)),
-        "archive": lambda: archived_and_back(host, session),
+        "search": lambda: collect(host.search("hello", index=True)),
+        "archive": lambda: archive_and_unarchive(host, session),
         "unarchive": lambda: host.unarchive(session.id),
         "apply_retention": host.apply_retention,
     }
@@ -180,7 +180,7 @@ def files_under(root: Path) -> dict[Path, bytes]:
 
 @pytest.mark.feature("G-1")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_after_any_call_the_old_bytes_are_the_beginning_of_the_new_ones(
+async def test_after_any_call_the_file_begins_with_its_old_bytes(
     root: Path, dialect: Literal["native", "pi", "omp"]
 ) -> None:
     async with SessionHost(root, dialect=dialect) as host:
@@ -190,8 +190,12 @@ async def test_after_any_call_the_old_bytes_are_the_beginning_of_the_new_ones(
         await session.append_message("assistant", tool_use("call_1", "read", {}))
         of_session = calls_of_session(session, user, answer, "call_1")
         of_host = calls_of_host(host, session)
-        assert of_session.keys() == public(Session) - NOT_FOR_PROGRAMS, "say here how the new method is called"
-        assert of_host.keys() == public(SessionHost) - NOT_FOR_PROGRAMS - EXPLICIT, "say here how the new one is called"
+        assert of_session.keys() == public(Session) - NOT_FOR_PROGRAMS, (
+            "add a call of the new method to calls_of_session"
+        )
+        assert of_host.keys() == public(SessionHost) - NOT_FOR_PROGRAMS - EXPLICIT, (
+            "add a call of the new method to calls_of_host"
+        )
         grew: set[str] = set()
         before = files_under(root)
         for name, call in [*of_host.items(), *of_session.items()]:

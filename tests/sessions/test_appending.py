@@ -1,4 +1,4 @@
-"""Appending: each kind of entry goes below the leaf, becomes the leaf, and is in the file or nowhere."""
+"""Appending: an entry of any kind goes below the leaf, becomes the leaf, and is in the file or nowhere."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
 APPENDS = 1000
-AT_ONCE = 32
+CONCURRENT = 32
 
-Content = Callable[[Session], bytes]
-Written = Callable[[Session], list[dict[str, Any]]]
-AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
+FileBytes = Callable[[Session], bytes]
+FileLines = Callable[[Session], list[dict[str, Any]]]
+StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
 
 def random_payload(rng: random.Random) -> Payload:
@@ -67,7 +67,7 @@ def random_payload(rng: random.Random) -> Payload:
 
 
 @pytest.mark.feature("G-105", "G-107", "G-76")
-async def test_every_append_goes_below_the_leaf_and_becomes_it(session: Session, written: Written) -> None:
+async def test_every_append_goes_below_the_leaf_and_becomes_the_leaf(session: Session, file_lines: FileLines) -> None:
     rng = random.Random(1)
     ids: list[str] = []
     for number in range(200):
@@ -84,12 +84,12 @@ async def test_every_append_goes_below_the_leaf_and_becomes_it(session: Session,
             assert session.leaf_id == moved
             ids.append(await session.append(random_payload(rng)))
             assert session.leaf_id == ids[-1]
-            assert written(session)[-1]["parent_id"] == moved
-    assert [line["id"] for line in written(session)] == ids
+            assert file_lines(session)[-1]["parent_id"] == moved
+    assert [line["id"] for line in file_lines(session)] == ids
 
 
 @pytest.mark.feature("G-86")
-async def test_append_takes_any_payload_and_advances_the_leaf(session: Session) -> None:
+async def test_append_accepts_any_payload_and_advances_the_leaf(session: Session) -> None:
     first = await session.append(Message("user", (text("Hello"),)))
     payloads: list[Payload] = [
         Message("assistant", (text("Hi"),)),
@@ -110,14 +110,14 @@ async def test_append_takes_any_payload_and_advances_the_leaf(session: Session) 
 
 
 @pytest.mark.feature("G-13")
-async def test_the_first_entry_has_no_parent_and_there_may_be_a_second_root(
-    host: SessionHost, session: Session, written: Written
+async def test_the_first_entry_has_no_parent_and_a_second_root_is_possible(
+    host: SessionHost, session: Session, file_lines: FileLines
 ) -> None:
     first = await session.append_message("user", "one tree")
     await session.reset_leaf()
     second = await session.append_message("user", "another")
     await session.append_message("assistant", "yes")
-    lines = written(session)
+    lines = file_lines(session)
     assert [line["parent_id"] for line in lines] == [None, None, second]
     await session.passivate()
     again = await host.load("main")
@@ -128,8 +128,8 @@ async def test_the_first_entry_has_no_parent_and_there_may_be_a_second_root(
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.feature("G-12")
-async def test_ids_are_unique_and_both_forms_are_read_and_never_rewritten(
-    host: SessionHost, file_of: Callable[..., Path], content: Content, dialect: str
+async def test_ids_are_unique_and_both_forms_are_read_and_kept(
+    host: SessionHost, file_of: Callable[..., Path], file_bytes: FileBytes, dialect: str
 ) -> None:
     ids = ["0b3c2f6e-6a55-4a2e-9d2c-3d3c6c9f0b61", "1a2b3c4d", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "deadbeef"]
     parent = "parent_id" if dialect == "native" else "parentId"
@@ -151,7 +151,7 @@ async def test_ids_are_unique_and_both_forms_are_read_and_never_rewritten(
     session = await host.load(path)
     assert session.path() == ids
     added = [await session.append_message("user", "more") for _ in range(300)]
-    assert content(session).startswith(before)
+    assert file_bytes(session).startswith(before)
     assert session.path() == ids + added
     assert len({*ids, *added}) == 304
     for each in added:
@@ -162,7 +162,7 @@ async def test_ids_are_unique_and_both_forms_are_read_and_never_rewritten(
             int(each, 16)
 
 
-async def test_an_id_that_the_source_gives_twice_is_refused(root: Path) -> None:
+async def test_an_id_that_the_id_source_repeats_is_refused(root: Path) -> None:
     same = iter(["owner", "s", *["twin"] * 2])
     async with SessionHost(root, new_id=lambda: next(same)) as host:
         session = await host.create()
@@ -177,7 +177,7 @@ async def test_an_id_that_the_source_gives_twice_is_refused(root: Path) -> None:
 @pytest.mark.parametrize(
     "count", [100_000, pytest.param(1_000_000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])]
 )
-async def test_no_id_comes_twice_in_very_many_appends(root: Path, count: int) -> None:
+async def test_ids_stay_unique_over_very_many_appends(root: Path, count: int) -> None:
     async with SessionHost(root) as host:
         session = await host.create()
         ids = {await session.append(ThinkingLevel("off")) for _ in range(count)}
@@ -189,11 +189,11 @@ async def test_no_id_comes_twice_in_very_many_appends(root: Path, count: int) ->
     assert {json.loads(line)["id"] for line in lines.splitlines()[1:]} == ids
 
 
-# -- many at once
+# -- concurrency
 
 
 @pytest.mark.feature("G-5")
-async def test_tasks_and_threads_append_at_once_without_losing_a_line(root: Path) -> None:
+async def test_concurrent_tasks_and_threads_lose_no_line(root: Path) -> None:
     ids: list[str] = []
 
     async def append(session: Session, numbers: range) -> None:
@@ -202,32 +202,32 @@ async def test_tasks_and_threads_append_at_once_without_losing_a_line(root: Path
     async with SessionHost(root) as host:
         session = await host.create("tasks")
         async with anyio.create_task_group() as tasks:
-            for task in range(AT_ONCE):
-                tasks.start_soon(append, session, range(task, APPENDS, AT_ONCE))
+            for task in range(CONCURRENT):
+                tasks.start_soon(append, session, range(task, APPENDS, CONCURRENT))
         check_chain(root / "tasks.jsonl", ids)
         assert set(session.path()) == set(ids)
 
     def from_threads() -> None:
-        with SyncHost(root) as host, ThreadPoolExecutor(AT_ONCE) as pool:
+        with SyncHost(root) as host, ThreadPoolExecutor(CONCURRENT) as pool:
             session = host.create("threads")
-            made = pool.map(lambda number: session.append_message("user", f"message {number}"), range(APPENDS))
-            check_chain(root / "threads.jsonl", list(made))
+            pooled = pool.map(lambda number: session.append_message("user", f"message {number}"), range(APPENDS))
+            check_chain(root / "threads.jsonl", list(pooled))
 
     await to_thread.run_sync(from_threads)
 
 
 def check_chain(path: Path, ids: list[str]) -> None:
-    """Find each id once and each line below the one before, and nothing else."""
+    """Check that the file has each id exactly once, each line below the one before, and nothing else."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()[1:]]
     assert len(set(ids)) == APPENDS
     assert {line["id"] for line in lines} == set(ids)
     assert [line["parent_id"] for line in lines] == [None, *(line["id"] for line in lines[:-1])]
-    said = sorted(line["message"]["content"][0]["text"]["content"] for line in lines)
-    assert said == sorted(f"message {number}" for number in range(APPENDS))
+    contents = sorted(line["message"]["content"][0]["text"]["content"] for line in lines)
+    assert contents == sorted(f"message {number}" for number in range(APPENDS))
 
 
 @pytest.mark.feature("G-74")
-async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) -> None:
+async def test_reads_run_in_parallel_and_during_a_stalled_write(root: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk, writes="thread") as host:
         session = await host.create("main")
@@ -235,7 +235,7 @@ async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) 
         await session.append_message("assistant", "y" * 100_000)
         await session.passivate()
         again = await host.load("main")
-        apart = [disk.stall("pread", path="*/main.jsonl", nth=nth) for nth in (1, 2)]
+        read_stalls = [disk.stall("pread", path="*/main.jsonl", nth=nth) for nth in (1, 2)]
         found: list[object] = []
 
         async def read() -> None:
@@ -244,17 +244,17 @@ async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
             tasks.start_soon(read)
-            for stall in apart:
+            for stall in read_stalls:
                 assert await to_thread.run_sync(stall.wait)
             disk.heal()
         assert len(found) == 2
         assert found[0] == found[1]
 
-        held = disk.stall("write", path="*/main.jsonl")
+        write_stall = disk.stall("write", path="*/main.jsonl")
         disk.reset_counts()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(again.append_message, "user", "held back")
-            assert await to_thread.run_sync(held.wait)
+            assert await to_thread.run_sync(write_stall.wait)
             tasks.start_soon(again.append_message, "user", "waits for it")
             await anyio.wait_all_tasks_blocked()
             for _ in range(20):
@@ -269,7 +269,7 @@ async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) 
         ]
 
 
-# -- what is refused, by us or by the disk
+# -- refusals and disk errors
 
 
 @pytest.mark.feature("G-6")
@@ -290,33 +290,33 @@ async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) 
         SessionInfo(7),  # type: ignore[arg-type]
     ],
 )
-async def test_an_entry_with_a_missing_or_ill_typed_field_is_refused_before_a_byte_is_written(
-    session: Session, content: Content, all_of: AllOf, payload: Payload
+async def test_an_entry_with_a_missing_or_mistyped_field_is_refused_before_a_byte_is_written(
+    session: Session, file_bytes: FileBytes, state_of: StateOf, payload: Payload
 ) -> None:
     await session.append_message("user", "Hello")
-    bytes_before, known_before = content(session), await all_of(session)
+    bytes_before, known_before = file_bytes(session), await state_of(session)
     with pytest.raises(InvalidEntry):
         await session.append(payload)
     with pytest.raises(InvalidEntry):
         await session.append_many([Message("user", (text("fine"),)), payload])
-    assert content(session) == bytes_before
-    assert await all_of(session) == known_before
+    assert file_bytes(session) == bytes_before
+    assert await state_of(session) == known_before
 
 
 @pytest.mark.feature("G-45")
-async def test_a_label_on_an_unknown_entry_is_refused_and_not_written(session: Session, content: Content) -> None:
+async def test_a_label_on_an_unknown_entry_is_refused_and_not_written(session: Session, file_bytes: FileBytes) -> None:
     await session.append_message("user", "Hello")
-    before = content(session)
+    before = file_bytes(session)
     with pytest.raises(EntryNotFound, match="nowhere"):
         await session.set_label("nowhere", "x")
-    assert content(session) == before
+    assert file_bytes(session) == before
     assert session.labels() == []
 
 
 @pytest.mark.feature("G-106")
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_a_write_that_fails_changes_neither_index_nor_leaf(
-    root: Path, content: Content, all_of: AllOf, writes: Literal["inline", "thread"]
+async def test_a_failed_write_changes_neither_index_nor_leaf(
+    root: Path, file_bytes: FileBytes, state_of: StateOf, writes: Literal["inline", "thread"]
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk, writes=writes) as host:
@@ -328,7 +328,7 @@ async def test_a_write_that_fails_changes_neither_index_nor_leaf(
         assert session.tree().nodes == ()
 
         kept = await session.append_message("user", "kept")
-        before, bytes_before = await all_of(session), content(session)
+        before, bytes_before = await state_of(session), file_bytes(session)
         calls: list[Callable[[], Awaitable[object]]] = [
             lambda: session.append_message("user", "lost"),
             lambda: session.set_label(kept, "lost"),
@@ -346,37 +346,37 @@ async def test_a_write_that_fails_changes_neither_index_nor_leaf(
                 with pytest.raises(AppendFailed):
                     await call()
                 assert session.leaf_id == kept
-                assert await all_of(session) == before
-                assert content(session) == bytes_before
+                assert await state_of(session) == before
+                assert file_bytes(session) == bytes_before
         last = await session.append_message("user", "there is room again")
         assert session.path() == [kept, last]
-        known = await all_of(session)
+        known = await state_of(session)
     async with SessionHost(root) as host:
-        reopened = await all_of(await host.load("main"))
+        reopened = await state_of(await host.load("main"))
     assert reopened == known
 
 
-# -- each kind
+# -- the kinds of entries
 
 
 @pytest.mark.feature("G-24", "G-25", "G-87")
 @pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_append_message_takes_the_role_and_returns_the_new_id(
-    session: Session, written: Written, role: str
+async def test_append_message_uses_the_role_and_returns_the_new_id(
+    session: Session, file_lines: FileLines, role: str
 ) -> None:
     before = await session.append_message("user", "first")
-    made = await session.append_message(role, [text("one"), "two"])
-    assert made not in {before, None}
-    assert session.leaf_id == made
-    entry = await session.entry(made)
+    entry_id = await session.append_message(role, [text("one"), "two"])
+    assert entry_id not in {before, None}
+    assert session.leaf_id == entry_id
+    entry = await session.entry(entry_id)
     assert isinstance(entry, MessageEntry)
     assert entry.message == Message(role, (text("one"), text("two")))
-    assert written(session)[-1]["id"] == made
+    assert file_lines(session)[-1]["id"] == entry_id
     assert (await session.context()).messages[-1].role == role
 
 
 @pytest.mark.feature("G-26")
-async def test_a_tools_answer_is_taken_and_pairs_with_its_call(session: Session) -> None:
+async def test_a_tool_result_is_stored_with_the_id_of_its_call(session: Session) -> None:
     await session.append_message("assistant", tool_use("call_1", "read_file", {"path": "main.go"}))
     await session.append_message("tool", tool_result("call_1", "package main"))
     call, result = (await session.context()).messages
@@ -387,12 +387,12 @@ async def test_a_tools_answer_is_taken_and_pairs_with_its_call(session: Session)
 
 
 @pytest.mark.feature("G-27")
-async def test_a_command_that_a_person_ran_is_stored_and_shown_to_the_model_as_text(
-    host: SessionHost, session: Session, written: Written
+async def test_a_command_that_a_person_ran_is_stored_and_in_the_context_as_text(
+    host: SessionHost, session: Session, file_lines: FileLines
 ) -> None:
     run = BashExecution("make test", "2 failed", 1)
     await session.append(Message("bashExecution", bash=run))
-    stored = written(session)[0]["message"]
+    stored = file_lines(session)[0]["message"]
     assert stored["role"] == "bashExecution"
     assert stored["bash"] == {"command": "make test", "output": "2 failed", "exit_code": 1}
     await session.passivate()
@@ -402,17 +402,17 @@ async def test_a_command_that_a_person_ran_is_stored_and_shown_to_the_model_as_t
     assert entry.message.bash == run
     [shown] = (await again.context()).messages
     assert shown.role == "bashExecution"
-    said = plain_text(shown.content)
-    assert said == "Ran `make test`\n```\n2 failed\n```\n\nCommand exited with code 1"
+    content = plain_text(shown.content)
+    assert content == "Ran `make test`\n```\n2 failed\n```\n\nCommand exited with code 1"
 
 
 @pytest.mark.feature("G-28")
-async def test_an_extension_injects_a_message_with_the_role_custom(
-    host: SessionHost, session: Session, written: Written
+async def test_an_extension_can_append_a_message_with_the_role_custom(
+    host: SessionHost, session: Session, file_lines: FileLines
 ) -> None:
     injected = Message("custom", (text("the time is noon"),), custom_type="clock", display=False)
-    made = await session.append(injected)
-    assert written(session)[0]["message"] == {
+    entry_id = await session.append(injected)
+    assert file_lines(session)[0]["message"] == {
         "role": "custom",
         "content": [{"type": "text", "text": {"content": "the time is noon"}}],
         "custom_type": "clock",
@@ -420,32 +420,30 @@ async def test_an_extension_injects_a_message_with_the_role_custom(
     }
     await session.passivate()
     again = await host.load("main")
-    entry = await again.entry(made)
+    entry = await again.entry(entry_id)
     assert isinstance(entry, MessageEntry)
     assert entry.message == injected
     assert await again.messages() == [injected]
 
 
 @pytest.mark.feature("G-17", "G-89")
-async def test_a_change_of_the_model_is_an_entry_and_the_context_reports_it(
-    host: SessionHost, session: Session
-) -> None:
+async def test_a_model_change_is_an_entry_and_changes_the_context(host: SessionHost, session: Session) -> None:
     assert (await session.context()).model is None
-    made = await session.append_model_change("openai", "gpt-4o")
+    entry_id = await session.append_model_change("openai", "gpt-4o")
     assert (await session.context()).model == ModelRef("openai", "gpt-4o")
     await session.append_model_change("anthropic", "opus")
     assert (await session.context()).model == ModelRef("anthropic", "opus")
     await session.passivate()
     again = await host.load("main")
-    entry = await again.entry(made)
+    entry = await again.entry(entry_id)
     assert entry is not None
     assert getattr(entry, entry.type) == ModelChange("openai", "gpt-4o")
     assert (await again.context()).model == ModelRef("anthropic", "opus")
-    assert (await again.context(made)).model == ModelRef("openai", "gpt-4o")
+    assert (await again.context(entry_id)).model == ModelRef("openai", "gpt-4o")
 
 
 @pytest.mark.feature("G-88")
-async def test_a_change_of_the_thinking_level_is_an_entry_and_the_context_reports_it(session: Session) -> None:
+async def test_a_thinking_level_change_is_an_entry_and_changes_the_context(session: Session) -> None:
     for level in ("high", "low", "off", "as its maker calls it"):
         entry = await session.entry(await session.append_thinking_level_change(level))
         assert entry is not None
@@ -454,11 +452,13 @@ async def test_a_change_of_the_thinking_level_is_an_entry_and_the_context_report
 
 
 @pytest.mark.feature("G-20", "G-47", "G-91")
-async def test_the_latest_session_info_gives_the_name_here_and_in_the_list(host: SessionHost, session: Session) -> None:
+async def test_the_latest_session_info_gives_the_name_in_the_session_and_the_listing(
+    host: SessionHost, session: Session
+) -> None:
     assert session.name is None
-    made = await session.append_session_info("first name")
+    entry_id = await session.append_session_info("first name")
     await session.append_session_info("second name")
-    entry = await session.entry(made)
+    entry = await session.entry(entry_id)
     assert entry is not None
     assert getattr(entry, entry.type) == SessionInfo("first name")
     assert session.name == "second name"
@@ -471,43 +471,41 @@ async def test_the_latest_session_info_gives_the_name_here_and_in_the_list(host:
 
 
 @pytest.mark.feature("G-23", "G-92", "G-128")
-async def test_an_extensions_data_persists_and_no_context_shows_it(host: SessionHost, session: Session) -> None:
+async def test_an_extensions_data_persists_and_is_in_no_context(host: SessionHost, session: Session) -> None:
     data = {"xyzzy": [1, {"deep": None, "ünï": "✓"}], "big": 2**70}
     await session.append_message("user", "Hello")
-    made = await session.append_custom_entry("mine", data)
+    entry_id = await session.append_custom_entry("mine", data)
     shown = await session.context()
     await session.append_message("assistant", "Hi")
     await session.passivate()
     again = await host.load("main")
-    entry = await again.entry(made)
+    entry = await again.entry(entry_id)
     assert isinstance(entry, CustomEntry)
     assert entry.custom.custom_type == "mine"
     assert entry.custom.data == data
     assert await again.entries(custom_type="mine") == [entry]
-    for context in (shown, await again.context(), await again.context(made)):
+    for context in (shown, await again.context(), await again.context(entry_id)):
         assert "xyzzy" not in repr(context)
-        assert made not in {each.entry_id for each in context.messages}
+        assert entry_id not in {each.entry_id for each in context.messages}
 
 
 @pytest.mark.feature("G-90")
-async def test_a_compaction_is_an_entry_and_is_held_against_the_safety_rules(
-    session: Session, content: Content
-) -> None:
+async def test_a_compaction_is_an_entry_and_must_be_a_safe_cut(session: Session, file_bytes: FileBytes) -> None:
     first = await session.append_message("user", "read it")
     call = await session.append_message("assistant", tool_use("call_1", "read_file", {}))
-    before = content(session)
+    before = file_bytes(session)
     with pytest.raises(UnsafeCut, match="still waits"):
         await session.append_compaction("s", first, 5)
-    assert content(session) == before
+    assert file_bytes(session) == before
     result = await session.append_message("tool", tool_result("call_1", "text"))
-    before = content(session)
+    before = file_bytes(session)
     with pytest.raises(UnsafeCut, match="without the call"):
         await session.append_compaction("s", result, 5)
     with pytest.raises(EntryNotFound):
         await session.append_compaction("s", "nowhere", 5)
-    assert content(session) == before
-    made = await session.append_compaction("so far", call, 1500)
-    entry = await session.entry(made)
+    assert file_bytes(session) == before
+    entry_id = await session.append_compaction("so far", call, 1500)
+    entry = await session.entry(entry_id)
     assert entry is not None
     assert getattr(entry, entry.type) == Compaction("so far", call, 1500)
-    assert session.leaf_id == made
+    assert session.leaf_id == entry_id

@@ -1,4 +1,4 @@
-"""Branching: going back costs nothing, nothing of the way that was left is lost, and its summary goes along."""
+"""Branching: it moves the leaf without writing, loses nothing, and can add a summary of the abandoned branch."""
 
 from __future__ import annotations
 
@@ -25,56 +25,56 @@ from treering import (
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
-Content = Callable[[Session], bytes]
-Written = Callable[[Session], list[dict[str, Any]]]
+FileBytes = Callable[[Session], bytes]
+FileLines = Callable[[Session], list[dict[str, Any]]]
 
 
-async def said(session: Session) -> list[str]:
+async def texts(session: Session) -> list[str]:
     return [plain_text(message.content) for message in await session.messages()]
 
 
 @pytest.mark.feature("G-2")
-async def test_a_hundred_branches_at_one_entry_are_a_hundred_lines(
-    session: Session, content: Content, written: Written
+async def test_a_hundred_branches_from_one_entry_add_a_hundred_lines(
+    session: Session, file_bytes: FileBytes, file_lines: FileLines
 ) -> None:
     await session.append_message("user", "a long way here " * 500)
     base = await session.append_message("assistant", "where to " * 500)
-    before = written(session)
+    before = file_lines(session)
     ids: list[str] = []
     for number in range(100):
         await session.branch(base)
         ids.append(await session.append_message("user", f"way {number}"))
-    after = written(session)
+    after = file_lines(session)
     assert after[: len(before)] == before
     assert len(after) == len(before) + 100
     assert session.children(base) == ids
     payloads = Counter(str(line["message"]) for line in after)
     assert set(payloads.values()) == {1}
-    assert content(session).count(b"a long way here") == 500
-    assert content(session).count(b"where to") == 500
+    assert file_bytes(session).count(b"a long way here") == 500
+    assert file_bytes(session).count(b"where to") == 500
 
 
 @pytest.mark.feature("G-94", "G-76")
 async def test_branch_moves_the_leaf_and_does_not_write(
-    host: SessionHost, session: Session, content: Content, written: Written
+    host: SessionHost, session: Session, file_bytes: FileBytes, file_lines: FileLines
 ) -> None:
     ids = [await session.append_message("user", str(number)) for number in range(5)]
     assert session.leaf_id == ids[-1]
-    before = content(session)
+    before = file_bytes(session)
     await session.branch(ids[1])
     assert session.leaf_id == ids[1]
-    assert content(session) == before
+    assert file_bytes(session) == before
     await session.passivate()
-    assert content(session) == before
+    assert file_bytes(session) == before
     again = await host.load("main")
     assert again.leaf_id == ids[1]
-    made = await again.append_message("user", "another way")
-    assert written(session)[-1]["id"] == made
-    assert written(session)[-1]["parent_id"] == ids[1]
-    assert again.leaf_id == made
+    entry_id = await again.append_message("user", "another way")
+    assert file_lines(session)[-1]["id"] == entry_id
+    assert file_lines(session)[-1]["parent_id"] == ids[1]
+    assert again.leaf_id == entry_id
 
 
-async def test_branch_to_an_unknown_entry_is_refused_and_the_leaf_stays(session: Session) -> None:
+async def test_branching_to_an_unknown_entry_is_refused_and_the_leaf_stays(session: Session) -> None:
     leaf = await session.append_message("user", "Hello")
     with pytest.raises(EntryNotFound, match="nowhere"):
         await session.branch("nowhere")
@@ -82,7 +82,7 @@ async def test_branch_to_an_unknown_entry_is_refused_and_the_leaf_stays(session:
 
 
 @pytest.mark.feature("G-115")
-async def test_a_context_starts_at_the_leaf_that_branch_chose(session: Session) -> None:
+async def test_a_context_ends_at_the_leaf_that_branch_selected(session: Session) -> None:
     ids = [await session.append_message("user", str(number)) for number in range(4)]
     for number, entry_id in enumerate(ids):
         await session.branch(entry_id)
@@ -91,40 +91,43 @@ async def test_a_context_starts_at_the_leaf_that_branch_chose(session: Session) 
         assert [each.entry_id for each in context.messages] == ids[: number + 1]
     await session.branch(ids[0])
     await session.append_message("user", "elsewhere")
-    assert await said(session) == ["0", "elsewhere"]
+    assert await texts(session) == ["0", "elsewhere"]
     await session.branch(ids[3])
-    assert await said(session) == ["0", "1", "2", "3"]
+    assert await texts(session) == ["0", "1", "2", "3"]
     await session.reset_leaf()
-    assert await said(session) == []
+    assert await texts(session) == []
 
 
 @pytest.mark.feature("G-4", "G-22", "G-29", "G-52", "G-95", "G-108")
-async def test_the_way_that_was_left_stays_in_the_file_and_its_summary_is_in_the_new_context(
-    host: SessionHost, session: Session, content: Content, written: Written
+async def test_an_abandoned_branch_stays_in_the_file_and_its_summary_is_in_the_new_context(
+    host: SessionHost, session: Session, file_bytes: FileBytes, file_lines: FileLines
 ) -> None:
     start = await session.append_message("user", "how do we start?")
     await session.append_message("assistant", "with a dead end")
     abandoned = await session.append_message("user", "that failed")
-    before = content(session)
+    before = file_bytes(session)
 
-    made = await session.branch_with_summary(start, "tried a dead end", details={"files": ["a.py"]})
+    summary_id = await session.branch_with_summary(start, "tried a dead end", details={"files": ["a.py"]})
 
-    assert session.leaf_id == made
-    assert session.path() == [start, made]
-    added = written(session)[3:]
-    assert [(line["id"], line["type"], line["parent_id"]) for line in added] == [(made, "branch_summary", start)]
+    assert session.leaf_id == summary_id
+    assert session.path() == [start, summary_id]
+    added = file_lines(session)[3:]
+    assert [(line["id"], line["type"], line["parent_id"]) for line in added] == [(summary_id, "branch_summary", start)]
     assert added[0]["branch_summary"]["from_id"] == abandoned
-    assert content(session).startswith(before)
-    for way in (session, await reopened(host, session)):
-        entry = await way.entry(made)
+    assert file_bytes(session).startswith(before)
+    for handle in (session, await reopened(host, session)):
+        entry = await handle.entry(summary_id)
         assert isinstance(entry, BranchSummaryEntry)
         assert entry.branch_summary.summary == "tried a dead end"
         assert entry.branch_summary.from_id == abandoned
         assert entry.branch_summary.details == {"files": ["a.py"]}
-        context = await way.context()
-        assert [(each.entry_id, each.role) for each in context.messages] == [(start, "user"), (made, "branchSummary")]
-        assert await said(way) == ["how do we start?", "tried a dead end"]
-        left = [await way.entry(entry_id) for entry_id in way.path(abandoned)]
+        context = await handle.context()
+        assert [(each.entry_id, each.role) for each in context.messages] == [
+            (start, "user"),
+            (summary_id, "branchSummary"),
+        ]
+        assert await texts(handle) == ["how do we start?", "tried a dead end"]
+        left = [await handle.entry(entry_id) for entry_id in handle.path(abandoned)]
         assert [plain_text(each.message.content) for each in left if isinstance(each, MessageEntry)] == [
             "how do we start?",
             "with a dead end",
@@ -138,57 +141,57 @@ async def reopened(host: SessionHost, session: Session) -> Session:
 
 
 @pytest.mark.feature("G-52")
-async def test_a_summary_names_the_leaf_that_was_left_wherever_that_was(session: Session) -> None:
+async def test_a_branch_summary_names_the_abandoned_leaf(session: Session) -> None:
     first = await session.append_message("user", "one")
     second = await session.append_message("user", "two")
     await session.append_message("user", "three")
     await session.branch(second)
-    made = await session.branch_with_summary(first, "left two")
+    summary_id = await session.branch_with_summary(first, "left two")
     root = await session.branch_with_summary(None, "left everything")
-    entries = [await session.entry(entry_id) for entry_id in (made, root)]
+    entries = [await session.entry(entry_id) for entry_id in (summary_id, root)]
     payloads = [entry.branch_summary for entry in entries if isinstance(entry, BranchSummaryEntry)]
-    assert payloads == [BranchSummary("left two", second), BranchSummary("left everything", made)]
+    assert payloads == [BranchSummary("left two", second), BranchSummary("left everything", summary_id)]
     assert session.children(None) == [first, root]
 
 
-async def test_a_summary_below_an_unknown_entry_is_refused(session: Session, content: Content) -> None:
+async def test_a_branch_summary_below_an_unknown_entry_is_refused(session: Session, file_bytes: FileBytes) -> None:
     leaf = await session.append_message("user", "one")
-    before = content(session)
+    before = file_bytes(session)
     with pytest.raises(EntryNotFound):
         await session.branch_with_summary("nowhere", "left it")
-    assert content(session) == before
+    assert file_bytes(session) == before
     assert session.leaf_id == leaf
 
 
-async def test_options_that_contradict_a_summary_are_refused(session: Session, content: Content) -> None:
+async def test_options_that_contradict_a_branch_summary_are_refused(session: Session, file_bytes: FileBytes) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("user", "two")
-    before = content(session)
+    before = file_bytes(session)
     with pytest.raises(InvalidInput, match="leave `below` out"):
         await session.branch_with_summary(first, "left two", below=leaf)
     with pytest.raises(InvalidInput, match="becomes the leaf"):
         await session.branch_with_summary(first, "left two", aside=True)
-    assert content(session) == before
+    assert file_bytes(session) == before
     assert session.leaf_id == leaf
-    made = await session.branch_with_summary(first, "left two", aside=False, expected_leaf=leaf)
-    assert session.leaf_id == made
+    summary_id = await session.branch_with_summary(first, "left two", aside=False, expected_leaf=leaf)
+    assert session.leaf_id == summary_id
 
 
-def append_as_pi_does(path: Path, parent_id: str) -> None:
+def append_like_pi(path: Path, parent_id: str) -> None:
     line = {"type": "message", "id": "f0000001", "parentId": parent_id, "timestamp": "2026-01-01T00:00:00.000Z"}
     message = {"role": "user", "content": [{"type": "text", "text": "from pi"}], "timestamp": 1}
     with path.open("a") as file:
         file.write(json.dumps({**line, "message": message}) + "\n")
 
 
-@pytest.mark.parametrize("looked", [False, True], ids=["unseen", "read before"])
-async def test_a_branch_holds_where_another_program_appended_before_it(tmp_path: Path, looked: bool) -> None:
+@pytest.mark.parametrize("refreshed", [False, True], ids=["unseen", "read before"])
+async def test_a_branch_takes_effect_after_another_program_appended(tmp_path: Path, refreshed: bool) -> None:
     async with SessionHost(tmp_path, dialect="pi") as host:
         session = await host.create("main")
         first = await session.append_message("user", "one")
         second = await session.append_message("assistant", "two")
-        append_as_pi_does(tmp_path / session.ref, second)
-        if looked:  # the store knows of the line then, and the session does not
+        append_like_pi(tmp_path / session.ref, second)
+        if refreshed:  # then the store knows of the line, and the session does not
             await (await host.load("main", read_only=True)).refresh()
         await session.branch(first)
         assert session.leaf_id == first
@@ -199,7 +202,7 @@ async def test_a_branch_holds_where_another_program_appended_before_it(tmp_path:
         assert len(await session.entries()) == 4
 
 
-async def test_a_branch_whose_record_may_be_lost_is_in_doubt_and_stays_what_is_read_again(tmp_path: Path) -> None:
+async def test_a_branch_whose_record_may_be_lost_is_in_doubt_and_takes_effect(tmp_path: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host:
         session = await host.create("main")

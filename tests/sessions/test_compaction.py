@@ -1,4 +1,4 @@
-"""Compaction: a summary stands for what came before the first kept entry, and no tool call loses its result."""
+"""Compaction: a summary replaces what came before the first kept entry, and no call loses its result."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ from treering import (
 )
 from treering.actors.decide import command_entry_id
 
-Content = Callable[[Session], bytes]
+FileBytes = Callable[[Session], bytes]
 
 
-async def said(session: Session) -> list[str]:
+async def texts(session: Session) -> list[str]:
     return [plain_text(each.content) for each in await session.messages()]
 
 
 @pytest.mark.feature("G-3", "G-21", "G-30")
-async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_on_in_order_of_the_path(
+async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_in_path_order(
     host: SessionHost, session: Session
 ) -> None:
     ids = [await session.append_message("user", f"message {number}") for number in range(6)]
     await session.branch(ids[2])
     await session.append_message("user", "a side branch")
     await session.branch(ids[5])
-    made = await session.append_compaction("the beginning", ids[4], 1500, details={"by": "me"})
+    compaction_id = await session.append_compaction("the beginning", ids[4], 1500, details={"by": "me"})
     after = await session.append_message("assistant", "and on")
     for _ in range(2):
         context = await session.context()
-        assert [each.entry_id for each in context.messages] == [made, ids[4], ids[5], after]
+        assert [each.entry_id for each in context.messages] == [compaction_id, ids[4], ids[5], after]
         assert [each.role for each in context.messages] == ["compactionSummary", "user", "user", "assistant"]
-        assert await said(session) == ["the beginning", "message 4", "message 5", "and on"]
-        entry = await session.entry(made)
+        assert await texts(session) == ["the beginning", "message 4", "message 5", "and on"]
+        entry = await session.entry(compaction_id)
         assert isinstance(entry, CompactionEntry)
         assert entry.compaction.details == {"by": "me"}
         await session.passivate()
@@ -64,13 +64,13 @@ async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_
 
 
 @pytest.mark.feature("G-49")
-async def test_the_first_kept_entry_must_be_on_the_path(session: Session, content: Content) -> None:
+async def test_the_first_kept_entry_must_be_on_the_path(session: Session, file_bytes: FileBytes) -> None:
     root = await session.append_message("user", "root")
     left = await session.append_message("user", "left")
     below_left = await session.append_message("user", "below left")
     await session.branch(root)
     right = await session.append_message("user", "right")
-    before = content(session)
+    before = file_bytes(session)
     for elsewhere in (left, below_left):
         with pytest.raises(UnsafeCut, match="not on the path"):
             await session.append_compaction("s", elsewhere, 10)
@@ -79,7 +79,7 @@ async def test_the_first_kept_entry_must_be_on_the_path(session: Session, conten
     await session.branch(root)
     with pytest.raises(UnsafeCut, match="not on the path"):
         await session.append_compaction("s", right, 10)
-    assert content(session) == before
+    assert file_bytes(session) == before
     assert session.leaf_id == root
     await session.branch(right)
     for ancestor in (right, root):
@@ -87,7 +87,7 @@ async def test_the_first_kept_entry_must_be_on_the_path(session: Session, conten
 
 
 @pytest.mark.feature("G-109")
-async def test_what_each_compaction_saved_is_told_by_its_entry_and_the_context_after_it(session: Session) -> None:
+async def test_the_saving_of_each_compaction_follows_from_its_entry_and_the_context_after_it(session: Session) -> None:
     async def size(leaf_id: str) -> int:
         return sum(len(plain_text(each.content)) for each in (await session.context(leaf_id)).messages)
 
@@ -103,21 +103,21 @@ async def test_what_each_compaction_saved_is_told_by_its_entry_and_the_context_a
 
 
 @pytest.mark.feature("G-114")
-async def test_the_store_takes_what_find_safe_cut_finds_and_refuses_what_is_unsafe(
-    host: SessionHost, content: Content
+async def test_cuts_from_find_safe_cut_are_accepted_and_unsafe_ones_refused(
+    host: SessionHost, file_bytes: FileBytes
 ) -> None:
     rng = random.Random(7)
     refused = 0
     for number in range(15):
         session = await host.create(f"s{number}")
         assert await session.find_safe_cut(10) is None
-        unsafe = await talk(session, rng)
-        before = content(session)
+        unsafe = await append_conversation(session, rng)
+        before = file_bytes(session)
         for entry_id in unsafe:
             with pytest.raises(UnsafeCut):
                 await session.append_compaction("s", entry_id, 10)
             refused += 1
-        assert content(session) == before
+        assert file_bytes(session) == before
         leaf = session.leaf_id
         assert leaf is not None
         found = {await session.find_safe_cut(keep) for keep in (0, 10, 40, 100, 300)}
@@ -131,7 +131,7 @@ async def test_the_store_takes_what_find_safe_cut_finds_and_refuses_what_is_unsa
     assert refused > 20
 
 
-async def test_find_safe_cut_brings_back_nothing_that_was_compacted_away(session: Session) -> None:
+async def test_find_safe_cut_keeps_nothing_that_was_compacted_away(session: Session) -> None:
     ids = [await session.append_message("user", f"message {number} " + "word " * 10) for number in range(8)]
     await session.append_compaction("the beginning", ids[5], 100)
     ids.append(await session.append_message("user", "and on"))
@@ -144,24 +144,24 @@ async def test_find_safe_cut_brings_back_nothing_that_was_compacted_away(session
     assert await session.find_safe_cut(0) is None
 
 
-async def test_a_compaction_sees_the_calls_that_are_appended_with_it(session: Session, content: Content) -> None:
+async def test_a_compaction_takes_calls_of_the_same_batch_into_account(session: Session, file_bytes: FileBytes) -> None:
     first = await session.append_message("user", "go on")
-    before = content(session)
+    before = file_bytes(session)
     call, result = message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "found"))
     for kept in (None, first):
         with pytest.raises(UnsafeCut, match="call 'c' of entry"):
             await session.append_many([call, Compaction("s", kept, 10)])
-    assert content(session) == before
+    assert file_bytes(session) == before
     *_, called = await session.append_many([call])
     with pytest.raises(UnsafeCut, match="still waits"):
         await session.append_compaction("s", first, 10)
     await session.append_many([result, Compaction("s", called, 10)])
     check_pairs(await session.messages())
     await session.append_many([call, result, Compaction("s", None, 10)])
-    assert await said(session) == ["s"]
+    assert await texts(session) == ["s"]
 
 
-async def test_a_compaction_may_keep_from_an_entry_that_is_appended_with_it(session: Session) -> None:
+async def test_a_compaction_can_keep_entries_of_the_same_batch(session: Session) -> None:
     first = await session.append_message("user", "go on")
     payloads = [message("user", "and on"), message("assistant", tool_use("c", "read"))]
     answer = message("tool", tool_result("c", "found"))
@@ -174,7 +174,7 @@ async def test_a_compaction_may_keep_from_an_entry_that_is_appended_with_it(sess
 
 
 def check_pairs(messages: list[Message]) -> None:
-    """Find each call answered and each result after its call."""
+    """Check that each call has a result, and each result comes after its call."""
     waiting: set[str] = set()
     for part in [part for each in messages for part in each.content]:
         if isinstance(part, ToolUsePart):
@@ -184,8 +184,8 @@ def check_pairs(messages: list[Message]) -> None:
     assert not waiting
 
 
-async def talk(session: Session, rng: random.Random) -> list[str]:
-    """Hold a conversation with tools, and return the entries that must not be the first to be kept."""
+async def append_conversation(session: Session, rng: random.Random) -> list[str]:
+    """Append a conversation with tool calls, and return the entries that must not be the first kept ones."""
     unsafe: list[str] = []
     for turn in range(8):
         await session.append_message("user", "question " * rng.randint(1, 20))
@@ -199,44 +199,48 @@ async def talk(session: Session, rng: random.Random) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_every_compaction_stores_what_the_system_messages_before_it_say(
+async def test_every_compaction_stores_the_system_messages_before_it(
     root: Path, dialect: Literal["native", "pi", "omp"]
 ) -> None:
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create(cwd="/work/rings")
         system = await session.append_message("system", "Be a tree.")
         first = await session.append_message("user", "one")
-        for kept in (system, first):  # a system message that is kept is not said twice
+        for kept in (system, first):  # a kept system message is not repeated
             await session.append_compaction("so far", kept, 10)
-            assert await said(session) == ["Be a tree.", "so far", "one"]
+            assert await texts(session) == ["Be a tree.", "so far", "one"]
         await session.append_message("system", "Be tall.")
         await session.append_compaction("later", None, 10, command_id="c")
         assert await session.append_compaction("later", None, 10, command_id="c") == session.leaf_id
-        assert await said(session) == ["Be a tree.\n\nBe tall.", "later"]
+        assert await texts(session) == ["Be a tree.\n\nBe tall.", "later"]
         await session.append_many([message("system", "Be green."), Compaction("at once", None, 10)])
-        assert await said(session) == ["Be a tree.\n\nBe tall.\n\nBe green.", "at once"]
+        assert await texts(session) == ["Be a tree.\n\nBe tall.\n\nBe green.", "at once"]
         await session.branch(first)
         await session.append_compaction("elsewhere", first, 10)
-        assert await said(session) == ["Be a tree.", "elsewhere", "one"]
-        await session.append_compaction("", None, 10)  # this one clears
-        assert await said(session) == []
+        assert await texts(session) == ["Be a tree.", "elsewhere", "one"]
+        await session.append_compaction("", None, 10)  # an empty summary clears the context
+        assert await texts(session) == []
         await session.append_compaction("after it", None, 10)
-        assert await said(session) == ["after it"]
+        assert await texts(session) == ["after it"]
 
 
-def line(type: str, own: str, parent: str | None, **said: object) -> str:
-    entry = {"type": type, "id": own, "parentId": parent, "timestamp": "2026-01-01T10:00:00.000Z", **said}
+def line(type: str, own: str, parent: str | None, **body: object) -> str:
+    entry = {"type": type, "id": own, "parentId": parent, "timestamp": "2026-01-01T10:00:00.000Z", **body}
     return json.dumps(entry) + "\n"
 
 
-def given(path: Path, content: str) -> None:
+def write_file(path: Path, lines: str) -> None:
     path.parent.mkdir()
-    path.write_text(content)
+    path.write_text(lines)
 
 
-async def test_a_system_message_that_an_earlier_compaction_keeps_outlives_the_next(root: Path) -> None:
-    compaction = {"summary": "so far", "firstKeptEntryId": "00000002", "tokensBefore": 1}  # as pi 0.73 writes it
-    given(
+async def test_a_system_message_kept_by_an_earlier_compaction_is_kept_by_the_next(root: Path) -> None:
+    compaction = {
+        "summary": "so far",
+        "firstKeptEntryId": "00000002",
+        "tokensBefore": 1,
+    }  # as pi 0.73 writes it, without a system message
+    write_file(
         root / "older.jsonl",
         line("session", "older", None, version=3, cwd="/work/rings")
         + line("message", "00000001", None, message={"role": "system", "content": "Be a bush."})
@@ -247,6 +251,6 @@ async def test_a_system_message_that_an_earlier_compaction_keeps_outlives_the_ne
     )
     async with SessionHost(root) as host:
         session = await host.load("older")
-        assert await said(session) == ["so far", "one", "Be a tree.", "two"]
+        assert await texts(session) == ["so far", "one", "Be a tree.", "two"]
         await session.append_compaction("now", "00000005", 1)
-        assert await said(session) == ["Be a tree.", "now", "two"]
+        assert await texts(session) == ["Be a tree.", "now", "two"]

@@ -1,4 +1,4 @@
-"""The small sessions that explain the format, and the program that explains the interface."""
+"""The sample sessions that explain the format, and the program that explains the interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from treering import Session, SessionHost, plain_text, text, tool_result, tool_use
 
-Content = Callable[[Session], bytes]
+FileBytes = Callable[[Session], bytes]
 FileOf = Callable[..., Path]
 
 SIMPLE = b"""\
@@ -35,11 +35,11 @@ TOOLS = b"""\
 
 @pytest.mark.feature("G-138")
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_a_simple_session_is_a_context_of_two_messages(
-    host: SessionHost, file_of: FileOf, content: Content, read_only: bool
+async def test_the_simple_sample_has_a_context_of_two_messages(
+    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, read_only: bool
 ) -> None:
     session = await host.load(file_of(*SIMPLE.splitlines()), read_only=read_only)
-    assert content(session) == SIMPLE
+    assert file_bytes(session) == SIMPLE
     assert session.id == "sess-1"
     context = await session.context()
     assert [(each.entry_id, each.role, each.content) for each in context.messages] == [
@@ -50,11 +50,11 @@ async def test_a_simple_session_is_a_context_of_two_messages(
 
 @pytest.mark.feature("G-139")
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_a_session_with_tools_keeps_call_and_result_together(
-    host: SessionHost, file_of: FileOf, content: Content, read_only: bool
+async def test_the_sample_with_tools_keeps_call_and_result_together(
+    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, read_only: bool
 ) -> None:
     session = await host.load(file_of(*TOOLS.splitlines()), read_only=read_only)
-    assert content(session) == TOOLS
+    assert file_bytes(session) == TOOLS
     assert session.path() == ["m-1", "m-2", "m-3"]
     question, call, result = await session.messages()
     assert plain_text(question.content) == "What does setup.py say?"
@@ -64,7 +64,7 @@ async def test_a_session_with_tools_keeps_call_and_result_together(
 
 
 @pytest.mark.feature("G-140")
-async def test_the_whole_program_ends_with_the_summary_and_the_kept_message(
+async def test_the_sample_program_ends_with_the_summary_and_the_kept_message(
     root: Path, clock: Callable[[], Any]
 ) -> None:
     ids = iter(["owner", "sess-123", "msg-1", "msg-2", "msg-3", "lbl-1", "comp-1"])

@@ -1,4 +1,4 @@
-"""Writes that were broken off, by a crash or by a full disk: nothing else is lost, and nothing is there twice."""
+"""Writes interrupted by a crash or a full disk: nothing else is lost, and nothing is doubled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIALECTS: tuple[Dialect, ...] = ("native", "pi", "omp")
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
-def held(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
@@ -34,7 +34,7 @@ def cut(path: Path, count: int) -> None:
     path.write_bytes(path.read_bytes()[:-count])
 
 
-def torn(path: Path) -> dict[str, bytes]:
+def torn_files(path: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in path.parent.glob("*.torn-*")}
 
 
@@ -46,8 +46,8 @@ def texts(messages: Sequence[Message]) -> list[str]:
     return [plain_text(each.content) for each in messages]
 
 
-async def begun(root: Path, dialect: Dialect) -> Path:
-    """Make a session of two messages and let it go."""
+async def create_session(root: Path, dialect: Dialect) -> Path:
+    """Create a session with two messages, and close it."""
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create("s", cwd="/w")
         await session.append_message("user", "one")
@@ -55,8 +55,8 @@ async def begun(root: Path, dialect: Dialect) -> Path:
         return Path(session.file_path or "")
 
 
-async def said(path: Path) -> list[str]:
-    """What a reader that has seen nothing but the file finds in it."""
+async def texts_in_file(path: Path) -> list[str]:
+    """The texts that a host reads which knows nothing but the file."""
     async with SessionHost(path.parent) as host:
         return texts(await (await host.load(path, read_only=True)).messages())
 
@@ -69,76 +69,76 @@ async def said(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "fragment", [b"{", b'{"type":"message","id":"dead', b"\x00" * 4096, b"\xff\xfe", b"[1]", b'"x"']
 )
-async def test_half_a_line_is_set_aside(tmp_path: Path, dialect: Dialect, fragment: bytes) -> None:
-    path = await begun(tmp_path, dialect)
-    whole = held(path)
+async def test_a_torn_line_is_moved_aside_or_isolated(tmp_path: Path, dialect: Dialect, fragment: bytes) -> None:
+    path = await create_session(tmp_path, dialect)
+    whole = file_bytes(path)
     append(path, fragment)
-    assert await said(path) == ["one", "two"]
-    assert held(path) == whole + fragment, "a reader changes nothing"
+    assert await texts_in_file(path) == ["one", "two"]
+    assert file_bytes(path) == whole + fragment, "a reader must not change the file"
     async with SessionHost(tmp_path) as host:
         session = await host.load(path)
         await session.append_message("user", "three")
         assert texts(await session.messages()) == ["one", "two", "three"]
-    assert await said(path) == ["one", "two", "three"]
+    assert await texts_in_file(path) == ["one", "two", "three"]
     if dialect == "native":
-        assert torn(path) == {f"s.jsonl.torn-{len(whole)}-{crc32(fragment):08x}": fragment}
-        assert held(path).startswith(whole + b"{")
-    else:  # it may be another program's, which is still writing: a newline keeps it apart
-        assert torn(path) == {}
-        assert held(path).startswith(whole + fragment + b"\n")
-    assert len(held(path).splitlines()) == len(whole.splitlines()) + (1 if dialect == "native" else 2)
+        assert torn_files(path) == {f"s.jsonl.torn-{len(whole)}-{crc32(fragment):08x}": fragment}
+        assert file_bytes(path).startswith(whole + b"{")
+    else:  # another program may still be writing it, so a newline isolates it
+        assert torn_files(path) == {}
+        assert file_bytes(path).startswith(whole + fragment + b"\n")
+    assert len(file_bytes(path).splitlines()) == len(whole.splitlines()) + (1 if dialect == "native" else 2)
 
 
 @pytest.mark.feature("U-3")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-def test_fifty_megabytes_of_half_a_line_are_set_aside(tmp_path: Path, dialect: Dialect) -> None:
+def test_a_torn_line_of_fifty_megabytes_is_moved_aside_or_isolated(tmp_path: Path, dialect: Dialect) -> None:
     async def main() -> None:
-        path = await begun(tmp_path, dialect)
-        whole = held(path)
+        path = await create_session(tmp_path, dialect)
+        whole = file_bytes(path)
         fragment = b'{"type":"custom","id":"x","data":"' + b"x" * 50_000_000
         append(path, fragment)
         async with SessionHost(tmp_path) as host:
             session = await host.load(path)
             await session.append_message("user", "three")
             assert texts(await session.messages()) == ["one", "two", "three"]
-        assert await said(path) == ["one", "two", "three"]
-        assert held(path).startswith(whole)
-        assert [*torn(path).values()] == ([fragment] if dialect == "native" else [])
-        assert dialect == "native" or held(path).startswith(whole + fragment + b"\n")
+        assert await texts_in_file(path) == ["one", "two", "three"]
+        assert file_bytes(path).startswith(whole)
+        assert [*torn_files(path).values()] == ([fragment] if dialect == "native" else [])
+        assert dialect == "native" or file_bytes(path).startswith(whole + fragment + b"\n")
 
     anyio.run(main)
 
 
 @pytest.mark.feature("U-4")
 @every_dialect
-async def test_a_last_line_without_its_newline_survives(tmp_path: Path, dialect: Dialect) -> None:
-    path = await begun(tmp_path, dialect)
-    whole = held(path)
+async def test_a_last_line_without_its_newline_is_kept(tmp_path: Path, dialect: Dialect) -> None:
+    path = await create_session(tmp_path, dialect)
+    whole = file_bytes(path)
     cut(path, 1)
-    assert await said(path) == ["one", "two"]
+    assert await texts_in_file(path) == ["one", "two"]
     async with SessionHost(tmp_path) as host:
         session = await host.load(path)
         await session.append_message("user", "three")
-    assert held(path).startswith(whole)
-    assert await said(path) == ["one", "two", "three"]
-    assert torn(path) == {}
+    assert file_bytes(path).startswith(whole)
+    assert await texts_in_file(path) == ["one", "two", "three"]
+    assert torn_files(path) == {}
 
 
 @every_dialect
-async def test_a_last_line_with_half_a_character_and_without_its_newline_survives(
+async def test_a_last_line_with_a_lone_surrogate_and_without_its_newline_is_kept(
     tmp_path: Path, dialect: Dialect
 ) -> None:
-    path = await begun(tmp_path, dialect)
-    path.write_bytes(held(path)[:-1].replace(b'"two"', b'"two \\ud83d"'))
-    assert await said(path) == ["one", "two \ufffd"]
+    path = await create_session(tmp_path, dialect)
+    path.write_bytes(file_bytes(path)[:-1].replace(b'"two"', b'"two \\ud83d"'))
+    assert await texts_in_file(path) == ["one", "two \ufffd"]
     async with SessionHost(tmp_path / "copies") as host:
         [report] = await host.import_sessions(path)
         assert (report.entries, report.findings) == (2, ())
     async with SessionHost(tmp_path) as host:
         session = await host.load(path)
         await session.append_message("user", "three")
-    assert await said(path) == ["one", "two \ufffd", "three"]
-    assert torn(path) == {}
+    assert await texts_in_file(path) == ["one", "two \ufffd", "three"]
+    assert torn_files(path) == {}
 
 
 # -- a disk that is full
@@ -148,40 +148,40 @@ async def test_a_last_line_with_half_a_character_and_without_its_newline_survive
 @every_dialect
 @pytest.mark.parametrize("taken", [0, 1, 60])
 @pytest.mark.parametrize("command_id", [None, "c1"])
-async def test_a_write_that_fails_half_way_is_there_once_when_it_is_tried_again(
+async def test_an_append_repeated_after_a_partial_write_is_stored_once(
     tmp_path: Path, dialect: Dialect, taken: int, command_id: str | None
 ) -> None:
-    path = await begun(tmp_path, dialect)
-    whole = held(path)
+    path = await create_session(tmp_path, dialect)
+    whole = file_bytes(path)
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk) as host:
         session = await host.load(path)
         shown = await session.entries()
         fault = disk.shorten(taken, path="*.jsonl") if taken else disk.fail("write", errno.ENOSPC, path="*.jsonl")
         with pytest.raises(AppendFailed, match="No space left") as caught:
-            await tell(session, "three", command_id)
+            await append_text(session, "three", command_id)
         assert fault.hits == 1
         assert isinstance(caught.value.__cause__, OSError)
         assert await session.entries() == shown
-        made = await tell(session, "three", command_id)
+        entry_id = await append_text(session, "three", command_id)
         if command_id is not None:
-            assert await tell(session, "three", command_id) == made
+            assert await append_text(session, "three", command_id) == entry_id
         assert texts(await session.messages()) == ["one", "two", "three"]
-        assert session.path()[-1] == session.leaf_id == made
-    assert held(path).startswith(whole)
-    assert sum(b'"three"' in line and whole_line(line) for line in held(path).splitlines()) == 1
+        assert session.path()[-1] == session.leaf_id == entry_id
+    assert file_bytes(path).startswith(whole)
+    assert sum(b'"three"' in line and is_complete(line) for line in file_bytes(path).splitlines()) == 1
     if dialect == "native":
-        assert len(held(path).splitlines()) == len(whole.splitlines()) + 1
-    assert await said(path) == ["one", "two", "three"]
+        assert len(file_bytes(path).splitlines()) == len(whole.splitlines()) + 1
+    assert await texts_in_file(path) == ["one", "two", "three"]
 
 
-async def tell(session: Session, words: str, command_id: str | None) -> str:
+async def append_text(session: Session, content: str, command_id: str | None) -> str:
     if command_id is None:
-        return await session.append_message("user", words)
-    return await session.append_message("user", words, command_id=command_id)
+        return await session.append_message("user", content)
+    return await session.append_message("user", content, command_id=command_id)
 
 
-def whole_line(line: bytes) -> bool:
+def is_complete(line: bytes) -> bool:
     try:
         json.loads(line)
     except ValueError:
@@ -189,24 +189,24 @@ def whole_line(line: bytes) -> bool:
     return True
 
 
-async def length_of(words: str, root: Path, dialect: Dialect, command_id: str | None) -> int:
-    """How long the line is that another session, which is just like this one, writes for these words."""
-    path = await begun(root, dialect)
+async def line_length(content: str, root: Path, dialect: Dialect, command_id: str | None) -> int:
+    """The length of the line that an identical session writes for this text."""
+    path = await create_session(root, dialect)
     async with SessionHost(root) as host:
-        before = len(held(path))
-        await tell(await host.load(path), words, command_id)
-    return len(held(path)) - before
+        before = len(file_bytes(path))
+        await append_text(await host.load(path), content, command_id)
+    return len(file_bytes(path)) - before
 
 
 @pytest.mark.feature("U-2")
 @every_dialect
 @pytest.mark.parametrize("room_again", [True, False])
-async def test_a_write_that_lacks_its_newline_alone_is_there_once(
+async def test_an_append_whose_write_lacked_only_the_newline_is_stored_once(
     tmp_path: Path, dialect: Dialect, room_again: bool
 ) -> None:
-    """If the line cannot be taken back, it stands once a newline follows, and must not be reported as failed."""
-    size = await length_of("three", tmp_path / "probe", dialect, "c1")
-    path = await begun(tmp_path / "root", dialect)
+    """A line that cannot be taken back counts once a newline follows, so it must not be reported as failed."""
+    size = await line_length("three", tmp_path / "probe", dialect, "c1")
+    path = await create_session(tmp_path / "root", dialect)
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path / "root", disk=disk) as host:
         session = await host.load(path)
@@ -215,29 +215,27 @@ async def test_a_write_that_lacks_its_newline_alone_is_there_once(
             disk.fail("write", errno.ENOSPC, path="*.jsonl", nth=3)
         outcome: type[Exception] | None = None
         try:
-            await tell(session, "three", "c1")
+            await append_text(session, "three", "c1")
         except (AppendFailed, AppendInDoubt) as error:
             outcome = type(error)
-        here = texts([entry.message for entry in await session.entries() if isinstance(entry, MessageEntry)])
+        known = texts([entry.message for entry in await session.entries() if isinstance(entry, MessageEntry)])
         if dialect == "native":
-            assert (outcome, here) == (AppendFailed, ["one", "two"])
+            assert (outcome, known) == (AppendFailed, ["one", "two"])
         elif room_again:
-            assert (outcome, here) == (None, ["one", "two", "three"])
+            assert (outcome, known) == (None, ["one", "two", "three"])
         else:
             assert outcome is AppendInDoubt
-        made = await tell(session, "three", "c1")
+        entry_id = await append_text(session, "three", "c1")
         assert texts(await session.messages()) == ["one", "two", "three"]
-        assert session.leaf_id == made
-    assert await said(path) == ["one", "two", "three"]
-    assert len([line for line in held(path).splitlines() if b'"three"' in line]) == 1
+        assert session.leaf_id == entry_id
+    assert await texts_in_file(path) == ["one", "two", "three"]
+    assert len([line for line in file_bytes(path).splitlines() if b'"three"' in line]) == 1
 
 
 @pytest.mark.feature("U-2")
 @every_dialect
-async def test_a_batch_that_fails_half_way_is_there_once_when_it_is_tried_again(
-    tmp_path: Path, dialect: Dialect
-) -> None:
-    path = await begun(tmp_path, dialect)
+async def test_a_batch_repeated_after_a_partial_write_is_stored_once(tmp_path: Path, dialect: Dialect) -> None:
+    path = await create_session(tmp_path, dialect)
     disk = FaultyDisk(OsDisk())
     batch = [message("user", f"more {number}") for number in range(3)]
     async with SessionHost(tmp_path, disk=disk) as host:
@@ -247,16 +245,16 @@ async def test_a_batch_that_fails_half_way_is_there_once_when_it_is_tried_again(
             with pytest.raises(AppendFailed):
                 await session.append_many(batch, command_id="c")
             assert texts(await session.messages()) == ["one", "two"]
-        made = await session.append_many(batch, command_id="c")
-        assert await session.append_many(batch, command_id="c") == made
+        ids = await session.append_many(batch, command_id="c")
+        assert await session.append_many(batch, command_id="c") == ids
         expected = ["one", "two", "more 0", "more 1", "more 2"]
         assert texts(await session.messages()) == expected
-    assert await said(path) == expected
+    assert await texts_in_file(path) == expected
 
 
 @pytest.mark.feature("U-2")
 @every_dialect
-async def test_a_first_append_that_fails_leaves_no_file(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_failed_first_append_leaves_no_file(tmp_path: Path, dialect: Dialect) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, dialect=dialect, disk=disk) as host:
         session = await host.create("s")
@@ -265,7 +263,7 @@ async def test_a_first_append_that_fails_leaves_no_file(tmp_path: Path, dialect:
             await session.append_message("user", "one")
         assert logs(tmp_path) == []
         await session.append_message("user", "one")
-        assert await said(Path(session.file_path or "")) == ["one"]
+        assert await texts_in_file(Path(session.file_path or "")) == ["one"]
 
 
 @pytest.fixture
@@ -276,13 +274,13 @@ async def put_in_doubt(tmp_path: Path) -> AsyncIterator[tuple[SessionHost, Fault
         await (await host.create("main")).append_message("user", "old")
         other = await elsewhere.create("main")
         await other.append_message("user", "new")
-        disk.fail("sync_directory", errno.EIO, path=str(tmp_path), nth=2)  # the first one is the backup's
+        disk.fail("sync_directory", errno.EIO, path=str(tmp_path), nth=2)  # the first call is for the backup
         with pytest.raises(AppendInDoubt, match="was written, but a power cut may undo that"):
             await host.put(other, replace=True)
         yield host, disk
 
 
-async def test_a_log_that_was_put_and_whose_name_may_be_lost_is_in_doubt_and_is_there(
+async def test_a_put_that_is_in_doubt_can_be_loaded(
     put_in_doubt: tuple[SessionHost, FaultyDisk],
 ) -> None:
     host, _ = put_in_doubt
@@ -290,7 +288,7 @@ async def test_a_log_that_was_put_and_whose_name_may_be_lost_is_in_doubt_and_is_
     assert [plain_text(each.content) for each in await session.messages()] == ["new"]
 
 
-async def test_a_log_that_was_put_in_doubt_is_flushed_before_the_next_append_is_acknowledged(
+async def test_after_a_put_in_doubt_the_folder_is_flushed_before_the_next_append_is_acknowledged(
     put_in_doubt: tuple[SessionHost, FaultyDisk],
 ) -> None:
     host, disk = put_in_doubt

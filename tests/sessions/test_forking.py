@@ -1,4 +1,4 @@
-"""Copies: whole sessions and single paths, in files of their own that name their parent."""
+"""Copies of whole sessions and of single paths, in files of their own that name their parent."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from treering import (
     tool_use,
 )
 
-Content = Callable[[Session], bytes]
+FileBytes = Callable[[Session], bytes]
 HeaderOf = Callable[[Session], dict[str, Any]]
 
 
-def shown(context: Context) -> tuple[object, ...]:
+def view_of(context: Context) -> tuple[object, ...]:
     return context.messages, context.model, context.thinking_level, context.leaf_id
 
 
-async def grow(session: Session) -> list[str]:
-    """Make a session with two branches, labels, a compaction and whatever else a context depends on."""
+async def append_everything(session: Session) -> list[str]:
+    """Append two branches, labels, a compaction and everything else that a context depends on."""
     ids = [await session.append_message("user", f"message {number}") for number in range(4)]
     await session.append_model_change("maker", "m")
     await session.branch(ids[1])
@@ -44,26 +44,26 @@ async def grow(session: Session) -> list[str]:
 
 
 @pytest.mark.feature("G-85")
-@pytest.mark.parametrize("give", ["path", "id", "session"])
-async def test_a_copy_has_its_own_id_its_parent_and_the_same_context_and_the_source_is_unchanged(
-    root: Path, content: Content, header: HeaderOf, give: str
+@pytest.mark.parametrize("source_as", ["path", "id", "session"])
+async def test_a_copy_has_its_own_id_names_its_parent_and_has_the_same_context(
+    root: Path, file_bytes: FileBytes, header: HeaderOf, source_as: str
 ) -> None:
     async with SessionHost(root) as host:
         source = await host.create("source")
-        await grow(source)
-        before, context = content(source), shown(await source.context())
-    others = root if give == "id" else root.parent / "others"
+        await append_everything(source)
+        before, context = file_bytes(source), view_of(await source.context())
+    others = root if source_as == "id" else root.parent / "others"
     async with SessionHost(root) as old, SessionHost(others) as host:
-        if give == "session":
+        if source_as == "session":
             copy = await host.fork_from(await old.load("source"))
         else:
-            copy = await host.fork_from("source" if give == "id" else root / "source.jsonl")
+            copy = await host.fork_from("source" if source_as == "id" else root / "source.jsonl")
         assert copy.id != "source"
         assert Path(copy.file_path or "").parent == others.resolve()
         assert header(copy)["id"] == copy.id
         assert header(copy)["parent_session"] == "source"
-        assert shown(await copy.context()) == context
-        assert content(copy).partition(b"\n")[2] == before.partition(b"\n")[2]
+        assert view_of(await copy.context()) == context
+        assert file_bytes(copy).partition(b"\n")[2] == before.partition(b"\n")[2]
         added = await copy.append_message("user", "only in the copy")
         assert (await copy.entry(added)) is not None
         await copy.passivate()
@@ -73,23 +73,23 @@ async def test_a_copy_has_its_own_id_its_parent_and_the_same_context_and_the_sou
     assert (root / "source.jsonl").read_bytes() == before
 
 
-async def test_what_is_not_there_cannot_be_copied(host: SessionHost, tmp_path: Path) -> None:
+async def test_copying_a_missing_session_raises_session_not_found(host: SessionHost, tmp_path: Path) -> None:
     with pytest.raises(SessionNotFound):
         await host.fork_from(tmp_path / "none.jsonl")
     assert await host.list_sessions() == []
 
 
 @pytest.mark.feature("G-96")
-async def test_a_branched_session_holds_exactly_the_path_to_its_leaf(
-    host: SessionHost, session: Session, content: Content, header: HeaderOf
+async def test_a_branched_session_has_exactly_the_path_to_its_leaf(
+    host: SessionHost, session: Session, file_bytes: FileBytes, header: HeaderOf
 ) -> None:
-    await grow(session)
-    before = content(session)
+    await append_everything(session)
+    before = file_bytes(session)
     known = {line: entry.id for entry, line in zip(await session.entries(), before.splitlines()[1:], strict=True)}
     for leaf in session.tree().nodes:
         path = session.path(leaf.id)
         branch = await session.create_branched_session(leaf.id)
-        lines = content(branch).splitlines()[1:]
+        lines = file_bytes(branch).splitlines()[1:]
         assert [known[line] for line in lines[: len(path)]] == path
         assert branch.path() == path
         entries = await branch.entries()
@@ -99,16 +99,16 @@ async def test_a_branched_session_holds_exactly_the_path_to_its_leaf(
         assert branch.leaf_id == leaf.id
         assert header(branch)["parent_session"] == "main"
         assert branch.id != "main"
-        assert shown(await branch.context()) == shown(await session.context(leaf.id))
+        assert view_of(await branch.context()) == view_of(await session.context(leaf.id))
         assert any(isinstance(entry, LabelEntry) for entry in entries) == (branch.labels() != [])
-    assert content(session) == before
+    assert file_bytes(session) == before
     with pytest.raises(EntryNotFound):
         await session.create_branched_session("nowhere")
 
 
 @pytest.mark.parametrize("how", ["branched", "native", "pi", "omp", "json"])
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_a_path_takes_along_the_labels_that_were_set_or_cleared_elsewhere(
+async def test_a_copied_path_has_the_labels_that_were_set_or_cleared_on_other_branches(
     tmp_path: Path, dialect: Literal["native", "pi", "omp"], how: Literal["branched", "native", "pi", "omp", "json"]
 ) -> None:
     async with SessionHost(tmp_path / "old", dialect=dialect) as host, SessionHost(tmp_path / "new") as other:
@@ -138,46 +138,44 @@ async def test_a_path_takes_along_the_labels_that_were_set_or_cleared_elsewhere(
         assert (again.label, again.timestamp) == (original.label, original.timestamp)
         added = await path.append_message("user", "on from here")
         assert session.path(leaf) == path.path(added)[:5]
-        assert shown(await path.context(leaf)) == shown(await session.context(leaf))
+        assert view_of(await path.context(leaf)) == view_of(await session.context(leaf))
 
 
-async def test_a_branched_session_stands_where_it_was_asked_to_also_on_an_entry_aside(
-    root: Path, session: Session
-) -> None:
+async def test_a_session_can_be_branched_at_an_entry_that_was_appended_aside(root: Path, session: Session) -> None:
     first = await session.append_message("user", "one")
     beside = await session.append_message("user", "beside", below=first, aside=True)
     branch = await session.create_branched_session(beside)
     assert (branch.path(), branch.leaf_id) == ([first, beside], beside)
-    assert shown(await branch.context()) == shown(await session.context(beside))
+    assert view_of(await branch.context()) == view_of(await session.context(beside))
     async with SessionHost(root.parent / "others") as others:
         again = await others.fork_from(branch)
         assert again.leaf_id == beside
 
 
 @pytest.mark.parametrize("moved", [True, False], ids=["branched", "reset"])
-async def test_a_copy_stands_where_its_source_stands(root: Path, moved: bool) -> None:
+async def test_a_copy_has_the_leaf_of_its_source(root: Path, moved: bool) -> None:
     async with SessionHost(root) as host, SessionHost() as memory:
         source = await host.create("source")
         first = await source.append_message("user", "one")
         await source.append_message("assistant", "two")
         await (source.branch(first) if moved else source.reset_leaf())
-        leaf, context = (first if moved else None), shown(await source.context())
+        leaf, context = (first if moved else None), view_of(await source.context())
         await source.fork("fork")
         await host.fork_from("source", session_id="from")
         for copy in (await memory.fork_from(source), await memory.put(source)):
-            assert (copy.leaf_id, shown(await copy.context())) == (leaf, context)
+            assert (copy.leaf_id, view_of(await copy.context())) == (leaf, context)
     async with SessionHost(root) as host:
         for name in ("fork", "from"):
             copy = await host.load(name)
-            assert (copy.leaf_id, shown(await copy.context())) == (leaf, context)
+            assert (copy.leaf_id, view_of(await copy.context())) == (leaf, context)
             added = await copy.append_message("assistant", "anew")
             assert copy.path() == ([first, added] if moved else [added])
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("torn_count", [1, 2])
-async def test_what_was_never_completed_stays_so_in_copies_and_parts_nothing(
-    root: Path, content: Content, dialect: Literal["native", "pi"], torn_count: int
+async def test_entries_of_an_incomplete_batch_stay_opaque_in_copies_and_keep_paths_connected(
+    root: Path, file_bytes: FileBytes, dialect: Literal["native", "pi"], torn_count: int
 ) -> None:
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create("source")
@@ -188,7 +186,7 @@ async def test_what_was_never_completed_stays_so_in_copies_and_parts_nothing(
     async with SessionHost(root, dialect=dialect) as host, SessionHost(root.parent / "others") as others:
         session = await host.load(path)
         await session.append_message("user", "elsewhere")
-        kept = await session.append_message("user", "below", below=torn[-1])  # as pi does, which knows of no batches
+        kept = await session.append_message("user", "below", below=torn[-1])  # as pi does, which does not know batches
         compaction = await session.append_compaction("so far", torn[0], 10)
         last = await session.append_message("user", "last")
         assert [each.message.content[0] for each in (await session.context()).messages[1:]] == [
@@ -202,13 +200,15 @@ async def test_what_was_never_completed_stays_so_in_copies_and_parts_nothing(
             await others.put(session),
         ):
             assert copy.path() == session.path() == [*before, *torn, kept, compaction, last]
-            assert shown(await copy.context()) == shown(await session.context())
+            assert view_of(await copy.context()) == view_of(await session.context())
             entries = [entry for entry in await copy.entries() if entry.id in torn]
             assert len(entries) == torn_count
             assert all(isinstance(entry, OpaqueEntry) and "never completed" in entry.reason for entry in entries)
             assert copy.message_count == len(await copy.all_messages())
-            assert unmarked(content(copy)) == [
-                line for line in unmarked(content(session)) if line["id"] in {e.id for e in await copy.entries()}
+            assert lines_without_batches(file_bytes(copy)) == [
+                line
+                for line in lines_without_batches(file_bytes(session))
+                if line["id"] in {e.id for e in await copy.entries()}
             ]
         assert await session.entries() == original
         copy = await session.create_branched_session(torn[-1])
@@ -217,13 +217,13 @@ async def test_what_was_never_completed_stays_so_in_copies_and_parts_nothing(
 
 
 def keep_lines(path: Path, count: int) -> None:
-    """Leave the first lines of a file."""
+    """Truncate a file to its first lines."""
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
 
 
-def unmarked(content: bytes) -> list[dict[str, Any]]:
-    """Return the lines of a session file without the marks of their batches."""
-    lines: list[dict[str, Any]] = [json.loads(line) for line in content.splitlines()[1:]]
+def lines_without_batches(data: bytes) -> list[dict[str, Any]]:
+    """Return the lines of a session file without their batch marks."""
+    lines: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines()[1:]]
     for line in lines:
         line.pop("batch", None)
         line.get("treering", {}).pop("batch", None)

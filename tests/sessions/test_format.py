@@ -1,4 +1,4 @@
-"""Files as they are found: older and other forms are read, newer ones refused, and no line is rewritten."""
+"""Existing files: older forms are read, newer ones refused, and no line is rewritten."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from treering import (
 AT = "2026-01-01T10:00:00.000Z"
 HEADER = {"type": "session", "id": "given", "version": 1, "timestamp": AT}
 
-Content = Callable[[Session], bytes]
+FileBytes = Callable[[Session], bytes]
 FileOf = Callable[..., Path]
 
 
-def user(entry_id: str, parent_id: str | None, content: object) -> dict[str, Any]:
+def user(entry_id: str, parent_id: str | None, body: object) -> dict[str, Any]:
     return {
         "type": "message",
         "id": entry_id,
         "parent_id": parent_id,
         "timestamp": AT,
-        "message": {"role": "user", "content": content},
+        "message": {"role": "user", "content": body},
     }
 
 
@@ -58,7 +58,7 @@ def user(entry_id: str, parent_id: str | None, content: object) -> dict[str, Any
         b"\x00" * 100,
     ],
 )
-async def test_a_file_whose_first_line_is_no_header_is_refused_and_left_alone(
+async def test_a_file_whose_first_line_is_not_a_header_is_refused_and_unchanged(
     host: SessionHost, file_of: FileOf, files: Callable[[], list[str]], first: bytes
 ) -> None:
     for rest in ((), (user("a", None, "Hello"),), (HEADER, user("a", None, "Hello"))):
@@ -80,7 +80,7 @@ async def test_a_file_whose_first_line_is_no_header_is_refused_and_left_alone(
 
 @pytest.mark.feature("G-33")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_the_version_is_an_integer_and_a_higher_one_is_refused_unwritten(
+async def test_the_version_is_an_integer_and_a_newer_one_is_refused_without_a_write(
     host: SessionHost,
     file_of: FileOf,
     files: Callable[[], list[str]],
@@ -114,8 +114,8 @@ async def test_the_version_is_an_integer_and_a_higher_one_is_refused_unwritten(
 
 
 @pytest.mark.feature("G-40")
-async def test_content_that_is_a_string_is_one_text_part_and_stays_a_string_in_the_file(
-    host: SessionHost, file_of: FileOf, content: Content
+async def test_string_content_reads_as_one_text_part_and_stays_a_string_in_the_file(
+    host: SessionHost, file_of: FileOf, file_bytes: FileBytes
 ) -> None:
     path = file_of(HEADER, user("a", None, "just a string"), user("b", "a", [{"type": "text", "text": "a list"}]))
     before = path.read_bytes()
@@ -126,18 +126,18 @@ async def test_content_that_is_a_string_is_one_text_part_and_stays_a_string_in_t
     assert isinstance(entry.message.content[0], TextPart)
     await session.append_message("assistant", "as a string")
     await session.append_message("assistant", [text("as a list")])
-    assert content(session).startswith(before)
-    assert b'"content": "just a string"' in content(session)
+    assert file_bytes(session).startswith(before)
+    assert b'"content": "just a string"' in file_bytes(session)
     copy = await session.fork()
-    assert b'"content": "just a string"' in content(copy)
+    assert b'"content": "just a string"' in file_bytes(copy)
     assert [message.content for message in await copy.messages()] == [
         (text("just a string"),),
         (text("a list"),),
         (text("as a string"),),
         (text("as a list"),),
     ]
-    written = [json.loads(line) for line in content(session).splitlines()[3:]]
-    assert all(isinstance(line["message"]["content"], list) for line in written)
+    lines = [json.loads(line) for line in file_bytes(session).splitlines()[3:]]
+    assert all(isinstance(line["message"]["content"], list) for line in lines)
 
 
 @pytest.mark.feature("G-7")
@@ -168,21 +168,21 @@ async def test_the_two_older_versions_are_read(host: SessionHost, file_of: FileO
         },
         name="two.jsonl",
     )
-    for path, told in (
+    for path, expected in (
         (first, [("compactionSummary", "short"), ("custom", "hook"), ("user", "more")]),
         (second, [("user", "Hello"), ("custom", "hook")]),
     ):
         before = path.read_bytes()
-        looking = await host.load(path, read_only=True)
-        assert [(each.role, plain_text(each.content)) for each in await looking.messages()] == told
+        reader = await host.load(path, read_only=True)
+        assert [(each.role, plain_text(each.content)) for each in await reader.messages()] == expected
         assert path.read_bytes() == before
         session = await host.load(path)
-        assert [(each.role, plain_text(each.content)) for each in await session.messages()] == told
+        assert [(each.role, plain_text(each.content)) for each in await session.messages()] == expected
         await session.append_message("user", "now")
         assert [plain_text(each.content) for each in await session.messages()][-1] == "now"
 
 
-async def test_a_header_is_kept_as_it_was_found(host: SessionHost, file_of: FileOf) -> None:
+async def test_a_header_with_an_unknown_field_is_read(host: SessionHost, file_of: FileOf) -> None:
     session = await host.load(file_of({**HEADER, "cwd": "/work", "unknown": 1}))
     assert isinstance(session.header, Header)
     assert (session.header.id, session.header.version, session.header.cwd) == ("given", 1, "/work")

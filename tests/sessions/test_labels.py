@@ -1,4 +1,4 @@
-"""Labels: bookmarks on entries, the same on every branch, never shown to a model."""
+"""Labels: bookmarks on entries, the same on every branch, and never in a context."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import pytest
 
 from treering import LabelEntry, MessageEntry, Session, SessionHost, plain_text
 
-Written = Callable[[Session], list[dict[str, Any]]]
+FileLines = Callable[[Session], list[dict[str, Any]]]
 
 
 @pytest.mark.feature("G-19", "G-123")
-async def test_a_label_comes_back_and_reaches_no_context(host: SessionHost, session: Session) -> None:
+async def test_a_label_is_read_back_and_is_in_no_context(host: SessionHost, session: Session) -> None:
     target = await session.append_message("user", "Hello")
-    made = await session.set_label(target, "xyzzy")
+    label_id = await session.set_label(target, "xyzzy")
     await session.append_message("assistant", "Hi")
     await session.passivate()
     again = await host.load("main")
-    entry = await again.entry(made)
+    entry = await again.entry(label_id)
     assert isinstance(entry, LabelEntry)
     assert (entry.label.target_id, entry.label.label) == (target, "xyzzy")
     for leaf in again.path():
         context = await again.context(leaf)
         assert "xyzzy" not in repr(context)
-        assert made not in {each.entry_id for each in context.messages}
+        assert label_id not in {each.entry_id for each in context.messages}
 
 
 @pytest.mark.feature("G-93", "G-46")
-@pytest.mark.parametrize("nothing", ["", None])
-async def test_the_latest_label_wins_and_an_empty_one_clears(
-    host: SessionHost, session: Session, written: Written, nothing: str | None
+@pytest.mark.parametrize("empty", ["", None])
+async def test_the_latest_label_wins_and_an_empty_one_removes_it(
+    host: SessionHost, session: Session, file_lines: FileLines, empty: str | None
 ) -> None:
     target = await session.append_message("user", "Hello")
     assert session.label(target) is None
@@ -39,11 +39,11 @@ async def test_the_latest_label_wins_and_an_empty_one_clears(
     assert session.label(target) == "one"
     second = await session.set_label(target, "two")
     assert session.label(target) == "two"
-    third = await session.set_label(target, nothing)
+    third = await session.set_label(target, empty)
     assert session.label(target) is None
     assert session.labels() == []
-    assert [line["id"] for line in written(session)] == [target, first, second, third]
-    assert [line["label"].get("label") for line in written(session)[1:]] == ["one", "two", None]
+    assert [line["id"] for line in file_lines(session)] == [target, first, second, third]
+    assert [line["label"].get("label") for line in file_lines(session)[1:]] == ["one", "two", None]
     await session.passivate()
     assert (await host.load("main")).label(target) is None
     await session.set_label(target, "again")
@@ -51,7 +51,7 @@ async def test_the_latest_label_wins_and_an_empty_one_clears(
 
 
 @pytest.mark.feature("G-124")
-async def test_a_bookmarked_entry_is_found_by_its_label(session: Session) -> None:
+async def test_an_entry_is_found_by_its_label(session: Session) -> None:
     await session.append_message("user", "Hello")
     target = await session.append_message("assistant", "It must run offline.")
     await session.set_label(target, "Requirement defined")
@@ -63,7 +63,7 @@ async def test_a_bookmarked_entry_is_found_by_its_label(session: Session) -> Non
 
 
 @pytest.mark.feature("G-125")
-async def test_labels_are_a_table_of_contents_in_the_order_of_the_path(session: Session) -> None:
+async def test_labels_are_listed_in_path_order(session: Session) -> None:
     ids = [await session.append_message("user", str(number)) for number in range(6)]
     for number in (4, 0, 2):
         await session.set_label(ids[number], f"chapter {number}")
@@ -87,7 +87,7 @@ async def test_labels_are_a_table_of_contents_in_the_order_of_the_path(session: 
 
 
 @pytest.mark.feature("G-126")
-async def test_entries_to_be_processed_are_found_on_all_branches(session: Session) -> None:
+async def test_entries_with_a_label_are_found_on_all_branches(session: Session) -> None:
     root = await session.append_message("user", "root")
     marked: list[str] = []
     for number in range(4):
@@ -106,7 +106,7 @@ async def test_entries_to_be_processed_are_found_on_all_branches(session: Sessio
 
 
 @pytest.mark.feature("G-127")
-async def test_the_latest_labels_are_rebuilt_the_same_on_reload(host: SessionHost, session: Session) -> None:
+async def test_labels_are_the_same_after_a_reload(host: SessionHost, session: Session) -> None:
     ids = [await session.append_message("user", str(number)) for number in range(8)]
     for number, entry_id in enumerate(ids * 2):
         await session.set_label(entry_id, f"label {number}" if number % 3 else "")

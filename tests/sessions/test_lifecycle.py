@@ -1,4 +1,4 @@
-"""Making, loading, continuing and closing sessions."""
+"""Creating, loading, continuing and closing sessions."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from treering.events.disk import FileStat, OsDisk
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
-AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
+StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 HeaderOf = Callable[[Session], dict[str, Any]]
 
 NOW = datetime(2026, 1, 1, 10, tzinfo=UTC)
 
 
-async def said(session: Session) -> list[str]:
+async def texts(session: Session) -> list[str]:
     return [plain_text(message.content) for message in await session.messages()]
 
 
-# -- making
+# -- creating
 
 
 @pytest.mark.feature("G-79")
@@ -51,14 +51,14 @@ async def test_a_new_session_is_empty_and_can_be_used(host: SessionHost) -> None
     assert session.tree().nodes == ()
     assert await session.entries() == []
     assert (await session.context()).messages == ()
-    made = await session.append_message("user", "Hello")
-    assert session.path() == [made]
-    assert await said(session) == ["Hello"]
+    entry_id = await session.append_message("user", "Hello")
+    assert session.path() == [entry_id]
+    assert await texts(session) == ["Hello"]
 
 
 @pytest.mark.feature("G-78")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_sessions_are_made_under_the_given_directory_only(dialect: Literal["native", "pi", "omp"]) -> None:
+async def test_sessions_are_created_only_under_the_given_directory(dialect: Literal["native", "pi", "omp"]) -> None:
     disk = MemoryDisk()
     disk.make_directory("/elsewhere")
     async with SessionHost("/data/sessions", disk=disk, dialect=dialect) as host:
@@ -79,7 +79,7 @@ async def test_sessions_are_made_under_the_given_directory_only(dialect: Literal
 
 
 @pytest.mark.feature("G-32")
-async def test_every_file_has_an_id_of_its_own(host: SessionHost, header: HeaderOf) -> None:
+async def test_every_file_has_its_own_id(host: SessionHost, header: HeaderOf) -> None:
     ids: set[str] = set()
     for _ in range(10):
         session = await host.create()
@@ -98,7 +98,7 @@ async def test_every_file_has_an_id_of_its_own(host: SessionHost, header: Header
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_an_id_is_given_once(root: Path, clock: ManualClock, dialect: DialectName) -> None:
+async def test_an_id_can_be_used_only_once(root: Path, clock: ManualClock, dialect: DialectName) -> None:
     async with SessionHost(root, dialect=dialect, clock=clock) as host:
         session = await host.create("main")
         await session.append_message("user", "Hello")
@@ -108,7 +108,7 @@ async def test_an_id_is_given_once(root: Path, clock: ManualClock, dialect: Dial
     assert len([name for name in os.listdir(root) if name.endswith(".jsonl")]) == 1
 
 
-async def test_an_id_is_taken_before_anything_is_written_and_free_again_when_nobody_wants_it(host: SessionHost) -> None:
+async def test_an_id_is_reserved_before_the_first_write_and_released_with_its_last_handle(host: SessionHost) -> None:
     first = await host.create("main")
     keyed = await host.create(key="telegram:1")
     with pytest.raises(SessionExists, match="main"):
@@ -121,7 +121,7 @@ async def test_an_id_is_taken_before_anything_is_written_and_free_again_when_nob
 
 
 @pytest.mark.feature("G-35")
-async def test_the_headers_time_is_when_the_session_was_created(host: SessionHost, header: HeaderOf) -> None:
+async def test_the_header_has_the_time_of_creation(host: SessionHost, header: HeaderOf) -> None:
     session = await host.create("main")
     created = session.created
     assert session.header.timestamp == created
@@ -135,7 +135,7 @@ async def test_the_headers_time_is_when_the_session_was_created(host: SessionHos
 
 
 @pytest.mark.feature("G-34", "G-81")
-async def test_a_header_names_the_parent_session_if_there_is_one(host: SessionHost, header: HeaderOf) -> None:
+async def test_a_header_names_the_parent_session_if_it_has_one(host: SessionHost, header: HeaderOf) -> None:
     alone = await host.create("alone")
     child = await host.create("child", parent_session="alone")
     for session in (alone, child):
@@ -155,18 +155,18 @@ async def test_a_header_names_the_parent_session_if_there_is_one(host: SessionHo
 
 
 @pytest.mark.feature("G-80", "G-82")
-async def test_a_session_is_loaded_by_its_absolute_or_relative_path(
+async def test_a_session_can_be_loaded_by_absolute_and_relative_paths(
     host: SessionHost,
     session: Session,
     root: Path,
     files: Callable[[], list[str]],
-    all_of: AllOf,
+    state_of: StateOf,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await session.append_message("user", "Hello")
     await session.append_message("assistant", "Hi")
-    known = await all_of(session)
+    known = await state_of(session)
     path = root / "main.jsonl"
     monkeypatch.chdir(tmp_path)
     for given in (
@@ -180,7 +180,7 @@ async def test_a_session_is_loaded_by_its_absolute_or_relative_path(
         found = await host.load(given)
         assert found.id == "main"
         assert found.file_path == str(path.resolve())
-        assert await all_of(found) == known
+        assert await state_of(found) == known
     monkeypatch.chdir(root)
     assert (await host.load("main.jsonl")).ref == session.ref
     for missing in (tmp_path / "none.jsonl", str(root / "none.jsonl"), "none.jsonl", "sessions/main.jsonl", "none"):
@@ -194,25 +194,25 @@ async def test_a_session_is_loaded_by_its_absolute_or_relative_path(
 
 
 @pytest.mark.feature("G-103")
-async def test_a_host_is_bound_to_a_directory_and_offers_all_that_is_done_with_it(root: Path) -> None:
+async def test_a_host_creates_loads_continues_and_lists_the_sessions_of_one_directory(root: Path) -> None:
     async with SessionHost(root) as host:
         assert await host.list_sessions() == []
-        made = await host.create("made")
-        await made.append_message("user", "Hello")
-        assert await said(await host.load("made")) == ["Hello"]
-        assert (await host.continue_recent()).id == "made"
-        assert [row.id for row in await host.list_sessions()] == ["made"]
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        assert await texts(await host.load("main")) == ["Hello"]
+        assert (await host.continue_recent()).id == "main"
+        assert [row.id for row in await host.list_sessions()] == ["main"]
     async with SessionHost(root.parent / "other") as host:
         assert await host.list_sessions() == []
         with pytest.raises(SessionNotFound):
-            await host.load("made")
+            await host.load("main")
 
 
 # -- continuing
 
 
 @pytest.mark.feature("G-83")
-async def test_the_session_with_the_last_activity_is_continued(host: SessionHost, root: Path) -> None:
+async def test_continue_recent_continues_the_session_with_the_latest_entry(host: SessionHost, root: Path) -> None:
     for name in ("b", "a", "c"):
         await (await host.create(name)).append_message("user", "Hello")
     assert (await host.continue_recent()).id == "c"
@@ -230,7 +230,9 @@ async def test_the_session_with_the_last_activity_is_continued(host: SessionHost
 
 @pytest.mark.feature("G-83")
 @pytest.mark.parametrize("names", [("x", "y", "z"), ("z", "x", "y"), ("y", "z", "x")])
-async def test_of_sessions_with_the_same_activity_it_is_always_the_same_one(root: Path, names: tuple[str, ...]) -> None:
+async def test_continue_recent_always_chooses_the_same_of_equally_recent_sessions(
+    root: Path, names: tuple[str, ...]
+) -> None:
     async with SessionHost(root, clock=lambda: NOW) as host:
         for name in names:
             await (await host.create(name)).append_message("user", "Hello")
@@ -243,7 +245,7 @@ async def test_of_sessions_with_the_same_activity_it_is_always_the_same_one(root
 
 @pytest.mark.feature("G-84")
 @pytest.mark.parametrize("folder", ["empty", "absent"])
-async def test_in_an_empty_directory_there_is_nothing_recent_and_no_file_appears(tmp_path: Path, folder: str) -> None:
+async def test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created(tmp_path: Path, folder: str) -> None:
     os.mkdir(tmp_path / "empty")
     async with SessionHost(tmp_path / folder) as host:
         assert await host.find_recent() is None
@@ -260,12 +262,12 @@ async def test_in_an_empty_directory_there_is_nothing_recent_and_no_file_appears
 
 
 @pytest.mark.feature("G-102")
-async def test_close_waits_for_what_was_appended_and_nothing_can_be_appended_after(root: Path) -> None:
+async def test_close_waits_for_accepted_appends_and_refuses_later_ones(root: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk, writes="thread") as host:
         session = await host.create("main")
         await session.append_message("user", "first")
-        held = disk.stall("write", path="*/main.jsonl")
+        stall = disk.stall("write", path="*/main.jsonl")
         closed = anyio.Event()
 
         async def close() -> None:
@@ -275,12 +277,12 @@ async def test_close_waits_for_what_was_appended_and_nothing_can_be_appended_aft
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.append_message, "user", "accepted")
-            assert await to_thread.run_sync(held.wait)
+            assert await to_thread.run_sync(stall.wait)
             tasks.start_soon(close)
             await anyio.wait_all_tasks_blocked()
             assert not closed.is_set()
             assert b"accepted" not in (root / "main.jsonl").read_bytes()
-            held.lift()
+            stall.lift()
         assert closed.is_set()
         before = (root / "main.jsonl").read_bytes()
         with pytest.raises(SessionClosed) as caught:
@@ -290,32 +292,32 @@ async def test_close_waits_for_what_was_appended_and_nothing_can_be_appended_aft
             _ = session.leaf_id
         await session.close()
         assert (root / "main.jsonl").read_bytes() == before
-        assert await said(await host.load("main")) == ["first", "accepted"]
+        assert await texts(await host.load("main")) == ["first", "accepted"]
 
 
-async def test_the_block_of_a_session_closes_the_handle_and_no_other(host: SessionHost) -> None:
+async def test_leaving_the_with_block_of_a_session_closes_only_that_handle(host: SessionHost) -> None:
     async with await host.create("main") as session:
         await session.append_message("user", "Hello")
     other = await host.load("main")
     with pytest.raises(Closed):
         await session.append_message("user", "more")
     await other.append_message("user", "more")
-    assert await said(other) == ["Hello", "more"]
+    assert await texts(other) == ["Hello", "more"]
 
 
 @pytest.mark.parametrize("where", ["index", "sessions"])
-async def test_a_host_that_fails_to_close_in_order_still_lets_everything_go(
+async def test_a_host_that_fails_while_closing_still_releases_its_sessions(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OddDisk(MemoryDisk):
-        odd = False
+    class FailingDisk(MemoryDisk):
+        broken = False
 
         def stat(self, path: str) -> FileStat:
-            if self.odd:
+            if self.broken:
                 raise RuntimeError("an odd disk")
             return super().stat(path)
 
-    disk = OddDisk()
+    disk = FailingDisk()
     drain = Registry.drain
 
     async def fail(registry: Registry) -> None:
@@ -327,18 +329,18 @@ async def test_a_host_that_fails_to_close_in_order_still_lets_everything_go(
             session = await host.create("a")
             await session.append_message("user", "Hello")
             if where == "index":
-                disk.odd = True
+                disk.broken = True
             else:
                 monkeypatch.setattr(Registry, "drain", fail)
 
-    if where == "index":  # it can be made again, and is no reason to fail
+    if where == "index":  # the index is derived, so this error is not raised
         await use()
     else:
         with pytest.raises(RuntimeError, match="an odd session"):
             await use()
         monkeypatch.undo()
-    disk.odd = False
+    disk.broken = False
     async with SessionHost("/sessions", disk=disk) as host:
         session = await host.load("a")
         await session.append_message("assistant", "Hi")
-        assert await said(session) == ["Hello", "Hi"]
+        assert await texts(session) == ["Hello", "Hi"]

@@ -1,4 +1,4 @@
-"""The listing: a row for each file, whatever is in it."""
+"""The listing has a row for each file, whatever is in it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def line(kind: str, entry_id: str, parent_id: str | None, second: int, payload: 
     return {"type": kind, "id": entry_id, "parent_id": parent_id, "timestamp": at(second).isoformat(), kind: payload}
 
 
-def said(role: str, content: str) -> dict[str, Any]:
+def message_body(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": {"content": content}}]}
 
 
 @pytest.mark.feature("G-101")
-async def test_a_row_tells_id_path_name_times_and_count_of_each_file(
+async def test_a_row_has_the_id_path_name_times_and_count_of_its_file(
     root: Path, clock: ManualClock, file_of: Callable[..., Path]
 ) -> None:
     named = file_of(
         {"type": "session", "id": "named", "version": 1, "timestamp": at(0).isoformat()},
-        line("message", "a", None, 1, said("user", "Hello")),
-        line("message", "b", "a", 2, said("assistant", "Hi")),
-        line("message", "c", "a", 3, said("user", "on another branch")),
+        line("message", "a", None, 1, message_body("user", "Hello")),
+        line("message", "b", "a", 2, message_body("assistant", "Hi")),
+        line("message", "c", "a", 3, message_body("user", "on another branch")),
         line("session_info", "d", "c", 9, {"name": "Greeting"}),
         name="named.jsonl",
     )
     plain = file_of(
         {"type": "session", "id": "plain", "version": 1, "timestamp": at(4).isoformat()},
-        line("message", "a", None, 5, said("user", "Hello")),
+        line("message", "a", None, 5, message_body("user", "Hello")),
         name="plain.jsonl",
     )
     empty = file_of(
@@ -78,17 +78,17 @@ async def test_a_row_tells_id_path_name_times_and_count_of_each_file(
     ]
     clock.now = at(30)
     async with SessionHost(root, clock=clock) as host:
-        for _ in range(2):  # from the files, and then from memory
+        for _ in range(2):  # first from the files, then from memory
             rows = await host.list_sessions()
             assert [
                 (row.id, row.path, row.name, row.created, row.modified, row.message_count) for row in rows
             ] == expected
-            for row in reversed(rows):  # so that the one that was used last is loaded last
+            for row in reversed(rows):  # the most recent one is loaded last, so the order stays
                 await host.load(row.path or "")
 
 
 @pytest.mark.feature("G-99")
-async def test_rows_are_told_without_reading_bodies_and_corrupt_files_are_reported(
+async def test_listing_reads_no_bodies_and_reports_corrupt_files(
     root: Path, file_of: Callable[..., Path], files: Callable[[], list[str]]
 ) -> None:
     async with SessionHost(root, limits=Limits(snapshot_after_lines=1)) as host:

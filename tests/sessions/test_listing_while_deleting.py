@@ -1,4 +1,4 @@
-"""A listing is a look at many files in a thread; sessions come and go meanwhile."""
+"""A listing looks at many files in a thread, while sessions are created and deleted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from treering.events.stores.files import FileStore
 PATIENCE_S = 30
 
 
-class Held(dict[Ref, FileStat]):
-    """Holds whoever asks whether something is in it, once."""
+class PausingFiles(dict[Ref, FileStat]):
+    """Files that pause at each membership test until they may continue."""
 
     def __init__(self, files: dict[Ref, FileStat]) -> None:
         super().__init__(files)
@@ -31,14 +31,14 @@ class Held(dict[Ref, FileStat]):
         return super().__contains__(ref)
 
 
-async def test_a_session_that_is_deleted_while_others_are_listed_is_not_listed(
+async def test_a_session_that_is_deleted_during_a_listing_is_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[Held] = []
+    found: list[PausingFiles] = []
     scan = FileStore.scan
 
-    def held(self: FileStore) -> Held:
-        found.append(Held(scan(self)))
+    def pausing_scan(self: FileStore) -> PausingFiles:
+        found.append(PausingFiles(scan(self)))
         return found[-1]
 
     async with SessionHost(tmp_path) as host:
@@ -46,7 +46,7 @@ async def test_a_session_that_is_deleted_while_others_are_listed_is_not_listed(
             await (await host.create(name)).append_message("user", name)
         await host.list_sessions()
         await (await host.create("d")).append_message("user", "d")
-        monkeypatch.setattr(FileStore, "scan", held)
+        monkeypatch.setattr(FileStore, "scan", pausing_scan)
         rows: list[str] = []
 
         async def listed() -> None:

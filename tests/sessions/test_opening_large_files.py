@@ -1,4 +1,4 @@
-"""Opening streams: memory follows the number of entries and the longest line, not the size of the file."""
+"""Opening a file streams it: memory depends on the number of entries and the longest line, not on the file's size."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def peak():
     try:
         status = open("/proc/self/status").read()
     except FileNotFoundError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes, where there is no /proc
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024  # ru_maxrss would begin with the parent's peak
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on systems without /proc
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024  # ru_maxrss would include the parent's peak
 
 async def main():
     small, path, read_only = sys.argv[1], sys.argv[2], sys.argv[3] == "read_only"
@@ -42,7 +42,7 @@ anyio.run(main)
 
 
 def write(path: Path, dialect: str, bodies: list[str]) -> int:
-    """Write a session with these messages; return the length of the longest line."""
+    """Write a session with these messages, and return the length of the longest line."""
     version, parent = (1, "parent_id") if dialect == "native" else (3, "parentId")
     longest = 0
     with path.open("w", encoding="ascii") as file:
@@ -50,18 +50,18 @@ def write(path: Path, dialect: str, bodies: list[str]) -> int:
         file.write(json.dumps(header) + "\n")
         before = "null"
         for number, body in enumerate(bodies, 1):
-            said = f'[{{"type":"text","text":{{"content":"{body}"}}}}]' if dialect == "native" else f'"{body}"'
+            content = f'[{{"type":"text","text":{{"content":"{body}"}}}}]' if dialect == "native" else f'"{body}"'
             line = (
                 f'{{"type":"message","id":"{number:08x}","{parent}":{before},"timestamp":"2026-01-01T00:00:01.000Z",'
-                f'"message":{{"role":"user","content":{said}}}}}\n'
+                f'"message":{{"role":"user","content":{content}}}}}\n'
             )
             longest = max(longest, file.write(line))
             before = f'"{number:08x}"'
     return longest
 
 
-def opened(small: Path, path: Path, how: str) -> tuple[int, int, str]:
-    """Open a file in a process of its own; return by how much its peak has grown, the head and the leaf."""
+def open_in_process(small: Path, path: Path, how: str) -> tuple[int, int, str]:
+    """Open a file in another process; return the growth of its peak memory, the head and the leaf."""
     environment = {**os.environ, "PYTHONPATH": str(Path(treering.__file__).parents[1])}
     command = [sys.executable, "-c", OPEN, str(small), str(path), how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
@@ -71,22 +71,26 @@ def opened(small: Path, path: Path, how: str) -> tuple[int, int, str]:
 
 
 @pytest.mark.feature("U-15")
-@pytest.mark.skipif(sys.platform == "win32", reason="the peak of a process is read from resource, which is not here")
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module, which gives the peak memory, is missing")
 @pytest.mark.parametrize(("dialect", "how"), [("native", "write"), ("native", "read_only"), ("pi", "write")])
-def test_opening_a_hundred_thousand_entries_costs_little_each(tmp_path: Path, dialect: str, how: str) -> None:
+def test_opening_a_hundred_thousand_entries_uses_bounded_memory_per_entry(
+    tmp_path: Path, dialect: str, how: str
+) -> None:
     write(tmp_path / "small.jsonl", dialect, ["words"] * 2000)
     longest = write(tmp_path / "large.jsonl", dialect, ["words " * 30] * ENTRIES)
-    grown, head, leaf = opened(tmp_path / "small.jsonl", tmp_path / "large.jsonl", how)
+    grown, head, leaf = open_in_process(tmp_path / "small.jsonl", tmp_path / "large.jsonl", how)
     assert (head, leaf) == (ENTRIES, f"{ENTRIES:08x}")
     assert 0 < grown < PER_ENTRY * ENTRIES + PER_LINE * longest
 
 
 @pytest.mark.feature("U-15")
-@pytest.mark.skipif(sys.platform == "win32", reason="the peak of a process is read from resource, which is not here")
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module, which gives the peak memory, is missing")
 @pytest.mark.parametrize(("dialect", "how"), [("native", "write"), ("pi", "read_only")])
-def test_opening_a_line_of_a_hundred_megabytes_works(tmp_path: Path, dialect: str, how: str) -> None:
+def test_opening_a_line_of_a_hundred_megabytes_uses_a_small_multiple_of_its_length(
+    tmp_path: Path, dialect: str, how: str
+) -> None:
     write(tmp_path / "small.jsonl", dialect, ["words"] * 2000)
     longest = write(tmp_path / "large.jsonl", dialect, ["before", "x" * 100_000_000, "after"])
-    grown, head, leaf = opened(tmp_path / "small.jsonl", tmp_path / "large.jsonl", how)
+    grown, head, leaf = open_in_process(tmp_path / "small.jsonl", tmp_path / "large.jsonl", how)
     assert (head, leaf) == (3, "00000003")
     assert 0 < grown < PER_ENTRY * 3 + PER_LINE * longest

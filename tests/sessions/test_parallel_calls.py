@@ -1,4 +1,4 @@
-"""Parallel calls of tools and their results, in whatever order they come, are one unit for every cut."""
+"""Parallel tool calls and their results are one unit for every cut, in whatever order the results come."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from treering import Message, MessageEntry, SessionHost, ToolResultPart, ToolUse
 
 @pytest.mark.feature("U-9")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_parallel_calls_and_their_results_stay_together(
+async def test_no_cut_separates_parallel_calls_from_their_results(
     tmp_path: Path, dialect: Literal["native", "pi", "omp"]
 ) -> None:
-    """Wherever a cut is asked for, it falls before the calls or after the last of their results."""
+    """Each cut is before the calls or after the last of their results."""
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create()
         for turn in range(3):

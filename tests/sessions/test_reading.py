@@ -1,4 +1,4 @@
-"""Reading: a log that is replayed is the session that was live, and one entry costs one line."""
+"""Reading: a replayed log equals the live session, and reading an entry reads one line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from treering.testing.disks import FaultyDisk
 
 ENTRIES = 100_000
 
-AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
+StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
 
 async def act(session: Session, rng: random.Random, ids: list[str]) -> None:
-    """Do one thing, anything, to a session."""
+    """Perform one random operation on a session."""
     chosen = rng.choice(ids) if ids else None
     match rng.randrange(12):
         case 0 if chosen:
@@ -56,8 +56,8 @@ async def act(session: Session, rng: random.Random, ids: list[str]) -> None:
 @pytest.mark.feature("G-10")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_replayed_log_is_the_session_that_was_live(
-    root: Path, all_of: AllOf, clock: Callable[[], Any], dialect: Literal["native", "pi"], seed: int
+async def test_a_replayed_log_equals_the_live_session(
+    root: Path, state_of: StateOf, clock: Callable[[], Any], dialect: Literal["native", "pi"], seed: int
 ) -> None:
     rng = random.Random(seed)
     ids: list[str] = []
@@ -68,18 +68,18 @@ async def test_a_replayed_log_is_the_session_that_was_live(
         for _ in range(60):
             await act(session, rng, ids)
         await session.append_message("user", "last")
-        live = await all_of(session)
+        live = await state_of(session)
         follower = await host.load(path, read_only=True)
-        assert await all_of(follower) == live
+        assert await state_of(follower) == live
         await session.passivate()
-        assert await all_of(await host.load(path)) == live
+        assert await state_of(await host.load(path)) == live
     async with SessionHost(root) as other:
-        assert await all_of(await other.load(path)) == live
+        assert await state_of(await other.load(path)) == live
 
 
 @pytest.mark.feature("G-75")
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"], indirect=True)
-async def test_an_entry_is_looked_up_without_reading_another(file_of: Callable[..., Path], root: Path) -> None:
+async def test_looking_up_an_entry_reads_no_other_line(file_of: Callable[..., Path], root: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk) as host:
         session = await host.load(file_of(*big_log()))
@@ -110,7 +110,7 @@ def line_of(number: int) -> bytes:
     ).encode()
 
 
-async def test_a_result_is_the_tools_answer_and_a_record_that_no_context_shows(session: Session) -> None:
+async def test_a_tool_execution_adds_a_result_and_a_record_that_is_in_no_context(session: Session) -> None:
     await session.append_message("assistant", tool_use("call", "read", {}))
     result, record = await session.append_tool_execution("call", "read", {}, "text")
     shown = await session.context()

@@ -1,4 +1,4 @@
-"""One session and two processes: the first owns it, the second is told who does, and a dead owner owns nothing."""
+"""A session and two processes: the first owns it, the second learns who does, and a dead process owns nothing."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ anyio.run(main)
 """
 
 
-class Other:
-    """Another process that loads a session and, if it may, writes to it and keeps it."""
+class OtherProcess:
+    """Another process that loads a session and, if it can, appends to it and keeps it."""
 
     def __init__(self, path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(Path(treering.__file__).parents[1])}
@@ -52,29 +52,29 @@ class Other:
         self.process.kill()
         self.process.communicate()
 
-    def hears(self) -> str:
+    def read_line(self) -> str:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def dies(self) -> None:
+    def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
 @pytest.mark.feature("U-5")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_a_session_has_one_owner(tmp_path: Path, dialect: Literal["native", "pi"]) -> None:
+async def test_a_session_has_one_owner_at_a_time(tmp_path: Path, dialect: Literal["native", "pi"]) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create()
         await session.append_message("user", "hello")
         path = Path(session.file_path or "")
-        with Other(path) as other:
-            assert other.hears() == f"locked by {os.getpid()} on {os.uname().nodename}"
-            assert other.hears() == "1", "it may read"
+        with OtherProcess(path) as other:
+            assert other.read_line() == f"locked by {os.getpid()} on {os.uname().nodename}"
+            assert other.read_line() == "1", "the other process can read"
         await session.append_message("user", "still ours")
     async with SessionHost(tmp_path) as host:
-        with Other(path) as other:
-            assert other.hears() == "owned"
+        with OtherProcess(path) as other:
+            assert other.read_line() == "owned"
             for _ in range(2):
                 with pytest.raises(SessionLocked, match=str(other.process.pid)) as caught:
                     await host.load(path)
@@ -82,8 +82,8 @@ async def test_a_session_has_one_owner(tmp_path: Path, dialect: Literal["native"
             reader = await host.load(path, read_only=True)
             assert plain_text((await reader.messages())[-1].content) == "from the other process"
             await reader.close()
-            other.dies()
+            other.kill()
             session = await host.load(path)
             await session.append_message("user", "taken over")
-        said = [plain_text(each.content) for each in await session.messages()]
-        assert said == ["hello", "still ours", "from the other process", "taken over"]
+        texts = [plain_text(each.content) for each in await session.messages()]
+        assert texts == ["hello", "still ours", "from the other process", "taken over"]

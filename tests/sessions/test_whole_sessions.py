@@ -1,4 +1,4 @@
-"""Sessions as wholes: opened or made, forked, put from one store into another, and never over one that is there."""
+"""Opening, creating, forking and putting sessions, never over an existing one."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def texts(messages: list[Message]) -> list[str]:
 
 
 def names_in(folder: Path, pattern: str = "*") -> list[str]:
-    """List what is in a folder; nothing where it is not there."""
+    """List the names in a folder, or nothing if there is no such folder."""
     return sorted(path.name for path in folder.glob(pattern))
 
 
-def given_file(path: Path, content: bytes) -> None:
-    """Write a file, in a folder that may not be there."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, and create its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
@@ -51,7 +51,7 @@ def given_file(path: Path, content: bytes) -> None:
 
 
 @pytest.mark.feature("D-22", "D-35")
-async def test_opening_makes_what_is_not_there_and_a_turn_persists_by_itself(root: Path, files: Files) -> None:
+async def test_open_creates_a_missing_session_and_turns_are_saved_at_once(root: Path, files: Files) -> None:
     async with SessionHost(root) as host:
         session = await host.open("my-session")
         assert files() == []
@@ -77,9 +77,9 @@ async def test_opening_makes_what_is_not_there_and_a_turn_persists_by_itself(roo
     ],
     ids=["text", "no header", "zeros", "half", "list"],
 )
-async def test_a_corrupt_file_is_an_error_and_is_not_overwritten(root: Path, content: bytes) -> None:
+async def test_a_corrupt_file_raises_an_error_and_is_not_overwritten(root: Path, content: bytes) -> None:
     path = root / "my-session.jsonl"
-    given_file(path, content)
+    write_file(path, content)
     async with SessionHost(root) as host:
         other = await (await host.create("other")).fork("copy")
         for _ in range(2):
@@ -125,7 +125,7 @@ async def test_a_fork_is_a_deep_copy_that_names_its_origin(root: Path) -> None:
 
 
 @pytest.mark.feature("D-36", "D-39", "D-59")
-async def test_what_is_put_is_there_whole_and_goes_on_persisting(root: Path, files: Files) -> None:
+async def test_a_session_that_was_put_is_complete_and_can_be_continued(root: Path, files: Files) -> None:
     async with SessionHost() as memory, SessionHost(root) as host:
         original = await memory.open("my-session")
         first = (await original.save_turn(TURN, Usage(10, 3)))[0]
@@ -153,10 +153,10 @@ async def test_what_is_put_is_there_whole_and_goes_on_persisting(root: Path, fil
 
 
 @pytest.mark.feature("D-36")
-async def test_putting_refuses_what_is_there_unless_it_is_to_be_replaced(root: Path) -> None:
+async def test_put_refuses_to_overwrite_a_session_unless_asked_to_replace_it(root: Path) -> None:
     async with SessionHost() as memory, SessionHost(root) as host:
-        there = await host.open("my-session")
-        await there.append_message("user", "there before")
+        existing = await host.open("my-session")
+        await existing.append_message("user", "there before")
         before = (root / "my-session.jsonl").read_bytes()
         new = await memory.open("my-session")
         await new.append_message("user", "put")
@@ -164,28 +164,28 @@ async def test_putting_refuses_what_is_there_unless_it_is_to_be_replaced(root: P
             await host.put(new)
         assert (root / "my-session.jsonl").read_bytes() == before
         connected = await host.put(new, replace=True)
-        assert texts(await connected.messages()) == texts(await there.messages()) == ["put"]
-        await there.append_message("user", "and on")
+        assert texts(await connected.messages()) == texts(await existing.messages()) == ["put"]
+        await existing.append_message("user", "and on")
         assert texts(await connected.messages()) == ["put", "and on"]
     async with SessionHost(root) as host:
         assert texts(await (await host.open("my-session")).messages()) == ["put", "and on"]
 
 
 @pytest.mark.feature("D-36")
-async def test_a_session_that_is_put_where_it_is_stays_as_it_is(root: Path, files: Files) -> None:
+async def test_putting_a_session_into_its_own_store_changes_nothing(root: Path, files: Files) -> None:
     async with SessionHost(root) as host:
-        unborn = await host.put(await host.create("not yet"))
+        session = await host.put(await host.create("not yet"))
         assert files() == []
-        await unborn.append_message("user", "Hello")
+        await session.append_message("user", "Hello")
         before = (root / "not yet.jsonl").read_bytes()
-        again = await host.put(unborn, replace=True)
+        again = await host.put(session, replace=True)
         assert (root / "not yet.jsonl").read_bytes() == before
         await again.append_message("user", "and on")
-        assert texts(await unborn.messages()) == ["Hello", "and on"]
+        assert texts(await session.messages()) == ["Hello", "and on"]
 
 
 @pytest.mark.feature("D-36")
-async def test_what_is_put_by_its_key_is_found_by_its_key(root: Path) -> None:
+async def test_a_keyed_session_that_was_put_is_found_by_its_key(root: Path) -> None:
     async with SessionHost() as memory, SessionHost(root) as host:
         await KeyedSessions(memory).add_message("a_b", "user", "Hello")
         await host.put(await memory.get_or_create("a_b"))
@@ -195,7 +195,7 @@ async def test_what_is_put_by_its_key_is_found_by_its_key(root: Path) -> None:
 
 
 @pytest.mark.feature("D-36")
-def test_threads_put_sessions_of_another_event_loop(root: Path) -> None:
+def test_a_blocking_host_can_put_a_session_of_another_host(root: Path) -> None:
     with SyncHost() as memory, SyncHost(root) as host:
         session = memory.open("my-session")
         session.save_turn(TURN)
@@ -208,7 +208,7 @@ def test_threads_put_sessions_of_another_event_loop(root: Path) -> None:
 
 
 @pytest.mark.feature("D-49")
-async def test_a_fork_within_a_store_refuses_an_id_that_is_taken(root: Path) -> None:
+async def test_a_fork_with_an_existing_id_is_refused(root: Path) -> None:
     async with SessionHost(root) as host:
         source = await host.open("from")
         await source.save_turn(TURN)
@@ -225,11 +225,11 @@ async def test_a_fork_within_a_store_refuses_an_id_that_is_taken(root: Path) -> 
             await host.fork_from("nowhere", session_id="newer")
 
 
-# -- found and deleted
+# -- listed and deleted
 
 
 @pytest.mark.feature("D-37")
-async def test_the_listing_is_cut_by_limit_and_offset_with_the_newest_first(host: SessionHost) -> None:
+async def test_the_listing_is_newest_first_and_paged_by_limit_and_offset(host: SessionHost) -> None:
     for name in "abcde":
         await (await host.open(name)).save_turn(TURN)
     await (await host.open("b")).save_turn(TURN)
@@ -241,7 +241,7 @@ async def test_the_listing_is_cut_by_limit_and_offset_with_the_newest_first(host
 
 
 @pytest.mark.feature("D-38")
-async def test_deleting_may_be_repeated(host: SessionHost, files: Files) -> None:
+async def test_delete_can_be_repeated(host: SessionHost, files: Files) -> None:
     session = await host.open("my-session")
     await session.save_turn(TURN)
     for _ in range(3):
@@ -253,7 +253,7 @@ async def test_deleting_may_be_repeated(host: SessionHost, files: Files) -> None
 
 
 @pytest.mark.feature("D-69")
-async def test_the_session_of_a_sub_agent_names_where_it_was_started(
+async def test_a_sub_agents_session_names_its_parent_session_and_entry(
     root: Path, header: Callable[[Session], dict[str, Any]]
 ) -> None:
     async with SessionHost(root) as host:
@@ -270,7 +270,7 @@ async def test_the_session_of_a_sub_agent_names_where_it_was_started(
         assert rows == {"main": None, "child": "main"}
 
 
-async def test_a_closed_host_puts_nothing(root: Path) -> None:
+async def test_put_on_a_closed_host_raises_host_closed(root: Path) -> None:
     async with SessionHost() as memory:
         session: Session = await memory.open("my-session")
         host = SessionHost(root)
@@ -281,8 +281,8 @@ async def test_a_closed_host_puts_nothing(root: Path) -> None:
     assert names_in(root) == []
 
 
-class Waiting(MemoryStore):
-    """Gives way to others at each step, as a store at the other end of a network does."""
+class YieldingStore(MemoryStore):
+    """A store that lets other tasks run at each step, as a store behind a network does."""
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
         head = await super().put(lease, dialect, header, lines)
@@ -303,8 +303,8 @@ class Waiting(MemoryStore):
         self.reached = anyio.Event()
 
 
-async def test_a_put_that_is_cancelled_leaves_no_half_of_a_session() -> None:
-    store = Waiting()
+async def test_a_cancelled_put_leaves_no_partial_session() -> None:
+    store = YieldingStore()
     async with SessionHost() as memory, SessionHost(store=store) as host:
         session = await memory.create("main")
         first = await session.append_message("user", "Hello")

@@ -1,6 +1,6 @@
-"""The directory of a session is kept by its absolute path, whatever path it was given by."""
+"""A session's directory is stored as an absolute path, whatever path was given."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from treering import FileStore, Session, SessionHost, SyncHost
 from treering.events.doctor import examine
 
-Making = Callable[[SessionHost, "str | os.PathLike[str]"], Awaitable[Session]]
+MakeSession = Callable[[SessionHost, "str | os.PathLike[str]"], Awaitable[Session]]
 
-MAKING = pytest.mark.parametrize(
+EVERY_WAY = pytest.mark.parametrize(
     "make",
     [
         lambda host, cwd: host.create(cwd=cwd),
@@ -35,41 +35,41 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@MAKING
+@EVERY_WAY
 @pytest.mark.parametrize(
-    ("given", "kept"), [(".", "."), ("src", "src"), ("src/..", "."), (Path("src"), "src"), ("./src/", "src")]
+    ("given", "stored"), [(".", "."), ("src", "src"), ("src/..", "."), (Path("src"), "src"), ("./src/", "src")]
 )
-async def test_a_relative_path_is_kept_as_the_absolute_one(
-    root: Path, project: Path, make: Making, given: str | Path, kept: str
+async def test_a_relative_path_is_stored_as_an_absolute_one(
+    root: Path, project: Path, make: MakeSession, given: str | Path, stored: str
 ) -> None:
     async with SessionHost(root) as host:
         session = await make(host, given)
         await session.append_message("user", "Hello")
-        assert session.header.cwd == os.path.normpath(project / kept)
+        assert session.header.cwd == os.path.normpath(project / stored)
         (row,) = await host.list_sessions(project=given)
         assert row.id == session.id
-        assert await host.list_sessions(project=project / kept) == [row]
+        assert await host.list_sessions(project=project / stored) == [row]
         recent = await host.find_recent(cwd=given)
         assert recent is not None
         assert recent.id == session.id
 
 
-@MAKING
-async def test_an_absolute_path_stays_as_it_is_written(root: Path, project: Path, make: Making) -> None:
+@EVERY_WAY
+async def test_an_absolute_path_is_stored_as_given(root: Path, project: Path, make: MakeSession) -> None:
     link = project.parent / "link"
     link.symlink_to(project)
     async with SessionHost(root) as host:
         assert (await make(host, link)).header.cwd == str(link)
 
 
-async def test_the_name_of_a_file_of_pi_tells_of_the_absolute_path(root: Path, project: Path) -> None:
+async def test_the_folder_of_a_pi_file_is_named_after_the_absolute_path(root: Path, project: Path) -> None:
     async with SessionHost(root, dialect="pi") as host:
         session = await host.create(cwd=".")
         assert session.header.cwd == str(project)
         assert project.name in session.ref.split("/")[0]
 
 
-async def test_a_session_is_bound_to_another_project_by_its_absolute_path(root: Path, project: Path) -> None:
+async def test_rebind_stores_the_absolute_path_of_the_project(root: Path, project: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.create(cwd="/elsewhere")
         await session.rebind("src")
@@ -77,15 +77,15 @@ async def test_a_session_is_bound_to_another_project_by_its_absolute_path(root: 
         assert [row.id for row in await host.list_sessions(project="./src")] == [session.id]
 
 
-def test_the_blocking_host_keeps_the_absolute_path(root: Path, project: Path) -> None:
+def test_the_blocking_host_stores_the_absolute_path(root: Path, project: Path) -> None:
     with SyncHost(root) as host:
         assert host.create(cwd=".").header.cwd == str(project)
         assert host.get_or_create("key", cwd="src").header.cwd == str(project / "src")
 
 
-@MAKING
-async def test_a_tilde_is_the_user_s_folder(
-    root: Path, project: Path, make: Making, monkeypatch: pytest.MonkeyPatch
+@EVERY_WAY
+async def test_a_tilde_is_expanded_to_the_home_folder(
+    root: Path, project: Path, make: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(project.parent))
     async with SessionHost(root) as host:
@@ -97,7 +97,7 @@ async def test_a_tilde_is_the_user_s_folder(
         assert recent.id == session.id
 
 
-async def test_a_tilde_is_the_user_s_folder_wherever_a_path_is_given(
+async def test_a_tilde_is_expanded_wherever_a_path_is_given(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -121,7 +121,7 @@ async def test_a_tilde_is_the_user_s_folder_wherever_a_path_is_given(
     assert examine("~/others") == []
 
 
-async def test_a_tilde_of_nobody_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tilde_of_an_unknown_user_is_not_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with SessionHost("~nobody-of-this-name") as host:
         await (await host.open("main")).append_message("user", "Hello")

@@ -1,7 +1,6 @@
-"""Stores that are broken on purpose, each in one way, and the suite run against each of them.
+"""Stores that are each broken in one way, and the suite run against each of them.
 
-pytest does not find this file by itself: `test_conformance.py` runs it, and sees to it that each of these is caught.
-"""
+pytest does not collect this file: `test_conformance.py` runs it, and checks that each broken store is caught."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from treering.testing.stores import StoreSuite
 
 
 class Sound:
-    """Hands everything on to a store that is sound, and remembers the latest lease of each log."""
+    """Passes everything on to a correct store, and remembers the latest lease of each log."""
 
     def __init__(self) -> None:
         self.inner: Store = MemoryStore()
@@ -93,7 +92,7 @@ class Sound:
 
 
 class LosesTheLastLine(Sound):
-    """Acknowledges what it did not write."""
+    """Acknowledges a line that it did not write."""
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         outcomes = await super().append([replace(each, lines=each.lines[:-1]) for each in appends])
@@ -104,7 +103,7 @@ class LosesTheLastLine(Sound):
 
 
 class IgnoresTheHead(Sound):
-    """Appends wherever the log ends, whatever the caller believes."""
+    """Appends at the end of the log, whatever head the caller expects."""
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         heads = [await self.inner.resolve(each.lease) for each in appends]
@@ -114,35 +113,35 @@ class IgnoresTheHead(Sound):
 
 
 class ForgetsFencing(Sound):
-    """Takes any lease for the one that is in force."""
+    """Accepts any lease as the current one."""
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         return await super().append([replace(each, lease=self.latest[each.lease.ref]) for each in appends])
 
 
 class ForgetsFencingWhenTried(Sound):
-    """Looks at leases, but not on the fast path."""
+    """Checks leases, but not on the fast path."""
 
     def try_append(self, append: Append) -> Outcome | None:
         return self.inner.try_append(replace(append, lease=self.latest[append.lease.ref]))
 
 
 class ForgetsFencingOfBlobs(Sound):
-    """Lets whoever once owned a log save beside it."""
+    """Lets a former owner of a log save beside it."""
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
         await super().save(self.latest[lease.ref], kind, head, data)
 
 
 class ForgetsFencingOfRemovals(Sound):
-    """Lets whoever once owned a log remove it."""
+    """Lets a former owner of a log remove it."""
 
     async def remove(self, lease: Lease) -> None:
         await super().remove(self.latest[lease.ref])
 
 
 class AdmitsASecondOwner(Sound):
-    """Takes a log from whoever holds it."""
+    """Takes a log away from its owner."""
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         await self.release([self.latest[ref] for ref in refs if ref in self.latest])
@@ -150,7 +149,7 @@ class AdmitsASecondOwner(Sound):
 
 
 class FailsTheNeighbours(Sound):
-    """Fences the whole call when one of its logs is fenced."""
+    """Fences all appends of a call when one of them is fenced."""
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         outcomes = await super().append(appends)
@@ -159,7 +158,7 @@ class FailsTheNeighbours(Sound):
 
 
 class TearsWhenCancelled(Sound):
-    """Writes line by line, and stops when its caller leaves."""
+    """Writes line by line, and stops when its caller is cancelled."""
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         return [await self._line_by_line(each) for each in appends]
@@ -175,7 +174,7 @@ class TearsWhenCancelled(Sound):
 
 
 class SkipsALine(Sound):
-    """Leaves a gap between one page and the next."""
+    """Leaves a gap between two pages."""
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         page = await super().read(ref, generation, after, through=through)
@@ -183,14 +182,14 @@ class SkipsALine(Sound):
 
 
 class ReordersBodies(Sound):
-    """Answers in the order of the log."""
+    """Returns bodies in the order of the log."""
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         return await super().bodies(ref, generation, sorted(seqs))
 
 
 class AcceptsOldCursors(Sound):
-    """Does not tell one history of a log from another."""
+    """Does not distinguish the generations of a log."""
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         return await super().read(ref, (await self.open(ref)).head.generation, after, through=through)
@@ -204,7 +203,7 @@ class ListsBackwards(Sound):
 
 
 class WatchesTooLate(Sound):
-    """Begins to watch when it is first asked for a change."""
+    """Begins to watch only when the first change is requested."""
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         async def late() -> AsyncIterator[set[Ref]]:

@@ -1,4 +1,4 @@
-"""The stores that come with treering pass the published suite, and broken ones do not."""
+"""The stores that come with treering pass the published suite, and broken stores fail it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CAUGHT_BY = {
     "ListsBackwards": "test_logs_come_in_the_order_of_their_names",
     "WatchesTooLate": "test_a_change_after_the_call_wakes",
 }
-"""The test that has to fail for each of the broken stores; others do as well."""
+"""The test that must fail for each broken store; other tests may fail as well."""
 
 
 @pytest.mark.feature("X-29", "D-40")
@@ -66,7 +66,7 @@ class TestGroupStore(TestFileStore):
 
 
 @pytest.mark.feature("X-29")
-def test_the_suite_fails_broken_stores_and_no_sound_one(tmp_path: Path) -> None:
+def test_the_suite_fails_for_each_broken_store_and_passes_for_a_sound_one(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     chosen = [f"{BROKEN}::TestSound", *(f"{BROKEN}::Test{store}::{test}" for store, test in CAUGHT_BY.items())]
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-k", "asyncio", f"--junitxml={report}", *chosen]

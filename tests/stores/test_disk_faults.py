@@ -1,6 +1,6 @@
-"""A disk that refuses: what was acknowledged stays, nothing else is half there, and all is well once the disk is."""
+"""Disk errors: acknowledged lines stay, no line is stored partly, and the store works again when the disk does."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files and processes
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:
 
 
 class FailingDisk(WrappedDisk):
-    """The real disk, but what is planned happens to the calls on logs.
+    """The real disk, with planned faults in the calls on logs.
 
-    `room` is how many more bytes logs may take. `fail` says how often a call raises EIO, after how many that go well.
-    `first` is done before the next call of a name.
-    """
+    `room_bytes` is the number of bytes that logs may still take. `fail` is, per call, how many calls succeed first and
+    how many then raise EIO. `first` has functions to run before the next call of a name."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
-        self.room: int | None = None
-        self.most = 1 << 30
+        self.room_bytes: int | None = None
+        self.write_max = 1 << 30
         self.fail: dict[str, tuple[int, int]] = {}
         self.first: dict[str, Callable[[], None]] = {}
         self._paths: dict[int, str] = {}
@@ -61,12 +60,12 @@ class FailingDisk(WrappedDisk):
         self._called("write", path)
         if not path.endswith(".jsonl"):
             return super().write(fd, data)
-        data = data[: self.most]
-        if self.room is not None:
-            if not self.room:
+        data = data[: self.write_max]
+        if self.room_bytes is not None:
+            if not self.room_bytes:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            data = data[: self.room]
-            self.room -= len(data)
+            data = data[: self.room_bytes]
+            self.room_bytes -= len(data)
         return super().write(fd, data)
 
     def truncate(self, fd: int, size: int) -> None:
@@ -91,9 +90,9 @@ def disk() -> FailingDisk:
 @pytest.fixture(params=["inline", "thread", "file"])
 async def store(request: pytest.FixtureRequest, root: Path, disk: FailingDisk) -> AsyncIterator[FileStore]:
     options: dict[str, Any] = {"durability": "file"} if request.param == "file" else {"writes": request.param}
-    made = FileStore(root, disk=disk, **options)
-    yield made
-    await made.aclose()
+    store = FileStore(root, disk=disk, **options)
+    yield store
+    await store.aclose()
 
 
 async def own(store: FileStore) -> Writer:
@@ -109,13 +108,13 @@ async def attempt(writer: Writer, *written: bytes, atomic: bool = False) -> obje
 
 @pytest.mark.feature("U-2")
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0, 1.5, 2.99])
-async def test_no_space_in_the_midst_of_a_write_and_then_a_retry(
+async def test_an_append_can_be_repeated_after_the_disk_was_full_during_a_write(
     store: FileStore, root: Path, disk: FailingDisk, part: float
 ) -> None:
     writer = await own(store)
     await writer.append(*lines(1, 2))
     written = lines(3, 5)
-    disk.room = int(part * len(written[0]))
+    disk.room_bytes = int(part * len(written[0]))
     outcome = await attempt(writer, *written)
     whole = int(part)
     assert isinstance(outcome, Failed)
@@ -126,61 +125,61 @@ async def test_no_space_in_the_midst_of_a_write_and_then_a_retry(
     assert outcome.head.seq == 2 + whole
     assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2 + whole))
     assert await store.resolve(writer.lease) == outcome.head
-    disk.room = None
+    disk.room_bytes = None
     writer.head = outcome.head
     await writer.append(*written[whole:])
     assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 5))
 
 
 @pytest.mark.parametrize("part", [0.5, 1.5, 2.99])
-async def test_an_atomic_batch_that_does_not_fit_leaves_nothing(
+async def test_an_atomic_batch_that_does_not_fit_leaves_no_line(
     store: FileStore, root: Path, disk: FailingDisk, part: float
 ) -> None:
     writer = await own(store)
     await writer.append(line(1))
-    disk.room = int(part * len(line(2)))
+    disk.room_bytes = int(part * len(line(2)))
     outcome = await attempt(writer, *lines(2, 4), atomic=True)
     assert isinstance(outcome, Failed)
     assert outcome.head == writer.head
     assert (root / "a.jsonl").read_bytes() == HEADER + line(1)
-    disk.room = None
+    disk.room_bytes = None
     await writer.append(*lines(2, 4), atomic=True)
     assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
 
 
 @pytest.mark.feature("U-6")
-async def test_while_there_is_no_space_every_append_says_so_and_none_afterwards(
+async def test_appends_fail_while_the_disk_is_full_and_succeed_afterwards(
     store: FileStore, root: Path, disk: FailingDisk
 ) -> None:
     writer = await own(store)
     await writer.append(line(1))
-    for room in (0, 10, 0, 50, 0):
-        disk.room = room
+    for room_bytes in (0, 10, 0, 50, 0):
+        disk.room_bytes = room_bytes
         outcome = await attempt(writer, line(2))
         assert isinstance(outcome, Failed)
         assert outcome.head == writer.head
-    disk.room = None
+    disk.room_bytes = None
     await writer.append(line(2))
     assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2))
 
 
-async def test_a_log_that_cannot_be_made_is_not_there(store: FileStore, root: Path, disk: FailingDisk) -> None:
+async def test_a_log_that_cannot_be_created_leaves_no_file(store: FileStore, root: Path, disk: FailingDisk) -> None:
     writer = await own(store)
-    for room in (0, 10, len(HEADER) + 5):
-        disk.room = room
+    for room_bytes in (0, 10, len(HEADER) + 5):
+        disk.room_bytes = room_bytes
         outcome = await attempt(writer, line(1))
         assert isinstance(outcome, Failed)
         assert outcome.head == writer.head
         assert not (root / "a.jsonl").exists()
-    disk.room = None
+    disk.room_bytes = None
     disk.fail["open"] = (0, 1)
     assert isinstance(await attempt(writer, line(1)), Failed)
     await writer.append(line(1))
     assert await read_all(store, "a.jsonl") == bare([line(1)])
 
 
-async def test_writes_that_take_a_part_are_gone_on_with(store: FileStore, disk: FailingDisk) -> None:
-    disk.most = 7
+async def test_partial_writes_are_continued(store: FileStore, disk: FailingDisk) -> None:
+    disk.write_max = 7
     writer = await own(store)
     await writer.append(*lines(1, 3))
     await writer.append(*lines(4, 5))
@@ -199,51 +198,51 @@ async def test_an_error_without_a_byte_written_changes_nothing(store: FileStore,
 
 
 @pytest.mark.parametrize("atomic", [False, True])
-async def test_what_cannot_be_taken_back_is_in_doubt_until_somebody_looks(
+async def test_a_partial_write_that_cannot_be_undone_is_in_doubt_until_resolved(
     store: FileStore, root: Path, disk: FailingDisk, atomic: bool
 ) -> None:
     writer = await own(store)
     await writer.append(line(1))
-    disk.room = len(line(2)) // 2
+    disk.room_bytes = len(line(2)) // 2
     disk.fail["truncate"] = (0, 1)
     outcome = await attempt(writer, line(2), atomic=atomic)
     assert isinstance(outcome, InDoubt)
     assert isinstance(outcome.error, AppendInDoubt)
-    disk.room = None
-    assert isinstance(await attempt(writer, line(2)), InDoubt), "it has to be resolved first"
+    disk.room_bytes = None
+    assert isinstance(await attempt(writer, line(2)), InDoubt), "it must be resolved first"
     assert (await store.resolve(writer.lease)) == writer.head
     await writer.append(line(2))
     assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
     assert len(list(root.glob("*.torn-*"))) == 1
 
 
-async def test_among_programs_a_short_write_is_isolated(root: Path, disk: FailingDisk) -> None:
+async def test_a_partial_write_to_a_pi_file_is_isolated_by_a_newline(root: Path, disk: FailingDisk) -> None:
     root.mkdir()
     (root / "a.jsonl").write_bytes(PI_HEADER + line(1))
     store = FileStore(root, disk=disk)
     writer = await own(store)
     half = len(line(2)) + 10
-    disk.room = half + 1
+    disk.room_bytes = half + 1
     outcome = await attempt(writer, *lines(2, 4), atomic=True)
     assert isinstance(outcome, Failed)
     assert outcome.head.seq == 2
     assert (root / "a.jsonl").read_bytes() == PI_HEADER + line(1) + line(2) + line(3)[:11]
-    disk.room = None
+    disk.room_bytes = None
     writer.head = await store.resolve(writer.lease)
-    assert writer.head.seq == 3, "the fragment is a line of its own now"
+    assert writer.head.seq == 3, "the fragment is now a line of its own"
     await writer.append(line(4))
     assert (root / "a.jsonl").read_bytes() == PI_HEADER + line(1) + line(2) + line(3)[:11] + b"\n" + line(4)
     await store.aclose()
 
 
-async def test_a_fragment_that_found_no_room_for_its_newline_is_isolated_later(root: Path, disk: FailingDisk) -> None:
+async def test_a_fragment_in_a_pi_file_is_isolated_when_there_is_room_again(root: Path, disk: FailingDisk) -> None:
     root.mkdir()
     (root / "a.jsonl").write_bytes(PI_HEADER + line(1))
     store = FileStore(root, disk=disk)
     writer = await own(store)
-    disk.room = 10
+    disk.room_bytes = 10
     assert isinstance(await attempt(writer, line(2)), Failed)
-    disk.room = None
+    disk.room_bytes = None
     outcome = await attempt(writer, line(2))
     assert isinstance(outcome, Fenced)
     assert outcome.head.seq == 2
@@ -258,7 +257,7 @@ async def test_a_fragment_that_found_no_room_for_its_newline_is_isolated_later(r
 
 @pytest.mark.feature("X-28")
 @pytest.mark.parametrize("nth", [0, 1, 3])
-async def test_a_flush_that_fails_is_in_doubt_and_is_not_retried_blindly(
+async def test_after_a_failed_flush_the_data_is_in_doubt_and_written_again(
     root: Path, disk: FailingDisk, nth: int
 ) -> None:
     store = FileStore(root, disk=disk, durability="file")
@@ -275,16 +274,14 @@ async def test_a_flush_that_fails_is_in_doubt_and_is_not_retried_blindly(
     head = await store.resolve(writer.lease)
     assert head.seq == nth + 1
     whole = HEADER + b"".join(lines(1, nth + 1))
-    assert rewritten == [whole], "a later flush may succeed without the bytes: they are written anew, where they stand"
+    assert rewritten == [whole], "a later flush may succeed without the bytes, so they are written again in place"
     writer.head, writer._exists = head, True
     await writer.append(line(nth + 2))
     assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, nth + 2))
     await store.aclose()
 
 
-async def test_a_flush_that_goes_on_failing_stays_in_doubt_until_the_disk_is_well(
-    root: Path, disk: FailingDisk
-) -> None:
+async def test_a_repeatedly_failing_flush_stays_in_doubt_until_it_succeeds(root: Path, disk: FailingDisk) -> None:
     store = FileStore(root, disk=disk, durability="file")
     writer = await own(store)
     await writer.append(line(1))
@@ -301,9 +298,7 @@ async def test_a_flush_that_goes_on_failing_stays_in_doubt_until_the_disk_is_wel
     await store.aclose()
 
 
-async def test_writing_again_what_is_in_doubt_takes_nothing_away_where_that_fails_too(
-    root: Path, disk: FailingDisk
-) -> None:
+async def test_a_failure_while_rewriting_lines_in_doubt_loses_none_of_them(root: Path, disk: FailingDisk) -> None:
     store = FileStore(root, disk=disk, durability="file")
     writer = await own(store)
     await writer.append(line(1))
@@ -320,7 +315,7 @@ async def test_writing_again_what_is_in_doubt_takes_nothing_away_where_that_fail
     await store.aclose()
 
 
-async def test_readers_see_nothing_that_is_in_doubt(root: Path, disk: FailingDisk) -> None:
+async def test_readers_do_not_see_lines_in_doubt(root: Path, disk: FailingDisk) -> None:
     store = FileStore(root, disk=disk, durability="file")
     writer = await own(store)
     head = await writer.append(line(1))
@@ -344,7 +339,7 @@ async def test_new_files_and_their_folders_are_flushed(root: Path) -> None:
 
 
 class FlushingDisk(FailingDisk):
-    """Notes what is flushed."""
+    """A disk that records what is flushed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -359,10 +354,10 @@ class FlushingDisk(FailingDisk):
         super().sync_directory(path)
 
 
-# -- beside the log
+# -- files beside the log
 
 
-async def test_a_snapshot_that_cannot_be_written_is_no_error_and_a_leaf_record_is(root: Path) -> None:
+async def test_a_failure_to_write_a_snapshot_is_ignored_and_of_a_leaf_record_is_raised(root: Path) -> None:
     disk = FullBesideDisk()
     store = FileStore(root, disk=disk)
     writer = await own(store)
@@ -381,7 +376,7 @@ async def test_a_snapshot_that_cannot_be_written_is_no_error_and_a_leaf_record_i
 
 
 class FullBesideDisk(FailingDisk):
-    """Has no room for files beside logs."""
+    """A disk that can be full for files beside logs."""
 
     full = False
 
@@ -391,7 +386,7 @@ class FullBesideDisk(FailingDisk):
         return super().write(fd, data)
 
 
-async def test_putting_that_fails_leaves_the_old_log(store: FileStore, root: Path, disk: FailingDisk) -> None:
+async def test_a_failed_put_leaves_the_old_log(store: FileStore, root: Path, disk: FailingDisk) -> None:
     writer = await own(store)
     head = await writer.append(*lines(1, 3))
     before = (root / "a.jsonl").read_bytes()
@@ -408,7 +403,7 @@ async def test_putting_that_fails_leaves_the_old_log(store: FileStore, root: Pat
     assert outcome.head.generation == head.generation
 
 
-async def test_a_request_that_came_too_late_for_a_doubt_is_told_so(root: Path, disk: FailingDisk) -> None:
+async def test_an_append_after_a_failed_flush_is_in_doubt_too(root: Path, disk: FailingDisk) -> None:
     store = FileStore(root, disk=disk, durability="file")
     writer = await own(store)
     await writer.append(line(1))

@@ -1,6 +1,6 @@
-"""The file store: names, files, permissions, handles, listing, and what a reader leaves alone."""
+"""The file store: names, files, permissions, open files, listing, and that readers change nothing."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files and processes
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(root: Path) -> AsyncIterator[FileStore]:
-    made = FileStore(root)
-    yield made
-    await made.aclose()
+    store = FileStore(root)
+    yield store
+    await store.aclose()
 
 
 async def own(store: FileStore, ref: str = "a.jsonl") -> Writer:
@@ -60,7 +60,7 @@ def mode_of(path: Path) -> int:
 @pytest.mark.parametrize(
     "ref", ["", "..", "../a.jsonl", "a/../../b.jsonl", "./a", "a//b", "a/", "/", "/a/../b", "a\0b"]
 )
-async def test_refs_that_lead_elsewhere_are_refused(store: FileStore, ref: str) -> None:
+async def test_refs_that_lead_out_of_the_root_are_refused(store: FileStore, ref: str) -> None:
     with pytest.raises(InvalidSessionId):
         store.path_of(ref)
     with pytest.raises(InvalidSessionId):
@@ -69,7 +69,7 @@ async def test_refs_that_lead_elsewhere_are_refused(store: FileStore, ref: str) 
         await store.open(ref)
 
 
-async def test_a_file_has_one_ref_whatever_links_lead_to_it(store: FileStore, root: Path, tmp_path: Path) -> None:
+async def test_a_file_has_one_ref_through_all_symlinks(store: FileStore, root: Path, tmp_path: Path) -> None:
     await (await own(store, "work/a.jsonl")).append(line(1))
     (tmp_path / "link").symlink_to(root / "work")
     assert store.ref_of(tmp_path / "link" / "a.jsonl") == "work/a.jsonl"
@@ -77,7 +77,7 @@ async def test_a_file_has_one_ref_whatever_links_lead_to_it(store: FileStore, ro
     assert store.path_of("work/a.jsonl") == str(root.resolve() / "work" / "a.jsonl")
 
 
-async def test_a_log_may_be_outside_of_the_root(store: FileStore, tmp_path: Path) -> None:
+async def test_a_log_can_be_outside_of_the_root(store: FileStore, tmp_path: Path) -> None:
     ref = str(tmp_path / "elsewhere" / "a.jsonl")
     writer = await own(store, ref)
     await writer.append(*lines(1, 2))
@@ -89,7 +89,7 @@ async def test_a_log_may_be_outside_of_the_root(store: FileStore, tmp_path: Path
 
 
 @pytest.mark.feature("U-22")
-async def test_files_and_folders_are_their_owners_alone(store: FileStore, root: Path) -> None:
+async def test_files_and_folders_are_accessible_only_to_their_owner(store: FileStore, root: Path) -> None:
     writer = await own(store, "work/a.jsonl")
     head = await writer.append(line(1))
     await store.save(writer.lease, "index", head, b"index")
@@ -99,7 +99,7 @@ async def test_files_and_folders_are_their_owners_alone(store: FileStore, root: 
     assert (modes, folders) == ({0o600}, {0o700})
 
 
-async def test_the_file_is_the_header_and_the_lines(store: FileStore, root: Path) -> None:
+async def test_a_file_is_its_header_and_lines(store: FileStore, root: Path) -> None:
     writer = await own(store)
     await writer.append(*lines(1, 2))
     await writer.append(line(3))
@@ -107,7 +107,7 @@ async def test_the_file_is_the_header_and_the_lines(store: FileStore, root: Path
     assert (root / "a.jsonl").read_bytes() == header + b"".join(lines(1, 3))
 
 
-async def test_an_empty_file_is_a_log_that_is_not_there_yet(store: FileStore, root: Path) -> None:
+async def test_an_empty_file_is_a_missing_log(store: FileStore, root: Path) -> None:
     root.mkdir()
     (root / "a.jsonl").touch()
     with pytest.raises(SessionNotFound):
@@ -118,7 +118,7 @@ async def test_an_empty_file_is_a_log_that_is_not_there_yet(store: FileStore, ro
     assert await read_all(store, "a.jsonl") == bare([line(1)])
 
 
-async def test_the_first_append_needs_a_header_and_nothing_but_a_header(store: FileStore, root: Path) -> None:
+async def test_the_first_append_needs_exactly_a_header(store: FileStore, root: Path) -> None:
     [lease] = await store.acquire(["a.jsonl"], "me")
     assert isinstance(lease, Lease)
     for header in (None, b"", b"{}\n", HEADER + line(1), HEADER[:-1]):
@@ -128,7 +128,7 @@ async def test_the_first_append_needs_a_header_and_nothing_but_a_header(store: F
 
 
 @pytest.mark.parametrize("bad", [b"", b"\n", b" \t\r\n", b'{"a":1}', b'{"a":1}\n{"b":2}\n', b'\n{"a":1}'])
-async def test_only_whole_lines_are_appended(store: FileStore, root: Path, bad: bytes) -> None:
+async def test_appends_that_are_not_complete_lines_are_refused(store: FileStore, root: Path, bad: bytes) -> None:
     writer = await own(store)
     await writer.append(line(1))
     before = (root / "a.jsonl").read_bytes()
@@ -140,7 +140,9 @@ async def test_only_whole_lines_are_appended(store: FileStore, root: Path, bad: 
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"{}\n", b'{"type":"message"}\n', b"\x00" * 100, b"[1]\n"])
-async def test_what_is_no_session_is_left_as_it_is(store: FileStore, root: Path, content: bytes) -> None:
+async def test_a_file_that_is_not_a_session_is_refused_and_unchanged(
+    store: FileStore, root: Path, content: bytes
+) -> None:
     root.mkdir()
     (root / "a.jsonl").write_bytes(content)
     await (await own(store, "b.jsonl")).append(line(1))
@@ -149,10 +151,10 @@ async def test_what_is_no_session_is_left_as_it_is(store: FileStore, root: Path,
     with pytest.raises(NotASession):
         await store.open("a.jsonl")
     assert (root / "a.jsonl").read_bytes() == content
-    assert isinstance((await store.acquire(["c.jsonl"], "me"))[0], Lease), "the neighbours' locks were given back"
+    assert isinstance((await store.acquire(["c.jsonl"], "me"))[0], Lease), "the locks of the other logs were released"
 
 
-async def test_a_newer_version_is_left_as_it_is(store: FileStore, root: Path) -> None:
+async def test_a_file_of_a_newer_version_is_refused_and_unchanged(store: FileStore, root: Path) -> None:
     root.mkdir()
     content = b'{"type":"session","version":99,"id":"s","timestamp":"2026-01-01T00:00:00Z"}\n{"half'
     (root / "a.jsonl").write_bytes(content)
@@ -173,7 +175,9 @@ async def test_a_newer_version_is_left_as_it_is(store: FileStore, root: Path) ->
     ],
     ids=["bom", "crlf", "blank", "mixed", "open end"],
 )
-async def test_odd_files_are_read_and_appended_to(store: FileStore, root: Path, content: bytes) -> None:
+async def test_files_with_bom_crlf_blank_lines_or_no_final_newline_are_read_and_appended_to(
+    store: FileStore, root: Path, content: bytes
+) -> None:
     root.mkdir()
     (root / "a.jsonl").write_bytes(content)
     assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
@@ -188,7 +192,7 @@ async def test_odd_files_are_read_and_appended_to(store: FileStore, root: Path, 
     assert await store.bodies("a.jsonl", generation, [3, 1, 2]) == bare([line(3), line(1), line(2)])
 
 
-async def test_damaged_lines_and_second_headers_keep_their_ordinals(store: FileStore, root: Path) -> None:
+async def test_damaged_lines_and_second_headers_keep_their_seqs(store: FileStore, root: Path) -> None:
     root.mkdir()
     odd = [b"{broken\n", HEADER, b"\xff\xfe\n", line(4)]
     (root / "a.jsonl").write_bytes(HEADER + b"".join(odd))
@@ -211,7 +215,7 @@ async def test_ten_thousand_appends_open_the_file_once(root: Path) -> None:
 
 
 class CountingDisk(WrappedDisk):
-    """Counts how often logs are opened to be written, and how many bytes of them are read."""
+    """A disk that counts how often logs are opened for writing, and the bytes read from them."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -234,7 +238,7 @@ class CountingDisk(WrappedDisk):
         return data
 
 
-async def test_handles_are_bounded_and_evicting_loses_nothing(root: Path) -> None:
+async def test_open_files_are_bounded_and_closing_them_loses_nothing(root: Path) -> None:
     store = FileStore(root, open_files_max=16)
     writers = [await own(store, f"{number:03}.jsonl") for number in range(500)]
     before = len(os.listdir("/dev/fd"))
@@ -251,7 +255,7 @@ async def test_handles_are_bounded_and_evicting_loses_nothing(root: Path) -> Non
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(64, 8), (4, 1), (1_000_000, 20), (resource.RLIM_INFINITY, 20)])
-async def test_as_many_handles_are_kept_as_the_process_can_spare(
+async def test_the_number_of_open_files_follows_the_limit_of_the_process(
     root: Path, monkeypatch: pytest.MonkeyPatch, limit: int, kept: int
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, resource.RLIM_INFINITY))
@@ -266,7 +270,7 @@ async def test_as_many_handles_are_kept_as_the_process_can_spare(
 
 
 @pytest.mark.parametrize("options", [{"writes": "thread"}, {"writes": "inline"}, {"durability": "file"}], ids=str)
-async def test_whatever_way_they_are_written_lines_are_there(root: Path, options: dict[str, Any]) -> None:
+async def test_lines_are_stored_with_every_way_of_writing(root: Path, options: dict[str, Any]) -> None:
     store = FileStore(root, **options)
     writers = [await own(store, f"{number}.jsonl") for number in range(40)]
     for turn in (1, 4):
@@ -278,7 +282,7 @@ async def test_whatever_way_they_are_written_lines_are_there(root: Path, options
     await store.aclose()
 
 
-async def test_a_slow_write_sends_the_next_ones_to_a_thread(root: Path) -> None:
+async def test_after_a_slow_write_the_next_ones_need_a_thread_for_a_while(root: Path) -> None:
     disk = SlowWrites()
     store = FileStore(root, disk=disk, timer=lambda: disk.now, slow_write_s=0.5, slow_for_s=3.5)
     writer = await own(store)
@@ -295,9 +299,9 @@ async def test_a_slow_write_sends_the_next_ones_to_a_thread(root: Path) -> None:
     await store.aclose()
 
 
-async def test_a_pause_beside_the_writes_is_no_slow_disk(root: Path) -> None:
+async def test_a_pause_outside_of_a_write_does_not_count_as_a_slow_disk(root: Path) -> None:
     disk = SlowWrites()
-    disk.looking_takes_s = 5.0  # as when the collector, or another thread, has its turn just then
+    disk.check_takes_s = 5.0  # as if the garbage collector or another thread ran at that moment
     store = FileStore(root, disk=disk, timer=lambda: disk.now)
     writer = await own(store)
     for number in range(1, 4):
@@ -306,20 +310,20 @@ async def test_a_pause_beside_the_writes_is_no_slow_disk(root: Path) -> None:
 
 
 class SlowWrites(WrappedDisk):
-    """A disk on a clock of its own, which stands still but for what its calls take."""
+    """A disk with a clock of its own, which only its calls advance."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
         self.now = 0.0
         self.takes_s = 0.0
-        self.looking_takes_s = 0.0
+        self.check_takes_s = 0.0
 
     def write(self, fd: int, data: bytes) -> int:
         self.now += self.takes_s
         return super().write(fd, data)
 
     def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
-        self.now += self.looking_takes_s
+        self.now += self.check_takes_s
         return super().is_still(path, device, inode, size)
 
 
@@ -332,7 +336,7 @@ async def test_unknown_options_are_refused(root: Path) -> None:
 # -- reading
 
 
-async def test_a_reader_changes_nothing(store: FileStore, root: Path) -> None:
+async def test_a_reader_changes_no_file(store: FileStore, root: Path) -> None:
     root.mkdir()
     (root / "a.jsonl").write_bytes(HEADER + line(1) + line(2) + b'{"torn":')
     old = b'{"type":"session","id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
@@ -350,7 +354,7 @@ async def test_a_reader_changes_nothing(store: FileStore, root: Path) -> None:
 
 
 @pytest.mark.feature("X-22")
-async def test_a_reader_follows_and_never_sees_a_torn_line(store: FileStore, root: Path) -> None:
+async def test_a_reader_never_sees_a_torn_line(store: FileStore, root: Path) -> None:
     root.mkdir()
     whole = line(2)
     log = root / "a.jsonl"
@@ -367,7 +371,7 @@ async def test_a_reader_follows_and_never_sees_a_torn_line(store: FileStore, roo
     assert (await store.open("a.jsonl")).head == Cursor(opening.head.generation, 2)
 
 
-async def test_a_line_without_newline_that_goes_on_is_read_again(store: FileStore, root: Path) -> None:
+async def test_a_last_line_without_a_newline_that_grows_is_read_again(store: FileStore, root: Path) -> None:
     root.mkdir()
     log = root / "a.jsonl"
     log.write_bytes(HEADER + b'{"a":1}')
@@ -377,7 +381,7 @@ async def test_a_line_without_newline_that_goes_on_is_read_again(store: FileStor
     assert (await store.read("a.jsonl", head.generation, 0)).lines == [b'{"a":1}{"b":2}', b'{"c":3}']
 
 
-async def test_a_hundred_megabytes_are_a_line(store: FileStore) -> None:
+async def test_a_line_of_a_hundred_megabytes_can_be_written_and_read(store: FileStore) -> None:
     writer = await own(store)
     long = line(2, "x" * 100_000_000)
     head = await writer.append(line(1), long, line(3))
@@ -388,14 +392,14 @@ async def test_a_hundred_megabytes_are_a_line(store: FileStore) -> None:
     assert await store.bodies("a.jsonl", head.generation, [3, 2]) == bare([line(3), long])
 
 
-async def test_lines_that_are_not_there_are_refused(store: FileStore) -> None:
+async def test_reading_bodies_of_missing_lines_is_refused(store: FileStore) -> None:
     head = await (await own(store)).append(*lines(1, 3))
     for seqs in ([0], [4], [1, -1]):
         with pytest.raises(InvalidInput):
             await store.bodies("a.jsonl", head.generation, seqs)
 
 
-async def test_what_is_remembered_of_readers_logs_is_bounded(root: Path) -> None:
+async def test_the_open_files_of_readers_are_bounded(root: Path) -> None:
     store = FileStore(root, readers_max=4, open_files_max=2)
     for number in range(20):
         writer = await own(store, f"{number}.jsonl")
@@ -411,7 +415,7 @@ async def test_what_is_remembered_of_readers_logs_is_bounded(root: Path) -> None
 # -- listing
 
 
-async def test_the_listing_goes_through_folders_in_the_order_of_refs(store: FileStore, root: Path) -> None:
+async def test_the_listing_covers_folders_in_the_order_of_refs(store: FileStore, root: Path) -> None:
     refs = ["a.jsonl", "a/b.jsonl", "a-b.jsonl", "a/b/c.jsonl", "b/a.jsonl", "--work--/x.jsonl", "z.jsonl"]
     for ref in refs:
         await (await own(store, ref)).append(line(1))
@@ -429,7 +433,7 @@ async def test_the_listing_goes_through_folders_in_the_order_of_refs(store: File
     assert [ref for ref in paged if "loop" not in ref] == sorted(ref for ref in refs if ref.startswith("a"))
 
 
-async def test_the_listing_reads_only_the_folders_it_needs(root: Path) -> None:
+async def test_the_listing_reads_only_the_folders_that_it_needs(root: Path) -> None:
     disk = ListingDisk()
     store = FileStore(root, disk=disk)
     for number in range(10):
@@ -444,7 +448,7 @@ async def test_the_listing_reads_only_the_folders_it_needs(root: Path) -> None:
 
 
 class ListingDisk(WrappedDisk):
-    """Notes which folders are listed."""
+    """A disk that records which folders are listed."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -478,7 +482,7 @@ COPIES = (
         ("work/deep", "work/.treering/aside/deep"),
     ],
 )
-async def test_removing_takes_all_copies_of_what_was_said_and_nothing_of_others(
+async def test_removing_a_log_removes_its_copies_and_no_other_files(
     store: FileStore, root: Path, folder: str, aside_folder: str
 ) -> None:
     writer = await own(store, f"{folder}/a.jsonl".lstrip("/"))
@@ -499,7 +503,9 @@ async def test_removing_takes_all_copies_of_what_was_said_and_nothing_of_others(
         await store.remove(writer.lease)
 
 
-async def test_removing_a_log_elsewhere_looks_for_copies_beside_it_alone(store: FileStore, tmp_path: Path) -> None:
+async def test_removing_a_log_outside_of_the_root_removes_the_copies_beside_it(
+    store: FileStore, tmp_path: Path
+) -> None:
     writer = await own(store, str(tmp_path / "elsewhere" / "a.jsonl"))
     await writer.append(line(1))
     (tmp_path / "elsewhere" / "a.jsonl.bak").touch()
@@ -509,7 +515,7 @@ async def test_removing_a_log_elsewhere_looks_for_copies_beside_it_alone(store: 
 
 @pytest.mark.parametrize("durability", ["os", "file", "group"])
 @pytest.mark.parametrize("packed", [False, True])
-async def test_no_power_cut_while_a_log_is_removed_leaves_copies_without_it(
+async def test_a_power_cut_while_a_log_is_removed_leaves_no_copies_without_the_log(
     durability: Durability, packed: bool
 ) -> None:
     memory = MemoryDisk()
@@ -531,21 +537,21 @@ async def test_no_power_cut_while_a_log_is_removed_leaves_copies_without_it(
     done = len(disk.operations)
     await store.aclose()
 
-    def left_of(left: MemoryDisk) -> set[str]:
+    def files_of_the_log(left: MemoryDisk) -> set[str]:
         return {path for path in left.files() if path.startswith("/data/sessions/a.jsonl")}
 
     for left in disk.crash_states():
-        there = left_of(left)
-        copies = {path for path in there if ".bak" in path or ".torn-" in path}
-        assert not copies or there & {
+        found = files_of_the_log(left)
+        copies = {path for path in found if ".bak" in path or ".torn-" in path}
+        assert not copies or found & {
             "/data/sessions/a.jsonl",
             "/data/sessions/a.jsonl.zst",
             "/data/sessions/a.jsonl.gz",
         }
-    assert all(not left_of(left) for left in disk.crash_states(since=done))
+    assert all(not files_of_the_log(left) for left in disk.crash_states(since=done))
 
 
-async def test_putting_refuses_to_lose_another_programs_line(store: FileStore, root: Path) -> None:
+async def test_put_refuses_to_overwrite_another_programs_line(store: FileStore, root: Path) -> None:
     writer = await own(store)
     await writer.append(line(1))
     with (root / "a.jsonl").open("ab") as other:
@@ -556,7 +562,7 @@ async def test_putting_refuses_to_lose_another_programs_line(store: FileStore, r
     assert {path.name for path in root.iterdir()} == {"a.jsonl", ".treering"}
 
 
-async def test_each_rewriting_is_another_history(store: FileStore) -> None:
+async def test_each_put_starts_a_new_generation(store: FileStore) -> None:
     writer = await own(store)
     generations = {(await writer.append(line(1))).generation}
     for _ in range(5):
@@ -566,10 +572,10 @@ async def test_each_rewriting_is_another_history(store: FileStore) -> None:
     assert (await own(store)).head.generation in generations
 
 
-# -- the end
+# -- closing
 
 
-async def test_a_closed_store_serves_nothing(store: FileStore) -> None:
+async def test_every_call_on_a_closed_store_raises_host_closed(store: FileStore) -> None:
     writer = await own(store)
     head = await writer.append(line(1))
     await store.aclose()
@@ -585,7 +591,7 @@ async def test_a_closed_store_serves_nothing(store: FileStore) -> None:
         await store.read("a.jsonl", head.generation, 0)
 
 
-async def test_a_disk_of_ones_own_has_locks_of_its_own() -> None:
+async def test_stores_on_a_custom_disk_lock_each_other_out() -> None:
     disk = MemoryDisk()
     first, second = FileStore("/root", disk=disk), FileStore("/root", disk=WrappedDisk(disk))
     writer = await own(first)
@@ -601,7 +607,7 @@ async def test_a_disk_of_ones_own_has_locks_of_its_own() -> None:
     await second.aclose()
 
 
-async def test_a_log_that_was_replaced_is_another_one_to_its_readers(store: FileStore, root: Path) -> None:
+async def test_readers_of_a_replaced_log_get_an_error(store: FileStore, root: Path) -> None:
     root.mkdir()
     log = root / "a.jsonl"
     log.write_bytes(HEADER + b"".join(lines(1, 3)))
@@ -610,9 +616,9 @@ async def test_a_log_that_was_replaced_is_another_one_to_its_readers(store: File
         log.write_bytes(content)
         with pytest.raises(LogReplaced):
             await store.read("a.jsonl", head.generation, 0)
-        now = (await store.open("a.jsonl")).head
-        assert now.generation != head.generation
-        head = now
+        new_head = (await store.open("a.jsonl")).head
+        assert new_head.generation != head.generation
+        head = new_head
         log.write_bytes(HEADER)
         with pytest.raises(LogReplaced):
             await store.bodies("a.jsonl", head.generation, [1])
@@ -623,11 +629,11 @@ async def test_a_log_that_was_replaced_is_another_one_to_its_readers(store: File
         await store.open("a.jsonl")
 
 
-# -- what was not flushed
+# -- flushing what others wrote
 
 
 @pytest.mark.parametrize("durability", ["file", "group"])
-async def test_a_log_is_flushed_when_it_is_owned_unless_it_is_as_it_was_left(durability: Durability) -> None:
+async def test_acquiring_a_log_flushes_it_only_if_it_changed_since_its_release(durability: Durability) -> None:
     disk = RecordingDisk()
     store = FileStore("/sessions", disk=disk, durability=durability)
     other = FileStore("/sessions", disk=disk)
@@ -652,7 +658,7 @@ async def test_a_log_is_flushed_when_it_is_owned_unless_it_is_as_it_was_left(dur
     await other.aclose()
 
 
-async def test_the_name_of_a_folder_that_another_process_made_later_survives_the_power() -> None:
+async def test_a_folder_that_another_store_created_survives_a_power_cut_after_an_append() -> None:
     disk = MemoryDisk()
     store, other = FileStore("/sessions", disk=disk, durability="file"), FileStore("/sessions", disk=disk)
     await (await own(store)).append(line(1))

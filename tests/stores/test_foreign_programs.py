@@ -1,6 +1,6 @@
-"""Programs that take no lock: what they append, replace, shorten or delete is found out before it can be harmed."""
+"""Programs that take no lock: the store notices what they append, replace, truncate or delete before it writes."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files and processes
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:
 
 
 class BusyDisk(WrappedDisk):
-    """Lets another program act right after the look before a write."""
+    """A disk on which another program acts between the check and the write."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -63,9 +63,9 @@ def disk() -> BusyDisk:
 
 @pytest.fixture(params=["inline", "thread"])
 async def store(request: pytest.FixtureRequest, root: Path, disk: BusyDisk) -> AsyncIterator[FileStore]:
-    made = FileStore(root, disk=disk, writes=request.param)
-    yield made
-    await made.aclose()
+    store = FileStore(root, disk=disk, writes=request.param)
+    yield store
+    await store.aclose()
 
 
 async def own(store: FileStore) -> Writer:
@@ -85,7 +85,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("header", [HEADER, PI_HEADER], ids=["native", "pi"])
-async def test_lines_that_were_appended_come_first(store: FileStore, log: Path, header: bytes) -> None:
+async def test_an_append_is_fenced_by_lines_of_another_program(store: FileStore, log: Path, header: bytes) -> None:
     log.write_bytes(header + line(1))
     writer = await own(store)
     append(log, line(2) + b"\n" + line(3))
@@ -98,7 +98,7 @@ async def test_lines_that_were_appended_come_first(store: FileStore, log: Path, 
     assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
 
 
-async def test_reading_an_owned_log_takes_in_what_was_appended(store: FileStore, log: Path) -> None:
+async def test_reading_an_owned_log_finds_lines_of_another_program(store: FileStore, log: Path) -> None:
     log.write_bytes(PI_HEADER + line(1))
     writer = await own(store)
     append(log, line(2) + b'{"half":')
@@ -110,7 +110,7 @@ async def test_reading_an_owned_log_takes_in_what_was_appended(store: FileStore,
 
 
 @pytest.mark.parametrize("fragment", [b'{"half', b'{"whole":1}', b"  "])
-async def test_a_tail_that_was_appended_among_programs_is_isolated(
+async def test_a_fragment_of_another_program_in_a_pi_file_is_isolated_by_a_newline(
     store: FileStore, log: Path, fragment: bytes
 ) -> None:
     log.write_bytes(PI_HEADER + line(1))
@@ -127,7 +127,9 @@ async def test_a_tail_that_was_appended_among_programs_is_isolated(
     assert log.read_bytes() == PI_HEADER + line(1) + fragment + b"\n" + line(2)
 
 
-async def test_a_tail_that_was_appended_to_a_native_log_moves_away(store: FileStore, root: Path, log: Path) -> None:
+async def test_a_fragment_of_another_program_in_a_native_log_is_moved_aside(
+    store: FileStore, root: Path, log: Path
+) -> None:
     log.write_bytes(HEADER + line(1))
     writer = await own(store)
     append(log, b'{"half')
@@ -136,7 +138,7 @@ async def test_a_tail_that_was_appended_to_a_native_log_moves_away(store: FileSt
     assert [path.read_bytes() for path in root.glob("*.torn-*")] == [b'{"half']
 
 
-async def test_a_line_that_slips_in_before_the_write_is_found(store: FileStore, log: Path, disk: BusyDisk) -> None:
+async def test_a_line_written_between_check_and_write_is_found(store: FileStore, log: Path, disk: BusyDisk) -> None:
     log.write_bytes(PI_HEADER + line(1))
     writer = await own(store)
     disk.between = lambda: append(log, line(2))
@@ -149,7 +151,9 @@ async def test_a_line_that_slips_in_before_the_write_is_found(store: FileStore, 
     assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
 
 
-async def test_half_a_line_that_slips_in_leaves_a_doubt(store: FileStore, log: Path, disk: BusyDisk) -> None:
+async def test_a_fragment_written_between_check_and_write_puts_the_append_in_doubt(
+    store: FileStore, log: Path, disk: BusyDisk
+) -> None:
     log.write_bytes(PI_HEADER + line(1))
     writer = await own(store)
     disk.between = lambda: append(log, b'{"half":')
@@ -176,7 +180,7 @@ def shorten(log: Path) -> None:
 
 
 @pytest.mark.parametrize(("change", "left"), [(replace, 2), (rewrite, 2), (shorten, 1)])
-async def test_another_log_in_its_place_is_another_history(
+async def test_a_replaced_rewritten_or_truncated_log_has_a_new_generation(
     store: FileStore, log: Path, change: Callable[[Path], None], left: int
 ) -> None:
     log.write_bytes(HEADER + b"".join(lines(1, 4)))
@@ -192,7 +196,7 @@ async def test_another_log_in_its_place_is_another_history(
     assert log.read_bytes() == content
     assert await store.resolve(writer.lease) == outcome.head
     other = FileStore(store.root)
-    assert (await other.open("a.jsonl")).head == outcome.head, "the count of histories is kept"
+    assert (await other.open("a.jsonl")).head == outcome.head, "another store sees the same generation"
     await other.aclose()
     writer.head = outcome.head
     await writer.append(line(6))
@@ -201,7 +205,7 @@ async def test_another_log_in_its_place_is_another_history(
     assert (await own(store)).head.generation == outcome.head.generation
 
 
-async def test_a_log_that_was_deleted_can_be_made_anew(store: FileStore, log: Path) -> None:
+async def test_a_deleted_log_can_be_created_again(store: FileStore, log: Path) -> None:
     writer = await own(store)
     before = await writer.append(line(1))
     log.unlink()
@@ -213,7 +217,7 @@ async def test_a_log_that_was_deleted_can_be_made_anew(store: FileStore, log: Pa
     assert after.generation != before.generation
 
 
-async def test_what_is_no_session_in_its_place_is_left_alone(store: FileStore, log: Path) -> None:
+async def test_a_file_that_is_no_longer_a_session_is_not_written_to(store: FileStore, log: Path) -> None:
     log.write_bytes(HEADER + line(1))
     writer = await own(store)
     log.write_bytes(b"hello\n" * 1000)
@@ -225,7 +229,7 @@ async def test_what_is_no_session_in_its_place_is_left_alone(store: FileStore, l
     assert log.read_bytes() == b"hello\n" * 1000
 
 
-async def test_a_log_that_appears_while_we_make_it_is_not_overwritten(store: FileStore, log: Path) -> None:
+async def test_a_log_that_appears_before_the_first_append_is_not_overwritten(store: FileStore, log: Path) -> None:
     writer = await own(store)
     log.write_bytes(HEADER + line(1))
     outcome = await attempt(writer, line(2))
@@ -235,13 +239,15 @@ async def test_a_log_that_appears_while_we_make_it_is_not_overwritten(store: Fil
 
 
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_a_new_file_with_the_old_inode_and_size_is_another_log(root: Path, log: Path, writes: Writes) -> None:
+async def test_a_rewritten_file_with_the_same_inode_and_size_has_a_new_generation(
+    root: Path, log: Path, writes: Writes
+) -> None:
     store = FileStore(root, open_files_max=1, writes=writes)
     (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + line(1))
     writer = await own(store)
     await writer.append(line(2))
-    await read_all(store, "b.jsonl")  # takes the only handle
+    await read_all(store, "b.jsonl")  # uses the only open file
     content = log.read_bytes().replace(HEADER, NATIVE.encode_header(header_of("another")))
     log.write_bytes(content)
     outcome = await attempt(writer, line(3))
@@ -251,7 +257,7 @@ async def test_a_new_file_with_the_old_inode_and_size_is_another_log(root: Path,
     await store.aclose()
 
 
-async def test_an_old_snapshot_does_not_hide_that_a_log_was_shortened(root: Path, log: Path) -> None:
+async def test_an_old_snapshot_does_not_hide_a_changed_end_of_the_log(root: Path, log: Path) -> None:
     store = FileStore(root)
     writer = await own(store)
     await writer.append(*lines(1, 5))

@@ -1,4 +1,4 @@
-"""The journal of durability "group": what a power cut takes is brought back, and nothing else is touched."""
+"""The journal of durability "group": it restores what a power cut takes away, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_store(disk: Disk, *, journal_max_bytes: int = 1 << 20) -> FileStore:
 
 
 async def begin_on_unwell_disk() -> tuple[MemoryDisk, UnwellDisk, FileStore, Writer]:
-    """Own a log with one line on a disk that is well until its chances are set; the first disk is the one below."""
+    """Own a log with one line, on a disk that works until its fault chances are set; the first disk is below it."""
     memory = MemoryDisk()
     disk = UnwellDisk(memory, Random(0), lambda what: None)
     store = open_store(disk)
@@ -49,8 +49,8 @@ async def own(store: FileStore, name: str = "a.jsonl") -> Writer:
     return Writer(store, lease)
 
 
-async def resolved(writer: Writer) -> Writer:
-    """Look at the log again, and go on from there."""
+async def resolve_writer(writer: Writer) -> Writer:
+    """Resolve the log, and return a writer that continues from there."""
     head = await writer.store.resolve(writer.lease)
     lease = msgspec.structs.replace(writer.lease, head=head, header=header_of("a"))
     return Writer(writer.store, lease)
@@ -70,7 +70,7 @@ def journals_of(disk: MemoryDisk) -> list[str]:
 
 
 async def recover(disk: Disk, *names: str) -> None:
-    """Own sessions and let them go again, as the next host does."""
+    """Acquire and release sessions, as the next host does."""
     store = open_store(disk)
     try:
         for name in names or ("a.jsonl",):
@@ -80,7 +80,7 @@ async def recover(disk: Disk, *names: str) -> None:
 
 
 async def recover_begun(disk: MemoryDisk, *names: str) -> None:
-    """Do the same where files may have been torn at their headers, which a person would take away."""
+    """Do the same where files may be torn within their headers, which are then refused."""
     for name in names:
         try:
             await recover(disk, name)
@@ -95,8 +95,8 @@ def put_file(disk: MemoryDisk, path: str, data: bytes) -> None:
 
 
 @asynccontextmanager
-async def lost(count: int = 3) -> AsyncGenerator[tuple[MemoryDisk, bytes]]:
-    """What a power cut leaves of a session of some lines, if nothing survives but what was flushed."""
+async def after_power_cut(count: int = 3) -> AsyncGenerator[tuple[MemoryDisk, bytes]]:
+    """Yield what a power cut leaves of a session if only flushed data survives, and the complete file."""
     disk = MemoryDisk()
     store = open_store(disk)
     writer = await own(store)
@@ -106,11 +106,11 @@ async def lost(count: int = 3) -> AsyncGenerator[tuple[MemoryDisk, bytes]]:
     await store.aclose()
 
 
-# -- what was acknowledged
+# -- acknowledged lines
 
 
 @pytest.mark.parametrize("script", ["a", "ab", "aab", "abab", "aaaa", "abba"])
-async def test_no_power_cut_loses_what_was_acknowledged(script: str) -> None:
+async def test_no_power_cut_loses_an_acknowledged_line(script: str) -> None:
     disk = RecordingDisk()
     store = open_store(disk)
     writers: dict[str, Writer] = {}
@@ -142,17 +142,17 @@ async def test_no_power_cut_loses_what_was_acknowledged(script: str) -> None:
     assert states > len(script)
 
 
-async def test_a_file_that_is_gone_is_made_anew() -> None:
-    async with lost() as (disk, whole):
+async def test_recovery_creates_a_missing_file() -> None:
+    async with after_power_cut() as (disk, whole):
         disk.unlink(f"{ROOT}/a.jsonl")
         await recover(disk)
         assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
-        assert logs_of(disk.crash()) == logs_of(disk), "before the journal is dropped, all is flushed"
+        assert logs_of(disk.crash()) == logs_of(disk), "everything is flushed before the journal is deleted"
 
 
 @pytest.mark.parametrize("kept", [0, 1, 50, len(HEADER), len(HEADER) + 1, len(HEADER) + 200, -1])
-async def test_a_torn_end_is_completed(kept: int) -> None:
-    async with lost() as (disk, whole):
+async def test_recovery_completes_a_torn_end(kept: int) -> None:
+    async with after_power_cut() as (disk, whole):
         put_file(disk, f"{ROOT}/a.jsonl", whole[:kept])
         await recover(disk)
         assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
@@ -160,22 +160,22 @@ async def test_a_torn_end_is_completed(kept: int) -> None:
 
 @pytest.mark.parametrize("start", [0, len(HEADER), len(HEADER) + 150])
 @pytest.mark.parametrize("more", [0, 512])
-async def test_zeros_in_the_place_of_bytes_are_overwritten(start: int, more: int) -> None:
-    async with lost() as (disk, whole):
+async def test_recovery_overwrites_zeros(start: int, more: int) -> None:
+    async with after_power_cut() as (disk, whole):
         put_file(disk, f"{ROOT}/a.jsonl", whole[:start] + bytes(len(whole) - start + more))
         await recover(disk)
         assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
 
 
-async def test_a_hole_before_anothers_lines_is_filled() -> None:
-    async with lost() as (disk, whole):
+async def test_recovery_fills_a_hole_before_lines_of_another_program() -> None:
+    async with after_power_cut() as (disk, whole):
         put_file(disk, f"{ROOT}/a.jsonl", whole[:200] + bytes(len(whole) - 200) + line(9))
         await recover(disk)
         assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole + line(9)}
 
 
-async def test_where_others_stand_lines_are_appended_by_id_and_the_generation_is_new() -> None:
-    async with lost() as (disk, whole):
+async def test_recovery_appends_missing_lines_after_those_of_another_program_with_a_new_generation() -> None:
+    async with after_power_cut() as (disk, whole):
         foreign = HEADER + line(1) + line(9, "x" * 300)
         put_file(disk, f"{ROOT}/a.jsonl", foreign)
         store = FileStore("/elsewhere", disk=disk, offload=AtOnce())
@@ -192,7 +192,7 @@ async def test_where_others_stand_lines_are_appended_by_id_and_the_generation_is
         await store.aclose()
 
 
-async def test_what_an_earlier_process_never_flushed_survives_below_what_is_appended() -> None:
+async def test_unflushed_lines_of_an_earlier_process_survive_once_a_later_append_is_acknowledged() -> None:
     disk = MemoryDisk()
     store = FileStore(ROOT, disk=disk, offload=AtOnce())
     writer = await own(store)
@@ -208,8 +208,8 @@ async def test_what_an_earlier_process_never_flushed_survives_below_what_is_appe
 
 
 @pytest.mark.parametrize("cut", [1, 100, 250])
-async def test_a_torn_end_of_the_journal_was_never_acknowledged(cut: int) -> None:
-    async with lost() as (disk, _):
+async def test_a_torn_end_of_the_journal_is_ignored(cut: int) -> None:
+    async with after_power_cut() as (disk, _):
         [path] = journals_of(disk)
         data = disk.files()[path]
         put_file(disk, path, data[:-cut] + bytes(7))
@@ -219,7 +219,7 @@ async def test_a_torn_end_of_the_journal_was_never_acknowledged(cut: int) -> Non
         assert journals_of(disk) == []
 
 
-async def test_a_journal_of_a_newer_program_is_left_as_it_is() -> None:
+async def test_a_journal_of_a_newer_version_is_unchanged() -> None:
     disk = MemoryDisk()
     disk.make_directory(JOURNALS)
     path = f"{JOURNALS}x.journal"
@@ -232,7 +232,7 @@ async def test_a_journal_of_a_newer_program_is_left_as_it_is() -> None:
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Ends the process."""
 
 
 class DyingDisk(FaultyDisk):
@@ -261,17 +261,17 @@ DAMAGE = {
 
 @pytest.mark.feature("X-27")
 @pytest.mark.parametrize("damage", DAMAGE)
-async def test_recovery_that_is_killed_at_any_step_and_done_again_gives_the_same_bytes(damage: str) -> None:
-    async with lost() as (disk, _):
+async def test_a_recovery_that_was_killed_at_any_step_gives_the_same_bytes_when_repeated(damage: str) -> None:
+    async with after_power_cut() as (disk, _):
         left = DAMAGE[damage]
         if left is not None:
             put_file(disk, f"{ROOT}/a.jsonl", left)
         disk.settle()
-        wanted = MemoryDisk(disk.image.copy())
+        uninterrupted = MemoryDisk(disk.image.copy())
         for _ in range(5):
-            await recover(wanted)
-            assert journals_of(wanted) == []
-        expected = logs_of(wanted)
+            await recover(uninterrupted)
+            assert journals_of(uninterrupted) == []
+        expected = logs_of(uninterrupted)
         steps = 0
         for steps in range(1000):
             again = MemoryDisk(disk.image.copy())
@@ -286,7 +286,7 @@ async def test_recovery_that_is_killed_at_any_step_and_done_again_gives_the_same
 
 
 async def dies_after(steps: int, disk: MemoryDisk) -> bool:
-    """Recover, and be killed before a change; False where there are no so many."""
+    """Recover, and be killed before a change; return False if there are fewer changes."""
     store = open_store(DyingDisk(disk, steps))
     try:
         await own(store)
@@ -296,8 +296,8 @@ async def dies_after(steps: int, disk: MemoryDisk) -> bool:
 
 
 @pytest.mark.feature("X-27")
-async def test_recovery_that_fails_at_any_call_is_tried_again() -> None:
-    async with lost() as (disk, whole):
+async def test_a_recovery_that_failed_at_any_call_is_repeated() -> None:
+    async with after_power_cut() as (disk, whole):
         put_file(disk, f"{ROOT}/a.jsonl", whole[:300])
         for call in ("write", "datasync", "sync_directory", "unlink"):
             again = MemoryDisk(disk.image.copy())
@@ -315,7 +315,7 @@ async def test_recovery_that_fails_at_any_call_is_tried_again() -> None:
 # -- other hosts
 
 
-async def test_the_journal_of_a_host_that_lives_is_not_touched() -> None:
+async def test_the_journal_of_a_running_host_is_not_touched() -> None:
     disk = MemoryDisk()
     one, two = open_store(disk), open_store(disk)
     first = await own(one, "a.jsonl")
@@ -332,7 +332,7 @@ async def test_the_journal_of_a_host_that_lives_is_not_touched() -> None:
     assert journals_of(disk) == []
 
 
-async def test_a_session_that_went_from_host_to_host_is_put_together_from_their_journals() -> None:
+async def test_a_session_written_by_several_hosts_is_recovered_from_all_of_their_journals() -> None:
     disk = MemoryDisk()
     one, two = open_store(disk), open_store(disk)
     for number, store in enumerate((one, two, one, two), 1):
@@ -348,7 +348,7 @@ async def test_a_session_that_went_from_host_to_host_is_put_together_from_their_
 
 @pytest.mark.parametrize("by", ["its own host", "another host"])
 @pytest.mark.parametrize("settled", [False, True])
-async def test_what_was_removed_does_not_come_back(by: str, settled: bool) -> None:
+async def test_recovery_does_not_restore_a_removed_log(by: str, settled: bool) -> None:
     disk = MemoryDisk()
     one, two = open_store(disk), open_store(disk)
     writer = await own(one)
@@ -367,7 +367,7 @@ async def test_what_was_removed_does_not_come_back(by: str, settled: bool) -> No
 
 
 @pytest.mark.parametrize("by", ["its own host", "another host"])
-async def test_what_was_rewritten_stays_so_and_later_lines_count(by: str) -> None:
+async def test_recovery_keeps_a_put_and_the_lines_after_it(by: str) -> None:
     disk = MemoryDisk()
     one, two = open_store(disk), open_store(disk)
     writer = await own(one)
@@ -384,10 +384,10 @@ async def test_what_was_rewritten_stays_so_and_later_lines_count(by: str) -> Non
     await two.aclose()
 
 
-async def test_a_session_that_is_owned_keeps_its_records_until_it_is_free() -> None:
-    async with lost() as (disk, whole):
+async def test_the_records_of_an_owned_session_are_kept_until_it_is_released() -> None:
+    async with after_power_cut() as (disk, whole):
         locks = PrivateLocks(disk, ROOT)
-        held = locks.take(f"{ROOT}/a.jsonl")  # as if it had come before
+        held = locks.take(f"{ROOT}/a.jsonl")  # as if taken earlier
         assert isinstance(held, Held)
         store = open_store(disk)
         await own(store, "b.jsonl")
@@ -404,7 +404,7 @@ async def test_a_session_that_is_owned_keeps_its_records_until_it_is_free() -> N
 # -- bounds
 
 
-async def test_a_full_journal_is_followed_by_another_once_all_files_are_flushed() -> None:
+async def test_a_full_journal_is_replaced_once_all_files_are_flushed() -> None:
     disk = RecordingDisk()
     store = open_store(disk, journal_max_bytes=2000)
     writers = [await own(store, f"{name}.jsonl") for name in "abc"]
@@ -418,10 +418,10 @@ async def test_a_full_journal_is_followed_by_another_once_all_files_are_flushed(
     assert all(data.count(b"\n") == 11 for data in logs_of(left).values())
     await store.aclose()
     assert journals_of(disk.memory) == []
-    assert len(logs_of(disk.memory.crash())) == 3, "what was closed needs no journal"
+    assert len(logs_of(disk.memory.crash())) == 3, "a closed store needs no journal"
 
 
-async def test_appenders_wait_while_the_journal_is_full(tmp_path: os.PathLike[str]) -> None:
+async def test_appends_wait_while_the_journal_is_full(tmp_path: os.PathLike[str]) -> None:
     disk = FaultyDisk(OsDisk())
     store = FileStore(tmp_path, durability="group", disk=disk, journal_max_bytes=1)
     writers = [await own(store, f"{name}.jsonl") for name in "ab"]
@@ -443,13 +443,13 @@ async def test_appenders_wait_while_the_journal_is_full(tmp_path: os.PathLike[st
     await store.aclose()
 
 
-async def test_a_replay_after_a_kill_makes_the_names_of_new_folders_survive_too() -> None:
+async def test_recovery_after_a_kill_flushes_the_names_of_new_folders() -> None:
     disk = MemoryDisk()
     disk.make_directory(ROOT)
     disk.settle()
     store = open_store(disk)
     await (await own(store, "project/deep/a.jsonl")).append(line(1))
-    killed = MemoryDisk(disk.image.copy())  # nothing is lost as yet, and nobody has the locks
+    killed = MemoryDisk(disk.image.copy())  # nothing is lost yet, and no lock is held
     await store.aclose()
     await recover(killed, "b.jsonl")
     assert journals_of(killed) == []
@@ -458,7 +458,7 @@ async def test_a_replay_after_a_kill_makes_the_names_of_new_folders_survive_too(
     }
 
 
-async def test_what_stands_alone_needs_no_journal() -> None:
+async def test_after_a_checkpoint_the_log_survives_without_the_journal() -> None:
     disk = MemoryDisk()
     store = open_store(disk)
     writer = await own(store)
@@ -469,14 +469,14 @@ async def test_what_stands_alone_needs_no_journal() -> None:
     await store.aclose()
 
 
-# -- a disk that refuses
+# -- disk errors
 
 
 @pytest.mark.feature("X-28")
 @pytest.mark.parametrize("call", ["write", "datasync"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("nth", [1, 2, 3, 4])
-async def test_a_journal_that_fails_is_given_up_and_nothing_is_lost(call: str, number: int, nth: int) -> None:
+async def test_a_failing_journal_is_replaced_and_nothing_is_lost(call: str, number: int, nth: int) -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)
     store = open_store(disk)
@@ -491,10 +491,10 @@ async def test_a_journal_that_fails_is_given_up_and_nothing_is_lost(call: str, n
             assert isinstance(outcome.error, AppendInDoubt)
             assert isinstance(outcome.error.__cause__, OSError)
             readable = [] if not acknowledged else await read_all(store, "a.jsonl")
-            assert readable == bare(acknowledged), "what is in doubt is not shown"
+            assert readable == bare(acknowledged), "lines in doubt must not be readable"
             assert isinstance(await attempt(writer, line(each)), InDoubt), "it has to be resolved first"
-            writer = await resolved(writer)
-            assert writer.head.seq == each, "the file has it"
+            writer = await resolve_writer(writer)
+            assert writer.head.seq == each, "the line is in the file"
         else:
             writer.commit(outcome, 1)
         acknowledged.append(line(each))
@@ -507,8 +507,8 @@ async def test_a_journal_that_fails_is_given_up_and_nothing_is_lost(call: str, n
 
 
 @pytest.mark.parametrize("before", [0, 1])
-@pytest.mark.parametrize("kept", [False, True], ids=["let go", "kept"])
-async def test_what_landed_in_doubt_is_flushed_before_it_counts(before: int, kept: bool) -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["released", "kept"])
+async def test_a_line_in_doubt_that_was_written_is_flushed_before_it_counts(before: int, kept: bool) -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)
     store = open_store(disk)
@@ -518,11 +518,11 @@ async def test_what_landed_in_doubt_is_flushed_before_it_counts(before: int, kep
     disk.fail("position", errno.EIO, path="*.jsonl")
     assert isinstance(await attempt(writer, line(before + 1)), InDoubt)
     if kept:
-        writer = await resolved(writer)
+        writer = await resolve_writer(writer)
     else:
         await store.release([writer.lease])
         writer = await own(store)
-    assert writer.head.seq == before + 1, "a retry finds it, and writes nothing"
+    assert writer.head.seq == before + 1, "a retry must find it, and write nothing"
     left = memory.crash()
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, before + 1))}
@@ -530,7 +530,7 @@ async def test_what_landed_in_doubt_is_flushed_before_it_counts(before: int, kep
 
 
 @pytest.mark.feature("X-28")
-async def test_a_checkpoint_that_fails_keeps_the_journal_until_the_file_was_written_again() -> None:
+async def test_a_failed_checkpoint_keeps_the_journal_until_the_file_was_rewritten() -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)
     store = open_store(disk, journal_max_bytes=1)
@@ -539,7 +539,7 @@ async def test_a_checkpoint_that_fails_keeps_the_journal_until_the_file_was_writ
     disk.fail("datasync", errno.EIO, path="*.jsonl")
     await writer.append(line(2))
     assert len(journals_of(memory)) == 2
-    assert isinstance(await attempt(writer, line(3)), Fenced), "nothing of it was tried"
+    assert isinstance(await attempt(writer, line(3)), Fenced), "nothing of it must have been written"
     writer.head = await store.resolve(writer.lease)
     assert writer.head.seq == 2
     assert len(journals_of(memory)) == 1
@@ -552,20 +552,20 @@ async def test_a_checkpoint_that_fails_keeps_the_journal_until_the_file_was_writ
 
 
 @pytest.mark.feature("X-28")
-async def test_what_a_failed_flush_took_for_written_is_written_again_from_the_journal_that_was_kept() -> None:
+async def test_lines_lost_by_a_failed_flush_on_closing_are_restored_from_the_journal() -> None:
     memory, disk, store, writer = await begin_on_unwell_disk()
     await writer.append(line(2))
     disk.chances = {"datasync": 1.0}
     await store.aclose()
     assert journals_of(memory) != []
-    assert logs_of(memory.crash()) != logs_of(memory), "the machine would lose it"
+    assert logs_of(memory.crash()) != logs_of(memory), "a power cut would lose it"
     await recover(memory)
     assert journals_of(memory) == []
     assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
 
 
 @pytest.mark.feature("X-28")
-async def test_what_a_flush_lost_when_a_log_was_taken_up_is_written_again() -> None:
+async def test_lines_lost_by_a_failed_flush_on_acquiring_are_written_again() -> None:
     memory, disk, store, writer = await begin_on_unwell_disk()
     disk.chances = {"position": 1.0}
     assert isinstance(await attempt(writer, line(2)), InDoubt)
@@ -583,21 +583,21 @@ async def test_what_a_flush_lost_when_a_log_was_taken_up_is_written_again() -> N
 
 
 @pytest.mark.feature("X-28")
-async def test_what_a_flush_lost_before_a_log_was_to_be_moved_is_written_again() -> None:
+async def test_lines_lost_by_a_failed_checkpoint_are_written_again() -> None:
     memory, disk, store, writer = await begin_on_unwell_disk()
     disk.chances = {"datasync": 1.0}
     with pytest.raises(OSError, match=r"a\.jsonl"):
         await store.checkpoint(writer.lease)
     disk.chances = {}
-    assert isinstance(await attempt(writer, line(2)), Fenced), "nothing of it was tried"
-    writer = await resolved(writer)
+    assert isinstance(await attempt(writer, line(2)), Fenced), "nothing of it must have been written"
+    writer = await resolve_writer(writer)
     await writer.append(line(2))
     await store.aclose()
     assert journals_of(memory) == []
     assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
 
 
-async def test_a_disk_without_room_for_a_journal_is_in_doubt_until_there_is_some() -> None:
+async def test_appends_are_in_doubt_while_no_journal_can_be_created() -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)
     store = open_store(disk)
@@ -605,17 +605,17 @@ async def test_a_disk_without_room_for_a_journal_is_in_doubt_until_there_is_some
     fault = disk.fail("open", errno.ENOSPC, path="*.journal", times=None)
     for number in (1, 2):
         assert isinstance(await attempt(writer, line(number)), InDoubt)
-        writer = await resolved(writer)
+        writer = await resolve_writer(writer)
         assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, number))}
     fault.lift()
     await writer.append(line(3))
     await store.aclose()
 
 
-# -- rounds
+# -- shared flushes
 
 
-async def test_appends_of_many_sessions_share_a_flush() -> None:
+async def test_appends_of_many_sessions_share_one_flush() -> None:
     disk = FaultyDisk(MemoryDisk())
     store = open_store(disk)
     writers = [await own(store, f"{number}.jsonl") for number in range(50)]
@@ -632,7 +632,7 @@ async def test_appends_of_many_sessions_share_a_flush() -> None:
     await store.aclose()
 
 
-async def test_shared_logs_are_brought_back_among_other_programs_lines() -> None:
+async def test_a_pi_file_is_recovered_after_lines_of_another_program() -> None:
     disk = MemoryDisk()
     disk.make_directory(ROOT)
     put_file(disk, f"{ROOT}/a.jsonl", PI_HEADER + line(1))
@@ -642,14 +642,14 @@ async def test_shared_logs_are_brought_back_among_other_programs_lines() -> None
     await writer.append(line(2))
     left = disk.crash()
     fd = left.open(f"{ROOT}/a.jsonl", os.O_WRONLY | os.O_APPEND)
-    left.write(fd, line(9))  # pi was the first to come back
+    left.write(fd, line(9))  # pi appended before the recovery
     left.close(fd)
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": PI_HEADER + line(1) + line(9) + line(2)}
     await store.aclose()
 
 
-async def test_a_log_outside_the_root_is_flushed_by_itself() -> None:
+async def test_a_log_outside_of_the_root_is_flushed_itself() -> None:
     disk = MemoryDisk()
     disk.make_directory("/other")
     disk.settle()
@@ -667,8 +667,8 @@ async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch)
         open_store(MemoryDisk())
 
 
-async def test_a_listing_shows_what_only_a_journal_knows_of() -> None:
-    async with lost() as (disk, whole):
+async def test_a_listing_includes_a_log_that_is_only_in_a_journal() -> None:
+    async with after_power_cut() as (disk, whole):
         disk.unlink(f"{ROOT}/a.jsonl")
         store = FileStore(ROOT, disk=disk, offload=AtOnce())
         assert [(row.ref, row.size) for row in await store.page()] == [("a.jsonl", len(whole))]

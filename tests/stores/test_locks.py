@@ -1,6 +1,6 @@
-"""Who owns a log: other processes, other stores, dead holders, children, links and folders in folders."""
+"""Owning a log: other processes, other stores, dead owners, child processes, links and nested roots."""
 
-# ruff: noqa: ASYNC220, ASYNC222  # a test may wait for files and processes
+# ruff: noqa: ASYNC220, ASYNC222  # blocking is harmless in a test
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Holder:
     def __init__(self, root: Path, ref: str) -> None:
         command = [sys.executable, "-c", HOLDER, str(root), ref]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.said = self.hear()
+        self.state = self.read_line()
 
-    def hear(self) -> str:
+    def read_line(self) -> str:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def go_on(self) -> str:
+    def advance(self) -> str:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return self.hear()
+        return self.read_line()
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.process.kill()
         self.process.communicate()
 
@@ -65,9 +65,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(root: Path) -> AsyncIterator[FileStore]:
-    made = FileStore(root)
-    yield made
-    await made.aclose()
+    store = FileStore(root)
+    yield store
+    await store.aclose()
 
 
 async def ask(store: FileStore, ref: str = "a.jsonl") -> Lease | SessionLocked:
@@ -82,10 +82,12 @@ async def own(store: FileStore, ref: str = "a.jsonl") -> Writer:
 
 
 @pytest.mark.feature("U-5")
-async def test_another_process_keeps_us_out_until_it_is_dead(store: FileStore, root: Path) -> None:
+async def test_a_log_owned_by_another_process_is_locked_until_that_process_is_dead(
+    store: FileStore, root: Path
+) -> None:
     holder = Holder(root, "a.jsonl")
     try:
-        assert holder.said == "held"
+        assert holder.state == "held"
         refused = await ask(store)
         assert isinstance(refused, SessionLocked)
         assert refused.pid == holder.process.pid
@@ -95,38 +97,38 @@ async def test_another_process_keeps_us_out_until_it_is_dead(store: FileStore, r
         holder.process.wait()
         await (await own(store)).append(line(1))
     finally:
-        holder.end()
+        holder.kill()
 
 
-async def test_another_process_lets_go(store: FileStore, root: Path) -> None:
+async def test_a_log_can_be_owned_after_another_process_released_it(store: FileStore, root: Path) -> None:
     holder = Holder(root, "a.jsonl")
     try:
         assert isinstance(await ask(store), SessionLocked)
-        assert holder.go_on() == "released"
+        assert holder.advance() == "released"
         await own(store)
     finally:
-        holder.end()
+        holder.kill()
 
 
-async def test_we_keep_another_process_out(store: FileStore, root: Path) -> None:
+async def test_another_process_cannot_own_our_log(store: FileStore, root: Path) -> None:
     writer = await own(store)
     await writer.append(line(1))
-    os.close(os.open(root / "a.jsonl", os.O_RDWR))  # classic locks go when any descriptor of the file is closed
+    os.close(os.open(root / "a.jsonl", os.O_RDWR))  # POSIX locks are lost when any descriptor of the file is closed
     for shard in (root / ".treering" / "locks").iterdir():
         os.close(os.open(shard, os.O_RDWR))
     holder = Holder(root, "a.jsonl")
-    holder.end()
-    assert holder.said == f"refused by {os.getpid()} on {os.uname().nodename}"
+    holder.kill()
+    assert holder.state == f"refused by {os.getpid()} on {os.uname().nodename}"
 
 
-async def test_the_same_store_refuses_a_second_owner(store: FileStore) -> None:
+async def test_a_store_refuses_a_second_owner_of_its_own_log(store: FileStore) -> None:
     await own(store)
     refused = await ask(store)
     assert isinstance(refused, SessionLocked)
     assert refused.pid == os.getpid()
 
 
-async def test_a_program_that_was_started_holds_nothing(store: FileStore, root: Path) -> None:
+async def test_a_child_process_inherits_no_lock(store: FileStore, root: Path) -> None:
     await own(store)
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
@@ -139,7 +141,7 @@ async def test_a_program_that_was_started_holds_nothing(store: FileStore, root: 
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-async def test_a_forked_child_holds_nothing_and_takes_nothing(store: FileStore, root: Path) -> None:
+async def test_a_forked_child_inherits_no_lock_and_cannot_append(store: FileStore, root: Path) -> None:
     writer = await own(store)
     await writer.append(line(1))
     request = Append(writer.lease, writer.head, (line(2),))
@@ -157,7 +159,7 @@ async def test_a_forked_child_holds_nothing_and_takes_nothing(store: FileStore, 
     try:
         assert os.read(ready[0], 2) == b"ok"
         other = FileStore(root)
-        assert isinstance(await ask(other), SessionLocked), "the child closed its copies, and our lock still stands"
+        assert isinstance(await ask(other), SessionLocked), "the child closed its copies, and our lock must remain"
         await store.aclose()
         await own(other)
         await other.aclose()
@@ -168,7 +170,7 @@ async def test_a_forked_child_holds_nothing_and_takes_nothing(store: FileStore, 
             os.close(fd)
 
 
-async def test_links_lead_to_the_same_owner(store: FileStore, root: Path, tmp_path: Path) -> None:
+async def test_a_log_has_one_owner_through_all_symlinks(store: FileStore, root: Path, tmp_path: Path) -> None:
     await (await own(store, "work/a.jsonl")).append(line(1))
     (tmp_path / "folder").symlink_to(root / "work")
     (root / "b.jsonl").symlink_to(root / "work" / "a.jsonl")
@@ -187,7 +189,7 @@ async def test_links_lead_to_the_same_owner(store: FileStore, root: Path, tmp_pa
 
 
 @pytest.mark.parametrize("first_is_outer", [True, False])
-async def test_roots_in_roots_exclude_each_other(tmp_path: Path, first_is_outer: bool) -> None:
+async def test_stores_with_nested_roots_lock_each_other_out(tmp_path: Path, first_is_outer: bool) -> None:
     outer, inner = FileStore(tmp_path), FileStore(tmp_path / "inner")
     names = [(outer, "inner/a.jsonl"), (inner, "a.jsonl")]
     (first, first_ref), (second, second_ref) = names if first_is_outer else reversed(names)
@@ -199,7 +201,7 @@ async def test_roots_in_roots_exclude_each_other(tmp_path: Path, first_is_outer:
     await inner.aclose()
 
 
-async def test_of_two_who_make_a_log_one_does(store: FileStore, root: Path) -> None:
+async def test_only_one_of_two_stores_can_create_a_log(store: FileStore, root: Path) -> None:
     other = FileStore(root)
     first = await own(store)
     assert isinstance(await ask(other), SessionLocked)
@@ -212,14 +214,14 @@ async def test_of_two_who_make_a_log_one_does(store: FileStore, root: Path) -> N
     await other.aclose()
 
 
-async def test_lock_files_that_are_deleted_are_made_again(store: FileStore, root: Path) -> None:
+async def test_deleted_lock_files_are_created_again(store: FileStore, root: Path) -> None:
     held = await own(store)
     locks = root / ".treering" / "locks"
     for shard in locks.iterdir():
         shard.unlink()
     locks.rmdir()
     await own(store, "b.jsonl")
-    assert isinstance(await ask(store), SessionLocked), "this store knows what it owns"
+    assert isinstance(await ask(store), SessionLocked), "a store remembers what it owns"
     other = FileStore(root)
     assert isinstance(await ask(other, "b.jsonl"), SessionLocked)
     await store.release([held.lease])
@@ -227,7 +229,7 @@ async def test_lock_files_that_are_deleted_are_made_again(store: FileStore, root
     await other.aclose()
 
 
-def test_lock_files_are_closed_when_nothing_is_held(tmp_path: Path) -> None:
+def test_lock_files_are_closed_when_no_lock_is_held(tmp_path: Path) -> None:
     for kind in (Locks, FileLocks):
         locks = kind(OsDisk(), str(tmp_path))
         before = len(os.listdir("/dev/fd"))
@@ -241,7 +243,7 @@ def test_lock_files_are_closed_when_nothing_is_held(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [Locks, FileLocks])
-def test_both_kinds_of_locks_exclude_and_count(tmp_path: Path, kind: type[Locks]) -> None:
+def test_both_kinds_of_locks_exclude_others_and_increase_the_epoch(tmp_path: Path, kind: type[Locks]) -> None:
     first, second = kind(OsDisk(), str(tmp_path)), kind(OsDisk(), str(tmp_path))
     path = str(tmp_path / "a.jsonl")
     epochs: list[int] = []
@@ -261,7 +263,7 @@ def test_both_kinds_of_locks_exclude_and_count(tmp_path: Path, kind: type[Locks]
     second.close()
 
 
-async def test_a_folder_that_may_not_be_locked_is_refused(tmp_path: Path) -> None:
+async def test_a_folder_without_room_for_lock_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".treering").write_text("a file where a folder should be")
     store = FileStore(tmp_path)
     with pytest.raises(OSError, match="treering"):
@@ -269,7 +271,7 @@ async def test_a_folder_that_may_not_be_locked_is_refused(tmp_path: Path) -> Non
     await store.aclose()
 
 
-async def test_ownership_outlives_what_is_done_to_the_file(store: FileStore, root: Path) -> None:
+async def test_a_log_stays_owned_after_its_file_was_deleted(store: FileStore, root: Path) -> None:
     writer = await own(store)
     await writer.append(line(1))
     (root / "a.jsonl").unlink()

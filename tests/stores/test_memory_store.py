@@ -1,4 +1,4 @@
-"""What a memory store keeps of logs and watches that are gone: nothing."""
+"""A memory store keeps nothing of deleted logs and finished watches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from treering import MemoryStore, SessionHost
 from treering.events.stores.memory import Shelf
 
 
-async def test_sessions_that_were_deleted_and_watches_that_ended_leave_nothing_behind() -> None:
+async def test_deleted_sessions_and_finished_watches_leave_nothing() -> None:
     shelf = Shelf()
     async with SessionHost(store=MemoryStore(shelf)) as host:
         kept = await host.create("kept")

@@ -1,6 +1,6 @@
-"""Old logs: written anew by their first owner, kept as they were, and left alone by readers."""
+"""Logs of old versions: rewritten by their first owner, with the old file kept, and unchanged by readers."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files and processes
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decoded(path: Path) -> list[dict[str, Any]]:
     return [json.loads(each) for each in path.read_bytes().splitlines()]
 
 
-async def test_an_old_log_is_written_anew_and_kept(root: Path) -> None:
+async def test_an_old_log_is_migrated_and_the_old_file_kept(root: Path) -> None:
     (root / "a.jsonl").write_bytes(OLD)
     store = FileStore(root)
     assert (await store.open("a.jsonl")).dialect.old
@@ -58,7 +58,7 @@ async def test_an_old_log_is_written_anew_and_kept(root: Path) -> None:
     await store.aclose()
 
 
-async def test_no_old_log_that_was_kept_is_overwritten(root: Path) -> None:
+async def test_a_migration_does_not_overwrite_earlier_backups(root: Path) -> None:
     (root / "a.jsonl.bak").write_bytes(b"first")
     (root / "a.jsonl.bak-2").write_bytes(b"second")
     (root / "a.jsonl").write_bytes(OLD)
@@ -70,7 +70,7 @@ async def test_no_old_log_that_was_kept_is_overwritten(root: Path) -> None:
 
 
 @pytest.mark.parametrize("tail", [b'{"type":"mess', json.dumps(V1[1]).encode()])
-async def test_the_tail_of_an_old_log_comes_along(root: Path, tail: bytes) -> None:
+async def test_a_migration_keeps_the_tail_of_the_log(root: Path, tail: bytes) -> None:
     (root / "a.jsonl").write_bytes(OLD + tail)
     store = FileStore(root)
     lease = await own(store)
@@ -81,7 +81,7 @@ async def test_the_tail_of_an_old_log_comes_along(root: Path, tail: bytes) -> No
     await store.aclose()
 
 
-async def test_an_old_log_that_is_locked_is_left_alone(root: Path) -> None:
+async def test_a_locked_old_log_is_not_migrated(root: Path) -> None:
     store, other = FileStore(root), FileStore(root)
     await own(store)
     (root / "a.jsonl").write_bytes(OLD)
@@ -93,7 +93,7 @@ async def test_an_old_log_that_is_locked_is_left_alone(root: Path) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_crash_while_migrating_leaves_the_old_log_or_the_new_one() -> None:
+async def test_a_crash_during_a_migration_leaves_the_old_log_or_the_new_one() -> None:
     disk = MemoryDisk()
     disk.make_directory("/root")
     fd = disk.open("/root/a.jsonl", 0o102 | 0o100)

@@ -1,6 +1,6 @@
-"""Files beside a log: used if they belong to it, ignored if they are torn, foreign or stale, and never an error."""
+"""Files beside a log are used if they belong to it, and ignored without an error if torn, foreign or stale."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files and processes
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 2000
 
 
 class ReadingDisk(WrappedDisk):
-    """Counts the bytes that are read of logs."""
+    """A disk that counts the bytes read from logs."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -45,9 +45,9 @@ class ReadingDisk(WrappedDisk):
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
+    replace_the_snapshot_by_a_folder = tmp_path / "sessions"
+    replace_the_snapshot_by_a_folder.mkdir()
+    return replace_the_snapshot_by_a_folder
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ async def own(store: FileStore) -> Writer:
     return Writer(store, lease)
 
 
-async def saved(root: Path) -> Cursor:
-    """Own the log, keep its snapshot, and let it go."""
+async def save_snapshot(root: Path) -> Cursor:
+    """Own the log, save its snapshot and leaf record, and release it."""
     store = FileStore(root)
     writer = await own(store)
     await store.save(writer.lease, "index", writer.head, b"the index")
@@ -73,8 +73,8 @@ async def saved(root: Path) -> Cursor:
     return writer.head
 
 
-async def test_opening_with_a_snapshot_reads_next_to_nothing(root: Path, log: Path) -> None:
-    head = await saved(root)
+async def test_opening_with_a_snapshot_reads_little_of_the_log(root: Path, log: Path) -> None:
+    head = await save_snapshot(root)
     disk = ReadingDisk()
     store = FileStore(root, disk=disk)
     assert (await store.open("a.jsonl")).head == head
@@ -88,8 +88,8 @@ async def test_opening_with_a_snapshot_reads_next_to_nothing(root: Path, log: Pa
     await store.aclose()
 
 
-async def test_a_log_that_grew_has_its_tail_read(root: Path, log: Path) -> None:
-    head = await saved(root)
+async def test_opening_with_an_older_snapshot_reads_only_the_new_lines(root: Path, log: Path) -> None:
+    head = await save_snapshot(root)
     with log.open("ab") as other:
         other.write(b"\n" + b"".join(lines(COUNT + 1, COUNT + 3)) + b'{"torn')
     disk = ReadingDisk()
@@ -103,7 +103,7 @@ async def test_a_log_that_grew_has_its_tail_read(root: Path, log: Path) -> None:
     await store.aclose()
 
 
-def tear(log: Path) -> None:
+def truncate_the_snapshot(log: Path) -> None:
     os.truncate(index_of(log), 100)
 
 
@@ -123,46 +123,46 @@ def damage_the_index(log: Path) -> None:
     index_of(log).write_bytes(data)
 
 
-def empty(log: Path) -> None:
+def empty_the_snapshot(log: Path) -> None:
     index_of(log).write_bytes(b"")
 
 
-def foreign(log: Path) -> None:
+def overwrite_the_snapshot(log: Path) -> None:
     index_of(log).write_bytes(b"something else entirely" * 100)
 
 
-def folder(log: Path) -> None:
+def replace_the_snapshot_by_a_folder(log: Path) -> None:
     index_of(log).unlink()
     index_of(log).mkdir()
 
 
-def copied(log: Path) -> None:
+def copy_the_log(log: Path) -> None:
     shutil.copy(log, log.with_name("copy"))
     log.with_name("copy").replace(log)
 
 
-def edited(log: Path) -> None:
+def edit_the_log(log: Path) -> None:
     data = log.read_bytes().replace(b"xxxx", b"yyyy")
     log.write_bytes(data)
 
 
-def edited_at_its_end_and_grown(log: Path) -> None:
+def edit_the_end_and_append(log: Path) -> None:
     data = log.read_bytes()
     log.write_bytes(data[:-100] + data[-100:].replace(b"x", b"y") + line(9))
 
 
-def edited_at_its_start_and_grown(log: Path) -> None:
+def edit_the_start_and_append(log: Path) -> None:
     data = log.read_bytes()
     log.write_bytes(data[:1000] + data[1000:1400].replace(b"x", b"y") + data[1400:] + line(9))
 
 
-def other_header(log: Path) -> None:
+def change_the_header(log: Path) -> None:
     log.write_bytes(
         log.read_bytes().replace(b'"session"', b'"sessiom"').replace(b'"sessiom"', b'"session"', 1) + line(9)
     )
 
 
-def shortened(log: Path) -> None:
+def shorten_the_log(log: Path) -> None:
     data = log.read_bytes()
     log.write_bytes(data[: data.rindex(b"\n", 0, -1) + 1])
 
@@ -171,14 +171,28 @@ def index_of(log: Path) -> Path:
     return log.with_name("a.jsonl.index")
 
 
-DAMAGES = [tear, tear_the_index, damage_the_index, empty, foreign, folder]
-CHANGES = [copied, edited, edited_at_its_end_and_grown, edited_at_its_start_and_grown, other_header, shortened]
+DAMAGES = [
+    truncate_the_snapshot,
+    tear_the_index,
+    damage_the_index,
+    empty_the_snapshot,
+    overwrite_the_snapshot,
+    replace_the_snapshot_by_a_folder,
+]
+CHANGES = [
+    copy_the_log,
+    edit_the_log,
+    edit_the_end_and_append,
+    edit_the_start_and_append,
+    change_the_header,
+    shorten_the_log,
+]
 
 
-@pytest.mark.parametrize("spoil", DAMAGES + CHANGES)
-async def test_a_snapshot_of_something_else_is_ignored(root: Path, log: Path, spoil: Callable[[Path], None]) -> None:
-    await saved(root)
-    spoil(log)
+@pytest.mark.parametrize("change", DAMAGES + CHANGES)
+async def test_a_damaged_or_stale_snapshot_is_ignored(root: Path, log: Path, change: Callable[[Path], None]) -> None:
+    await save_snapshot(root)
+    change(log)
     expected = log.read_bytes().split(b"\n")[1:-1]
     store = FileStore(root)
     assert await store.load("a.jsonl", "index") is None
@@ -188,21 +202,21 @@ async def test_a_snapshot_of_something_else_is_ignored(root: Path, log: Path, sp
     assert await store.load("a.jsonl", "index") is None
     await writer.append(line(1))
     assert await read_all(store, "a.jsonl") == [*expected, line(1)[:-1]]
-    if spoil is not folder:
+    if change is not replace_the_snapshot_by_a_folder:
         await store.save(writer.lease, "index", writer.head, b"anew")
         assert await store.load("a.jsonl", "index") == Blob(writer.head, b"anew")
     await store.aclose()
 
 
-async def test_a_snapshot_with_a_damaged_table_is_used_by_readers_and_made_anew_by_the_owner(
+async def test_a_snapshot_with_a_damaged_table_is_used_by_readers_and_rebuilt_by_the_owner(
     root: Path, log: Path
 ) -> None:
-    head = await saved(root)
+    head = await save_snapshot(root)
     damage_the_table(log)
     disk = ReadingDisk()
     store = FileStore(root, disk=disk)
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
-    assert disk.read > log.stat().st_size  # the lines' ends were looked for
+    assert disk.read > log.stat().st_size  # the line ends were searched for
     writer = await own(store)
     assert writer.head == head
     assert await store.load("a.jsonl", "index") is None
@@ -216,15 +230,15 @@ async def test_a_snapshot_with_a_damaged_table_is_used_by_readers_and_made_anew_
     await store.aclose()
 
 
-@pytest.mark.parametrize("spoil", CHANGES)
-async def test_a_log_that_was_changed_unseen_is_another_history(
-    root: Path, log: Path, spoil: Callable[[Path], None]
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_log_that_was_changed_while_closed_has_a_new_generation(
+    root: Path, log: Path, change: Callable[[Path], None]
 ) -> None:
-    before = await saved(root)
-    spoil(log)
+    before = await save_snapshot(root)
+    change(log)
     store = FileStore(root)
     reader = (await store.open("a.jsonl")).head
-    if spoil is not edited:  # in its middle, at the same size: nobody can tell from the ends
+    if change is not edit_the_log:  # a change in the middle at the same size does not show at the ends
         assert reader.generation != before.generation
     assert (await own(store)).head == reader
     await store.aclose()
@@ -234,7 +248,7 @@ async def test_a_log_that_was_changed_unseen_is_another_history(
 
 
 async def test_a_leaf_record_is_readable_and_survives_a_copy(root: Path, log: Path, tmp_path: Path) -> None:
-    head = await saved(root)
+    head = await save_snapshot(root)
     record = (root / "a.jsonl.leaf").read_bytes()
     assert record.startswith(b'{"seq":%d,' % COUNT)
     assert record.endswith(b"}\nthe leaf")
@@ -247,8 +261,8 @@ async def test_a_leaf_record_is_readable_and_survives_a_copy(root: Path, log: Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"{}\n", b'{"seq":2000}\nx', b"\xff\n", b"[]\n1"])
-async def test_a_spoilt_leaf_record_is_none(root: Path, log: Path, content: bytes) -> None:
-    await saved(root)
+async def test_a_damaged_leaf_record_is_ignored(root: Path, log: Path, content: bytes) -> None:
+    await save_snapshot(root)
     (root / "a.jsonl.leaf").write_bytes(content)
     store = FileStore(root)
     assert await store.load("a.jsonl", "leaf") is None
@@ -267,6 +281,6 @@ async def test_a_leaf_record_of_another_head_is_refused(root: Path, log: Path) -
     await store.aclose()
 
 
-async def test_nothing_temporary_is_left(root: Path, log: Path) -> None:
-    await saved(root)
+async def test_saving_leaves_no_temporary_files(root: Path, log: Path) -> None:
+    await save_snapshot(root)
     assert {path.name for path in root.iterdir()} == {"a.jsonl", "a.jsonl.index", "a.jsonl.leaf", ".treering"}

@@ -1,4 +1,4 @@
-"""The table of line ends counts what the rule says, however the file is cut into chunks."""
+"""The table of line ends is right, however the file is read in chunks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from treering.events.stores.files.table import Table
 from treering.testing.disks import MemoryDisk
 
 
-def naive(data: bytes) -> list[int]:
-    """Return where the lines end that are not blank."""
+def expected_ends(data: bytes) -> list[int]:
+    """Return the ends of all lines that are not blank."""
     ends, at = [0], 0
     for line in data.split(b"\n")[:-1]:
         at += len(line) + 1
@@ -25,7 +25,7 @@ def naive(data: bytes) -> list[int]:
 
 
 @given(st.lists(st.sampled_from([b"\n", b" ", b"\r", b"{}", b"\t{}", b"x" * 9]), max_size=30), st.integers(1, 12))
-def test_lines_end_where_they_do_in_chunks_of_any_size(parts: list[bytes], chunk: int) -> None:
+def test_line_ends_are_the_same_with_chunks_of_any_size(parts: list[bytes], chunk: int) -> None:
     data = b"".join(parts)
     disk = MemoryDisk()
     fd = disk.open("/log", os.O_RDWR | os.O_CREAT)
@@ -37,5 +37,5 @@ def test_lines_end_where_they_do_in_chunks_of_any_size(parts: list[bytes], chunk
         for stop in range(0, len(data) + 1, 3):
             stepwise.grow(disk, fd, stop)
         stepwise.grow(disk, fd, len(data))
-    assert list(whole.ends) == naive(data)
-    assert list(stepwise.ends) == naive(data)
+    assert list(whole.ends) == expected_ends(data)
+    assert list(stepwise.ends) == expected_ends(data)

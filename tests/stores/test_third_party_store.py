@@ -1,7 +1,6 @@
-"""A store that somebody else might write, in SQLite, passes the published suite and stands behind a host.
+"""A store as a third party might write it, in SQLite, passes the published suite and works behind a host.
 
-It uses what a third party may use: the protocol, its types and errors, and the two checks that every store makes.
-"""
+It uses only what a third party may use: the protocol, its types and errors, and the two checks of every store."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ create table if not exists beside (
 
 
 class SqliteStore:
-    """Keeps logs in a SQLite database, which several of these may share."""
+    """Keeps logs in a SQLite database, which several stores can share."""
 
     def __init__(self, path: Path) -> None:
         self._id = uuid.uuid4().hex
@@ -302,7 +301,7 @@ class SqliteStore:
 
 
 class _Transaction:
-    """All of it or nothing, and nobody else writes meanwhile."""
+    """A transaction that excludes other writers."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -320,13 +319,13 @@ def _head(row: sqlite3.Row) -> Cursor:
 
 
 def names_in(folder: Path, pattern: str = "*") -> list[str]:
-    """List what is in a folder; nothing where it is not there."""
+    """List the names in a folder, or nothing if there is no such folder."""
     return sorted(path.name for path in folder.glob(pattern))
 
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """One loop will do: the store works at once, whatever loop asks."""
+    """One event loop is enough: the store never waits."""
     return "asyncio"
 
 
@@ -344,7 +343,7 @@ class TestSqliteStore(StoreSuite):
 
 
 @pytest.mark.feature("D-1", "D-2", "D-8")
-async def test_a_host_works_on_it_as_on_any_other(tmp_path: Path) -> None:
+async def test_a_host_works_on_a_third_party_store(tmp_path: Path) -> None:
     file = tmp_path / "sessions.db"
     async with SessionHost(store=SqliteStore(file)) as host:
         session = await host.create("main", cwd="/work")
@@ -372,8 +371,8 @@ async def test_a_host_works_on_it_as_on_any_other(tmp_path: Path) -> None:
         )
         ids = [row.id for row in await host.list_sessions()]
         assert sorted(ids) == ["copy", "copy of the copy", "main", "telegram_1"]
-        said: list[Message] = await KeyedSessions(host).history("telegram:1")
-        assert [plain_text(each.content) for each in said] == ["Hey"]
+        messages: list[Message] = await KeyedSessions(host).history("telegram:1")
+        assert [plain_text(each.content) for each in messages] == ["Hey"]
         async with session.subscribe() as entries:
             appended = await session.append_message("user", "live")
             async for entry in entries:

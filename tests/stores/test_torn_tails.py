@@ -1,4 +1,4 @@
-"""What stands after a log's last newline: put right by an owner, left alone by readers, and never lost."""
+"""Bytes after a log's last newline: repaired by an owner, unchanged by readers, and never lost."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(root: Path) -> AsyncIterator[FileStore]:
-    made = FileStore(root)
-    yield made
-    await made.aclose()
+    store = FileStore(root)
+    yield store
+    await store.aclose()
 
 
 async def own(store: FileStore) -> Writer:
@@ -47,7 +47,7 @@ def name_of(fragment: bytes, offset: int) -> str:
 
 @pytest.mark.feature("U-1")
 @pytest.mark.parametrize("fragment", [line(4)[:-20], b"{", b'{"a":1', b"\x00" * 5000, b'"text"', b"[1]", b"\xff"])
-async def test_a_fragment_moves_beside_the_log(store: FileStore, root: Path, fragment: bytes) -> None:
+async def test_a_fragment_is_moved_to_a_file_beside_the_log(store: FileStore, root: Path, fragment: bytes) -> None:
     (root / "a.jsonl").write_bytes(WHOLE + fragment)
     writer = await own(store)
     assert writer.head.seq == 3
@@ -60,7 +60,7 @@ async def test_a_fragment_moves_beside_the_log(store: FileStore, root: Path, fra
 
 
 @pytest.mark.feature("U-3")
-async def test_a_fragment_of_fifty_megabytes_moves_too(store: FileStore, root: Path) -> None:
+async def test_a_fragment_of_fifty_megabytes_is_moved(store: FileStore, root: Path) -> None:
     fragment = b'{"type":"custom","text":"' + b"x" * 50_000_000
     (root / "a.jsonl").write_bytes(WHOLE + fragment)
     assert (await store.open("a.jsonl")).head.seq == 3
@@ -70,7 +70,7 @@ async def test_a_fragment_of_fifty_megabytes_moves_too(store: FileStore, root: P
 
 
 @pytest.mark.feature("U-4")
-async def test_a_whole_line_without_newline_survives_the_next_append(store: FileStore, root: Path) -> None:
+async def test_a_complete_line_without_a_newline_survives_the_next_append(store: FileStore, root: Path) -> None:
     (root / "a.jsonl").write_bytes(WHOLE[:-1])
     writer = await own(store)
     assert writer.head.seq == 3
@@ -79,7 +79,7 @@ async def test_a_whole_line_without_newline_survives_the_next_append(store: File
     assert torn_files(root) == {}
 
 
-async def test_a_long_whole_line_without_newline_gets_one(store: FileStore, root: Path) -> None:
+async def test_a_long_complete_line_without_a_newline_gets_one(store: FileStore, root: Path) -> None:
     long = line(4, "x" * 5_000_000)
     (root / "a.jsonl").write_bytes(WHOLE + long[:-1])
     assert (await store.open("a.jsonl")).head.seq == 4
@@ -88,7 +88,7 @@ async def test_a_long_whole_line_without_newline_gets_one(store: FileStore, root
     assert (root / "a.jsonl").read_bytes() == WHOLE + long
 
 
-async def test_a_header_without_newline_gets_one(store: FileStore, root: Path) -> None:
+async def test_a_header_without_a_newline_gets_one(store: FileStore, root: Path) -> None:
     (root / "a.jsonl").write_bytes(HEADER[:-1])
     assert (await store.open("a.jsonl")).head.seq == 0
     assert (root / "a.jsonl").read_bytes() == HEADER[:-1]
@@ -98,14 +98,14 @@ async def test_a_header_without_newline_gets_one(store: FileStore, root: Path) -
     assert await read_all(store, "a.jsonl") == bare([line(1)])
 
 
-async def test_blanks_at_the_end_are_no_fragment(store: FileStore, root: Path) -> None:
+async def test_whitespace_at_the_end_is_not_a_fragment(store: FileStore, root: Path) -> None:
     (root / "a.jsonl").write_bytes(WHOLE + b"\n  \t")
     await (await own(store)).append(line(4))
     assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
     assert torn_files(root) == {}
 
 
-async def test_a_fragment_among_programs_is_isolated_and_stays(store: FileStore, root: Path) -> None:
+async def test_a_fragment_in_a_pi_file_is_isolated_by_a_newline(store: FileStore, root: Path) -> None:
     entry = (
         b'{"type":"custom","id":"00000001","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","customType":"t"}\n'
     )
@@ -120,10 +120,10 @@ async def test_a_fragment_among_programs_is_isolated_and_stays(store: FileStore,
     assert torn_files(root) == {}
 
 
-async def test_moving_a_fragment_again_gives_the_same_file(store: FileStore, root: Path) -> None:
+async def test_moving_a_fragment_again_after_a_crash_gives_the_same_file(store: FileStore, root: Path) -> None:
     fragment = b'{"half":'
     torn = root / name_of(fragment, len(WHOLE))
-    torn.write_bytes(fragment[:3])  # a crash while it was moved
+    torn.write_bytes(fragment[:3])  # as after a crash while it was moved
     (root / "a.jsonl").write_bytes(WHOLE + fragment)
     await own(store)
     assert torn_files(root) == {torn.name: fragment}

@@ -1,4 +1,4 @@
-"""Turns in a store: one unit and one write each, in a file of lines that is only ever appended to."""
+"""Turns in a store: each is one unit and one write, in a file that only grows."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from treering import (
     tool_use,
 )
 from treering.events.disk import OsDisk
+from treering.events.entries import ENTRY_TYPES
 from treering.events.stores.base import Append, Outcome
 from treering.projections.state import WorkProjection
 from treering.testing.disks import FaultyDisk, Operation, RecordingDisk, WrappedDisk
@@ -45,18 +46,18 @@ def root(tmp_path: Path) -> Path:
 
 
 def names_in(folder: Path, pattern: str = "*") -> list[str]:
-    """List what is in a folder; nothing where it is not there."""
+    """List the names in a folder, or nothing if there is no such folder."""
     return sorted(path.name for path in folder.glob(pattern))
 
 
-def given_file(path: Path, content: bytes) -> None:
-    """Write a file, in a folder that may not be there."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, and create its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
 
-def take_away_what_is_derived(root: Path) -> None:
-    """Leave nothing under a root but logs."""
+def remove_derived_files(root: Path) -> None:
+    """Leave only the logs under a root."""
     for path in root.rglob("*"):
         if path.is_file() and (path.suffix != ".jsonl" or path.parent != root):
             path.unlink()
@@ -79,7 +80,7 @@ async def test_a_session_is_a_file_of_json_lines_named_by_its_id(root: Path) -> 
 
 @pytest.mark.feature("D-42")
 @pytest.mark.parametrize("session_id", ["", ".", "..", "a/b", "a\\b", "../up", "a\x00b", "a\nb", "x" * 250, "\ud800"])
-async def test_an_id_that_can_name_no_file_is_refused(root: Path, session_id: str) -> None:
+async def test_an_id_that_cannot_name_a_file_is_refused(root: Path, session_id: str) -> None:
     async with SessionHost(root) as host:
         for call in (host.create, host.open):
             with pytest.raises(InvalidSessionId):
@@ -88,7 +89,7 @@ async def test_an_id_that_can_name_no_file_is_refused(root: Path, session_id: st
 
 
 @pytest.mark.feature("D-46")
-async def test_opening_reads_every_line_mends_a_torn_one_and_keeps_damage_in_its_place(root: Path) -> None:
+async def test_opening_repairs_a_torn_line_and_keeps_a_damaged_one_in_its_place(root: Path) -> None:
     path = root / "main.jsonl"
     async with SessionHost(root) as host:
         session = await host.create("main")
@@ -131,8 +132,8 @@ async def test_a_turn_is_one_unit_and_one_write(root: Path, writes: str) -> None
         assert [(mark.id, mark.i, mark.n) for mark in marks if mark] == [(ids[0], i, 5) for i in range(5)]
 
 
-class Rewrites(WrappedDisk):
-    """Notes each log that is shortened, replaced or taken away."""
+class RecordsRewrites(WrappedDisk):
+    """A disk that records each log that is truncated, replaced or deleted."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -164,13 +165,13 @@ class Rewrites(WrappedDisk):
 
 
 @pytest.mark.feature("D-7")
-async def test_only_putting_and_migrating_write_a_log_anew(root: Path) -> None:
-    disk = Rewrites()
+async def test_only_put_and_migration_rewrite_a_log(root: Path) -> None:
+    disk = RecordsRewrites()
 
-    async def shorter(request: object) -> str:
+    async def summarize(request: object) -> str:
         return "in short"
 
-    given_file(
+    write_file(
         root / "old.jsonl",
         b'{"type":"session","id":"old","timestamp":"2025-01-01T00:00:00.000Z","cwd":"/work"}\n'
         b'{"type":"message","timestamp":"2025-01-01T00:00:01.000Z","message":{"role":"user","content":"Hello"}}\n',
@@ -182,7 +183,7 @@ async def test_only_putting_and_migrating_write_a_log_anew(root: Path) -> None:
         first = session.path()[0]
         await session.set_title("A title")
         await session.set_label(first, "here")
-        assert (await session.compact(shorter, keep_tokens=300)).applied
+        assert (await session.compact(summarize, keep_tokens=300)).applied
         await session.truncate_history(1)
         await session.branch(first)
         await session.branch_with_summary(first, "left")
@@ -218,14 +219,14 @@ def test_a_put_is_a_temporary_file_synced_renamed_and_its_folder_synced() -> Non
     for replacing in (False, True):
         begun = len(disk.operations)
         run(0, put, replacing)
-        assert _order(disk.operations[begun:], target) == ["open", "write", "datasync", "rename", "sync_directory"]
+        assert order(disk.operations[begun:], target) == ["open", "write", "datasync", "rename", "sync_directory"]
         assert disk.memory.files()[target].count(b"\n") == 6
     for left in disk.crash_states(since=begun):
         assert left.files()[target].count(b"\n") == 6
 
 
-def _order(operations: Sequence[Operation], target: str) -> list[str]:
-    """Return what was done on the way to a file by way of a temporary one, calls that repeat left out."""
+def order(operations: Sequence[Operation], target: str) -> list[str]:
+    """Return the operations on the way to a file through its temporary one, without repetitions."""
     renamed = next(each for each in operations if each.kind == "rename" and each.target == target)
     assert ".tmp-" in renamed.path
     opened = next(each for each in operations if each.kind == "open" and each.path == renamed.path)
@@ -238,7 +239,7 @@ def _order(operations: Sequence[Operation], target: str) -> list[str]:
 
 
 class Counting(MemoryStore):
-    """Counts which way appends take, and can do without the fast one."""
+    """A store that counts which path appends take, with or without a fast one."""
 
     def __init__(self, *, fast: bool) -> None:
         super().__init__()
@@ -255,7 +256,7 @@ class Counting(MemoryStore):
 
 
 @pytest.mark.feature("D-60")
-async def test_a_store_may_have_a_fast_path_for_appends_and_may_do_without() -> None:
+async def test_a_store_works_with_and_without_a_fast_path_for_appends() -> None:
     seen: list[list[Message]] = []
     for fast in (True, False):
         store = Counting(fast=fast)
@@ -270,7 +271,7 @@ async def test_a_store_may_have_a_fast_path_for_appends_and_may_do_without() -> 
 
 @pytest.mark.feature("D-68")
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_many_appends_may_share_a_write_and_each_returns_when_it_is_written(root: Path, writes: str) -> None:
+async def test_concurrent_appends_can_share_a_write_and_each_returns_after_it(root: Path, writes: str) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk, writes=writes) as host:  # type: ignore[arg-type]
         session = await host.create("main")
@@ -288,11 +289,11 @@ async def test_many_appends_may_share_a_write_and_each_returns_when_it_is_writte
         assert writes == "inline" or disk.counts["write"] < 50
 
 
-# -- what a session knows of itself
+# -- titles, counts, usage and state
 
 
 @pytest.mark.feature("D-23")
-async def test_a_title_is_in_the_file_at_once_and_after_a_reopen(root: Path) -> None:
+async def test_a_title_is_written_at_once_and_kept_after_reopening(root: Path) -> None:
     path = root / "main.jsonl"
     async with SessionHost(root) as host:
         session = await host.open("main")
@@ -312,7 +313,7 @@ async def test_a_title_is_in_the_file_at_once_and_after_a_reopen(root: Path) -> 
 
 
 @pytest.mark.feature("D-24")
-async def test_events_are_counted_a_turn_as_one(root: Path) -> None:
+async def test_event_count_counts_a_turn_as_one_event(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.open("main")
         assert await session.event_count() == 0
@@ -338,7 +339,7 @@ async def test_events_are_counted_a_turn_as_one(root: Path) -> None:
 
 
 @pytest.mark.feature("D-25")
-async def test_usage_is_added_up_over_all_branches_or_along_one(root: Path) -> None:
+async def test_usage_is_totalled_over_all_branches_or_along_one_path(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.open("main")
         assert await session.total_usage() == Usage()
@@ -356,7 +357,7 @@ async def test_usage_is_added_up_over_all_branches_or_along_one(root: Path) -> N
 
 
 @pytest.mark.feature("D-64")
-async def test_one_free_map_holds_what_others_keep_in_scopes(root: Path) -> None:
+async def test_metadata_of_any_keys_and_values_is_kept(root: Path) -> None:
     state = {"app:theme": "dark", "user:name": {"first": "Ada", "tags": [1, None, True]}, "temp:x": 1.5, "": ""}
     async with SessionHost(root) as host:
         session = await host.open("main")
@@ -369,9 +370,9 @@ async def test_one_free_map_holds_what_others_keep_in_scopes(root: Path) -> None
 
 
 @pytest.mark.feature("D-65")
-async def test_state_that_is_rebuilt_from_the_events_is_the_live_state(root: Path) -> None:
+async def test_state_rebuilt_from_the_log_equals_the_live_state(root: Path) -> None:
     async def state(session: Session, host: SessionHost) -> list[object]:
-        # When a session was last opened is no event.
+        # The time of the last access is not in the log.
         rows = [replace(row, last_accessed=row.created) for row in await host.list_sessions()]
         return [
             session.tree(),
@@ -408,13 +409,13 @@ async def test_state_that_is_rebuilt_from_the_events_is_the_live_state(root: Pat
             live.append(await state(session, host))
             await session.passivate()
             assert await state(session, host) == live[-1]
-    take_away_what_is_derived(root)
+    remove_derived_files(root)
     async with SessionHost(root) as host:
         assert await state(await host.load("main"), host) == live[-1]
 
 
 @pytest.mark.feature("D-34")
-def test_who_has_a_conversation_deals_in_messages() -> None:
+def test_the_public_types_use_messages_and_the_entries_below_are_documented() -> None:
     for method in (Session.messages, Session.history, Session.all_messages):
         assert get_type_hints(method)["return"] == list[Message]
     given = get_type_hints(Session.save_turn)
@@ -423,5 +424,5 @@ def test_who_has_a_conversation_deals_in_messages() -> None:
         member = getattr(Session, name)
         hints = get_type_hints(member.fget if isinstance(member, property) else member)
         assert not [hint for hint in hints.values() if "Entry" in str(hint)], name
-    below = (Path(__file__).resolve().parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
-    assert "entry" in below
+    documented = (Path(__file__).resolve().parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+    assert [kind for kind in ENTRY_TYPES if f"`{kind}`" not in documented] == []

@@ -1,4 +1,4 @@
-"""The disks for tests behave like the real one, and a power cut leaves exactly the states that it may leave."""
+"""The disks for tests behave like the real one, and a power cut leaves exactly the states that it can leave."""
 
 from __future__ import annotations
 
@@ -191,8 +191,8 @@ def test_threads_share_a_disk() -> None:
 # power cuts
 
 
-def lay(disk: Disk, path: str, *writes: bytes, sync: bool = False) -> int:
-    """Append to a file, creating it if necessary."""
+def append_to(disk: Disk, path: str, *writes: bytes, sync: bool = False) -> int:
+    """Append to a file, and create it if necessary."""
     fd = disk.open(path, APPEND)
     for data in writes:
         disk.write(fd, data)
@@ -201,16 +201,16 @@ def lay(disk: Disk, path: str, *writes: bytes, sync: bool = False) -> int:
     return fd
 
 
-def left(disk: MemoryDisk | RecordingDisk) -> set[tuple[tuple[str, bytes], ...]]:
+def files_after_power_cuts(disk: MemoryDisk | RecordingDisk) -> set[tuple[tuple[str, bytes], ...]]:
     return {tuple(state.files().items()) for state in disk.crash_states()}
 
 
-def test_the_worst_and_the_best_power_cut() -> None:
+def test_a_power_cut_loses_or_keeps_all_unsynced_data() -> None:
     disk = MemoryDisk()
-    lay(disk, "/a", b"synced", sync=True)
+    append_to(disk, "/a", b"synced", sync=True)
     disk.sync_directory("/")
-    lay(disk, "/a", b" lost")
-    lay(disk, "/b", b"no name", sync=True)
+    append_to(disk, "/a", b" lost")
+    append_to(disk, "/b", b"no name", sync=True)
     assert disk.crash().files() == {"/a": b"synced"}
     assert disk.crash(keep_unsynced=True).files() == {"/a": b"synced lost", "/b": b"no name"}
     assert disk.crash().open_files == 0
@@ -232,7 +232,7 @@ def test_unsynced_writes_are_dropped_from_the_end_and_torn() -> None:
 
 def test_writes_are_torn_at_sector_boundaries() -> None:
     disk = MemoryDisk()
-    fd = lay(disk, "/a", b"x" * 500, sync=True)
+    fd = append_to(disk, "/a", b"x" * 500, sync=True)
     disk.sync_directory("/")
     disk.write(fd, b"y" * 1100)
     sizes = sorted(len(state.files()["/a"]) for state in disk.crash_states())
@@ -241,85 +241,85 @@ def test_writes_are_torn_at_sector_boundaries() -> None:
 
 def test_a_truncated_file_may_be_restored_by_a_power_cut() -> None:
     disk = MemoryDisk()
-    fd = lay(disk, "/a", b"whole", sync=True)
+    fd = append_to(disk, "/a", b"whole", sync=True)
     disk.sync_directory("/")
     disk.truncate(fd, 2)
-    assert left(disk) == {(("/a", b"whole"),), (("/a", b"wh"),)}
+    assert files_after_power_cuts(disk) == {(("/a", b"whole"),), (("/a", b"wh"),)}
 
 
 def test_a_name_may_be_lost_until_its_directory_is_synced() -> None:
     disk = MemoryDisk()
-    lay(disk, "/a", b"1", sync=True)
-    assert left(disk) == {(), (("/a", b"1"),)}
+    append_to(disk, "/a", b"1", sync=True)
+    assert files_after_power_cuts(disk) == {(), (("/a", b"1"),)}
     disk.sync_directory("/")
-    assert left(disk) == {(("/a", b"1"),)}
+    assert files_after_power_cuts(disk) == {(("/a", b"1"),)}
     disk.unlink("/a")
-    assert left(disk) == {(), (("/a", b"1"),)}
+    assert files_after_power_cuts(disk) == {(), (("/a", b"1"),)}
     disk.sync_directory("/")
-    assert left(disk) == {()}
+    assert files_after_power_cuts(disk) == {()}
 
 
 def test_a_lost_directory_loses_its_content() -> None:
     disk = MemoryDisk()
     disk.make_directory("/d/e")
-    lay(disk, "/d/e/a", b"1", sync=True)
+    append_to(disk, "/d/e/a", b"1", sync=True)
     disk.sync_directory("/d/e")
-    assert left(disk) == {(), (("/d/e/a", b"1"),)}
+    assert files_after_power_cuts(disk) == {(), (("/d/e/a", b"1"),)}
     disk.sync_directory("/d")
     disk.sync_directory("/")
-    assert left(disk) == {(("/d/e/a", b"1"),)}
+    assert files_after_power_cuts(disk) == {(("/d/e/a", b"1"),)}
 
 
 def test_replacing_without_syncing_the_bytes_first_may_lose_both() -> None:
     def replace(*, sync: bool) -> set[tuple[tuple[str, bytes], ...]]:
         disk = MemoryDisk()
-        lay(disk, "/a", b"old", sync=True)
+        append_to(disk, "/a", b"old", sync=True)
         disk.sync_directory("/")
-        lay(disk, "/a.new", b"new", sync=sync)
+        append_to(disk, "/a.new", b"new", sync=sync)
         disk.rename("/a.new", "/a")
         disk.sync_directory("/")
-        return left(disk)
+        return files_after_power_cuts(disk)
 
     assert (("/a", b""),) in replace(sync=False)
     assert replace(sync=True) == {(("/a", b"new"),)}
 
 
-def test_a_rename_is_never_half_done() -> None:
+def test_a_rename_across_directories_is_atomic() -> None:
     disk = MemoryDisk()
     for path in ("/d", "/e"):
         disk.make_directory(path)
-    lay(disk, "/d/a", b"1", sync=True)
+    append_to(disk, "/d/a", b"1", sync=True)
     disk.settle()
     disk.rename("/d/a", "/e/b")
-    lay(disk, "/d/a", b"2", sync=True)
+    append_to(disk, "/d/a", b"2", sync=True)
     before, between, after = (("/d/a", b"1"),), (("/e/b", b"1"),), (("/d/a", b"2"), ("/e/b", b"1"))
-    assert left(disk) == {before, between, after}
+    assert files_after_power_cuts(disk) == {before, between, after}
     disk.sync_directory("/e")
-    assert left(disk) == {between, after}
+    assert files_after_power_cuts(disk) == {between, after}
     disk.sync_directory("/d")
-    assert left(disk) == {after}
+    assert files_after_power_cuts(disk) == {after}
 
 
 def test_syncing_a_name_also_keeps_the_changes_that_it_depends_on() -> None:
     disk = MemoryDisk()
     for path in ("/d", "/e"):
         disk.make_directory(path)
-    lay(disk, "/d/a", b"1", sync=True)
+    append_to(disk, "/d/a", b"1", sync=True)
     disk.settle()
     disk.rename("/d/a", "/e/b")
-    lay(disk, "/d/a", b"2", sync=True)
+    append_to(disk, "/d/a", b"2", sync=True)
     disk.sync_directory("/d")
-    assert left(disk) == {(("/d/a", b"2"), ("/e/b", b"1"))}
+    assert files_after_power_cuts(disk) == {(("/d/a", b"2"), ("/e/b", b"1"))}
 
 
 def test_independent_changes_of_names_survive_independently() -> None:
     disk = MemoryDisk()
     for name in "abc":
-        lay(disk, f"/{name}", name.encode(), sync=True)
-    assert len(left(disk)) == 8
+        append_to(disk, f"/{name}", name.encode(), sync=True)
+    assert len(files_after_power_cuts(disk)) == 8
 
 
-def test_every_moment_of_a_program_has_a_power_cut() -> None:
+def test_there_are_crash_states_after_every_operation_of_a_program() -> None:
     disk = RecordingDisk()
     fd = disk.open("/a", APPEND)
     disk.sync_directory("/")
@@ -337,12 +337,12 @@ def test_every_moment_of_a_program_has_a_power_cut() -> None:
 
 def test_the_earlier_content_of_the_disk_is_included() -> None:
     memory = MemoryDisk()
-    fd = lay(memory, "/old", b"kept", sync=True)
+    fd = append_to(memory, "/old", b"kept", sync=True)
     memory.sync_directory("/")
     memory.write(fd, b"?")
     disk = RecordingDisk(FaultyDisk(memory))
     disk.unlink("/old")
-    assert left(disk) == {(), (("/old", b"kept"),), (("/old", b"kept?"),)}
+    assert files_after_power_cuts(disk) == {(), (("/old", b"kept"),), (("/old", b"kept?"),)}
     with pytest.raises(TypeError, match="MemoryDisk"):
         RecordingDisk(OsDisk())
 
@@ -363,10 +363,10 @@ def test_only_operations_that_reached_the_disk_are_recorded() -> None:
 
 def test_a_disk_left_by_a_power_cut_can_be_used_and_lose_power_again() -> None:
     disk = RecordingDisk()
-    lay(disk, "/a", b"12", sync=True)
+    append_to(disk, "/a", b"12", sync=True)
     for state in disk.crash_states():
         again = RecordingDisk(state)
-        lay(again, "/b", b"3", sync=True)
+        append_to(again, "/b", b"3", sync=True)
         again.sync_directory("/")
         before = state.files().get("/a")
         for twice in again.crash_states(since=len(again.operations)):
@@ -399,7 +399,7 @@ def test_synced_bytes_always_survive_and_other_bytes_were_written_at_some_point(
         assert set(state.files().values()) <= prefixes
 
     synced = len(disk.operations)
-    lay(disk, "/safe", b"acknowledged", sync=True)
+    append_to(disk, "/safe", b"acknowledged", sync=True)
     disk.sync_directory("/")
     synced = len(disk.operations)
     for step in program:
@@ -411,7 +411,7 @@ def test_synced_bytes_always_survive_and_other_bytes_were_written_at_some_point(
 def run_small(disk: Disk, step: Step) -> None:
     match step:
         case ("append", str(path), bytes(data)):
-            disk.close(lay(disk, path, data))
+            disk.close(append_to(disk, path, data))
         case ("sync", str(path)) if path.strip("/") in disk.list_directory("/"):
             fd = disk.open(path, os.O_RDONLY)
             disk.datasync(fd)
@@ -429,7 +429,7 @@ def run_small(disk: Disk, step: Step) -> None:
 def test_a_program_without_syncs_leaves_a_bounded_number_of_disks() -> None:
     disk = RecordingDisk()
     for number in range(12):
-        lay(disk, f"/{number}", b"x" * 3000)
+        append_to(disk, f"/{number}", b"x" * 3000)
     assert 0 < sum(1 for _ in disk.crash_states(since=24)) < 1000
 
 
@@ -526,7 +526,7 @@ def test_a_stalled_call_waits_in_its_thread(by_healing: bool) -> None:
     thread = threading.Thread(target=disk.datasync, args=(fd,))
     thread.start()
     assert stall.wait()
-    disk.write(fd, b"others go on")
+    disk.write(fd, b"another call")
     assert thread.is_alive()
     if by_healing:
         disk.heal()

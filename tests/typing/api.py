@@ -1,4 +1,4 @@
-"""The public types, used as programs use them. mypy and pyright check this file; nothing runs it."""
+"""The public types as programs use them. mypy and pyright check this file; nothing runs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treering import Changed, Context, ContextChange, Cursor, Entry, Reset, Sess
 
 
 async def sessions(host: SessionHost) -> None:
-    """Sessions are found and made."""
+    """Sessions are found and created."""
     assert_type(await host.create(cwd="/work"), Session)
     assert_type(await host.load("id"), Session)
     assert_type(await host.find_recent(), Session | None)
@@ -18,7 +18,7 @@ async def sessions(host: SessionHost) -> None:
 
 
 async def by_key(host: SessionHost) -> None:
-    """Conversations by key deal in messages."""
+    """Conversations by key use messages."""
     assert_type(await host.get_or_create("telegram:1"), Session)
     assert_type(await host.find_by_key("telegram:1"), Session | None)
     sessions = treering.KeyedSessions(host)
@@ -29,7 +29,7 @@ async def by_key(host: SessionHost) -> None:
 
 
 async def appending(session: Session) -> None:
-    """Appends take payloads and answer with ids."""
+    """Appends take payloads and return ids."""
     assert_type(await session.append_message("user", "Hello"), str)
     assert_type(await session.append_message("user", [treering.text("a"), "b"], aside=True, below="id"), str)
     assert_type(await session.append(treering.Label("id", "start"), command_id="c"), str)
@@ -54,12 +54,12 @@ async def reading(session: Session) -> None:
 
 
 class Words:
-    """A projection of a program's own."""
+    """A program's own projection."""
 
     name = "words"
 
     def initial(self, header: treering.Header) -> int:
-        """Count none."""
+        """Start at zero."""
         return 0
 
     def apply(self, value: int, entry: Entry) -> tuple[int, str | None]:
@@ -76,7 +76,7 @@ class Words:
 
 
 async def projecting(session: Session, own: treering.Projection[int, str]) -> None:
-    """The value of a projection has its type, whatever it is used for."""
+    """The value of a projection has its type, however it is used."""
     assert_type(await session.view(Words()), int)
     assert_type(await session.view(own), int)
     assert_type(await session.view(treering.UsageProjection()), treering.UsageTotals)
@@ -92,7 +92,7 @@ async def projecting(session: Session, own: treering.Projection[int, str]) -> No
 
 
 async def following(session: Session) -> None:
-    """Subscriptions yield what their view yields."""
+    """Subscriptions yield the items of their view."""
     async with session.subscribe(after=0) as entries:
         assert_type(entries, treering.EntrySubscription)
         async for entry in entries:
@@ -120,7 +120,7 @@ async def following(session: Session) -> None:
 
 
 def following_from_threads(session: treering.SyncSession) -> None:
-    """The blocking twins yield the same."""
+    """Blocking subscriptions yield the same."""
     with session.subscribe() as entries:
         for entry in entries:
             assert_type(entry, Entry | Reset)
@@ -131,12 +131,12 @@ def following_from_threads(session: treering.SyncSession) -> None:
 
 @treering.tool
 async def add(a: int, b: int = 1) -> str:
-    """Tools are made of functions."""
+    """A tool is made from a function."""
     return str(a + b)
 
 
 async def agents(model: treering.Model, session: Session) -> None:
-    """Agents take any session of three methods, and answer with turns."""
+    """Agents accept any session with three methods, and return turns."""
     conversation: treering.ConversationSession = session
     agent = treering.AgentSession(model, session=conversation, tools=[add])
     assert_type(add, treering.Tool)

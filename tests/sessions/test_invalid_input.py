@@ -1,6 +1,6 @@
-"""Wrong input is refused by an error of the tree that says what to give instead, and nothing is written of it."""
+"""Invalid input is refused with an error that says what to give instead, and nothing of it is written."""
 
-# ruff: noqa: ANN401  # what is wrong has any type
+# ruff: noqa: ANN401  # invalid arguments are of any type
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ from treering.projections.building.budget import calculate_budget
 from treering.projections.subscriptions import EntrySubscription
 
 Call = Callable[[Any], Awaitable[object]]
-"""What is done with a session or a host, without the types that would refuse it earlier."""
+"""A call on a session or a host, untyped, so that a type checker does not refuse it."""
 
 
 class Speaker(Enum):
-    """Who speaks, as a program may have it: no string."""
+    """Roles as an enumeration whose members are not strings."""
 
     USER = "user"
 
@@ -79,7 +79,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_message("tool", tool_result("c", 5)), "the content is of type `int`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", [1])), "Expected `object`, got `list`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", "x")), "Expected `object`, got `str`"),  # type: ignore[arg-type]
-    # what stands beside it
+    # other arguments
     (lambda s: s.append_message("user", "x", metadata=[1]), "Expected `object`, got `list` - as metadata"),
     (lambda s: s.append_message("user", "x", metadata="x"), "Expected `object`, got `str` - as metadata"),
     (lambda s: s.append(message("user", "x", metadata=[1])), "Expected `object`, got `list`"),  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_tool_execution("c", "n", "x", "done"), "Expected `object`, got `str` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", [1], "done"), "Expected `object`, got `list` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is of type `dict`"),
-    # what an encoder would write as something else
+    # values that an encoder would write as something else
     (
         lambda s: s.append_message(b"user", "x"),
         r"Expected `str`, got `bytes` \(decode it first\) - at `\$.message.role`",
@@ -141,7 +141,7 @@ APPENDS: list[tuple[Call, str]] = [
 
 @pytest.mark.parametrize(("append", "why"), APPENDS)
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any, append: Call, why: str) -> None:
+async def test_an_invalid_entry_is_refused_before_a_byte_is_written(dialect: Any, append: Call, why: str) -> None:
     async with SessionHost(dialect=dialect) as host:
         session = await host.create()
         with pytest.raises(InvalidEntry, match=why):
@@ -150,16 +150,16 @@ async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any
 
 
 async def test_a_label_or_a_branch_summary_of_bytes_is_refused_before_a_byte_is_written(session: Session) -> None:
-    asked = await session.append_message("user", "Hello")
+    arguments = await session.append_message("user", "Hello")
     with pytest.raises(InvalidEntry, match=r"Expected `str`, got `bytes` .* at `\$.label.label` of a label entry"):
-        await session.set_label(asked, b"start")  # type: ignore[arg-type]  # that is what is refused
+        await session.set_label(arguments, b"start")  # type: ignore[arg-type]  # invalid on purpose
     with pytest.raises(InvalidEntry, match=r"at `\$.branch_summary.summary`"):
-        await session.branch_with_summary(asked, summary=b"so far")  # type: ignore[arg-type]  # that is what is refused
-    assert [entry.id for entry in await session.entries()] == [asked]
+        await session.branch_with_summary(arguments, summary=b"so far")  # type: ignore[arg-type]  # invalid on purpose
+    assert [entry.id for entry in await session.entries()] == [arguments]
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_what_stands_for_the_declared_type_is_taken(dialect: Any) -> None:
+async def test_values_that_convert_to_the_declared_type_are_accepted(dialect: Any) -> None:
     async with SessionHost(dialect=dialect) as host:
         session = await host.create()
         await session.append(Message("user", [text("a"), text("é")], usage=Usage(cost=1)))  # type: ignore[arg-type]
@@ -168,8 +168,8 @@ async def test_what_stands_for_the_declared_type_is_taken(dialect: Any) -> None:
         assert found.usage == Usage(cost=1.0)
 
 
-async def test_a_message_has_the_fields_that_it_was_made_of(session: Session) -> None:
-    made: dict[str, Any] = {
+async def test_a_message_keeps_all_of_its_fields(session: Session) -> None:
+    fields: dict[str, Any] = {
         "model": "m",
         "provider": "p",
         "usage": Usage(input_tokens=1),
@@ -182,13 +182,13 @@ async def test_a_message_has_the_fields_that_it_was_made_of(session: Session) ->
         "display": False,
         "metadata": {"a": 1},
     }
-    await session.append(message("assistant", "Hello", **made))
+    await session.append(message("assistant", "Hello", **fields))
     (found,) = await session.messages()
-    assert {name: getattr(found, name) for name in made} == made
+    assert {name: getattr(found, name) for name in fields} == fields
 
 
 class Word(str):
-    """A string of a class of its own, which says something else where it is asked to print itself."""
+    """A string subclass that prints as something else."""
 
     __slots__ = ()
 
@@ -197,13 +197,13 @@ class Word(str):
 
 
 class Role(StrEnum):
-    """Roles as an enumeration."""
+    """Roles as an enumeration of strings."""
 
     USER = "user"
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_strings_of_other_classes_are_kept_as_their_characters(tmp_path: Path, dialect: Any) -> None:
+async def test_string_subclasses_are_stored_as_plain_strings(tmp_path: Path, dialect: Any) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create(cwd=Word(tmp_path))
         await session.append_message(Role.USER, Word("Hello"), metadata={"said": Word("so")})
@@ -219,7 +219,7 @@ async def test_strings_of_other_classes_are_kept_as_their_characters(tmp_path: P
     assert {type(part.text.content) for part in kept if isinstance(part, TextPart)} == {str}
 
 
-async def test_a_usage_that_another_program_wrote_is_read_as_it_is(tmp_path: Path) -> None:
+async def test_an_invalid_usage_from_another_program_is_read_unchanged(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
         await session.append_message("assistant", "Hello", usage=Usage(input_tokens=1))
@@ -230,7 +230,7 @@ async def test_a_usage_that_another_program_wrote_is_read_as_it_is(tmp_path: Pat
         assert found.usage == Usage(input_tokens=-1)
 
 
-FINDS: list[tuple[Call, type[InvalidInput], str]] = [
+LOOKUPS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.create(5), InvalidSessionId, "5 is not a session id: give a string"),
     (lambda host: host.create(b"main"), InvalidSessionId, "b'main' is not a session id"),
     (lambda host: host.open(5), InvalidSessionId, "5 is not a session id"),
@@ -285,8 +285,8 @@ EXPORTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("find", "error", "why"), FINDS)
-async def test_what_names_no_session_or_folder_is_refused(
+@pytest.mark.parametrize(("find", "error", "why"), LOOKUPS)
+async def test_an_invalid_session_name_or_folder_is_refused(
     host: SessionHost, find: Call, error: type[InvalidInput], why: str
 ) -> None:
     with pytest.raises(error, match=why):
@@ -294,7 +294,7 @@ async def test_what_names_no_session_or_folder_is_refused(
     assert await host.list_sessions() == []
 
 
-async def test_no_path_is_no_project(session: Session, host: SessionHost) -> None:
+async def test_an_invalid_project_or_limit_is_refused(session: Session, host: SessionHost) -> None:
     wrong: Any = 5
     with pytest.raises(InvalidInput, match="5 is not a path"):
         await session.rebind(wrong)
@@ -307,23 +307,23 @@ async def test_no_path_is_no_project(session: Session, host: SessionHost) -> Non
 
 
 @pytest.mark.parametrize(("given", "why"), SEARCHES)
-async def test_what_cannot_be_searched_by_is_refused(host: SessionHost, given: dict[str, Any], why: str) -> None:
-    asked: dict[str, Any] = {"query": "hello", "index": True, **given}
+async def test_an_invalid_search_argument_is_refused(host: SessionHost, given: dict[str, Any], why: str) -> None:
+    arguments: dict[str, Any] = {"query": "hello", "index": True, **given}
     with pytest.raises(InvalidInput, match=why):
-        host.search(**asked)
+        host.search(**arguments)
 
 
 @pytest.mark.parametrize(("given", "why"), EXPORTS)
-async def test_what_cannot_be_exported_to_is_refused(session: Session, given: dict[str, Any], why: str) -> None:
+async def test_an_invalid_export_argument_is_refused(session: Session, given: dict[str, Any], why: str) -> None:
     await session.append_message("user", "Hello")
-    asked: dict[str, Any] = {"format": "html", **given}
+    arguments: dict[str, Any] = {"format": "html", **given}
     with pytest.raises(InvalidInput, match=why):
-        await session.export(**asked)
+        await session.export(**arguments)
 
 
-def test_the_blocking_twins_refuse_the_same(tmp_path: Path) -> None:
+def test_the_blocking_facade_refuses_the_same(tmp_path: Path) -> None:
     wrong: Any
-    asked: dict[str, Any]
+    arguments: dict[str, Any]
     with SyncHost(tmp_path) as host:
         session = host.create()
         session.append_message("user", "Hello")
@@ -331,17 +331,17 @@ def test_the_blocking_twins_refuse_the_same(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput):
                 host.import_sessions(wrong)
         for given, why in SEARCHES:
-            asked = {"query": "hello", **given}
+            arguments = {"query": "hello", **given}
             with pytest.raises(InvalidInput, match=why):
-                host.search(**asked)
+                host.search(**arguments)
         for given, why in EXPORTS:
-            asked = {"format": "html", **given}
+            arguments = {"format": "html", **given}
             with pytest.raises(InvalidInput, match=why):
-                session.export(**asked)
+                session.export(**arguments)
 
 
 @pytest.mark.parametrize("wrong", ["\udcff", 5])
-async def test_a_command_id_is_text(session: Session, wrong: Any) -> None:
+async def test_an_invalid_command_id_is_refused(session: Session, wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="the command id is"):
         await session.append_message("user", "Hello", command_id=wrong)
     with pytest.raises(InvalidInput, match="the command id is"):
@@ -351,8 +351,8 @@ async def test_a_command_id_is_text(session: Session, wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "nothing", "\udcff", 5, b"x", ["x"]], ids=repr)
 @pytest.mark.parametrize("passivated", [False, True])
-async def test_what_is_no_id_names_no_entry(session: Session, wrong: Any, passivated: bool) -> None:
-    for number in range(120):  # enough for a snapshot
+async def test_an_invalid_entry_id_raises_entry_not_found(session: Session, wrong: Any, passivated: bool) -> None:
+    for number in range(120):  # enough entries for a snapshot
         await session.append_message("user", str(number))
     if passivated:
         await session.passivate()
@@ -371,26 +371,26 @@ async def test_what_is_no_id_names_no_entry(session: Session, wrong: Any, passiv
     ]
     for call in calls:
         with pytest.raises(EntryNotFound):
-            await called(call)
+            await call_and_await(call)
     assert await session.entry(wrong) is None
     assert session.message_count == 120
 
 
-async def called(call: Callable[[], object]) -> None:
-    """Call a method, whether it has to be awaited or not."""
+async def call_and_await(call: Callable[[], object]) -> None:
+    """Call a method, and await its result if necessary."""
     answer = call()
     if isinstance(answer, Awaitable):
         await answer
 
 
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])
-def test_no_entry_comes_after_what_is_no_place_in_the_log(after: Any) -> None:
-    nowhere: Any = None  # it is refused before it is looked at
+def test_an_entry_subscription_after_an_invalid_position_is_refused(after: Any) -> None:
+    nowhere: Any = None  # refused before it is used
     with pytest.raises(InvalidInput, match="pass a number from 0 on, or the cursor"):
         EntrySubscription(nowhere, after)
 
 
-async def test_a_subscription_after_nothing_is_refused(session: Session) -> None:
+async def test_a_subscription_after_a_negative_seq_is_refused(session: Session) -> None:
     with pytest.raises(InvalidInput, match="invalid seq -1"):
         session.subscribe(after=-1)
 
@@ -421,12 +421,12 @@ async def test_a_subscription_after_nothing_is_refused(session: Session) -> None
         (lambda: Settings(auto_persist=1), "`auto_persist` has to be true or false"),  # type: ignore[arg-type]
     ],
 )
-def test_a_host_says_what_it_cannot_be_made_of(make: Callable[[], object], why: str) -> None:
+def test_invalid_arguments_of_hosts_limits_and_settings_are_refused(make: Callable[[], object], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         make()
 
 
-def test_the_least_bounds_are_taken() -> None:
+def test_the_smallest_limits_are_accepted() -> None:
     assert Limits(mailbox_max=1, batch_max=1, live_max=1, cache_bytes_max=0, inline_for_s=0).live_max == 1
 
 
@@ -454,7 +454,7 @@ def test_the_least_bounds_are_taken() -> None:
         (lambda s: anext(s.iter_entries(None)), "after is None"),
     ],
 )
-async def test_what_is_no_argument_is_refused(session: Session, call: Call, why: str) -> None:
+async def test_an_invalid_argument_is_refused_and_nothing_is_written(session: Session, call: Call, why: str) -> None:
     await session.append_message("user", "Hello")
     await session.append_message("assistant", "Hi!")
     before = await session.entries()
@@ -468,17 +468,17 @@ async def _in_short(request: SummaryRequest) -> str:
     return "in short"
 
 
-async def test_what_is_no_option_is_refused_also_where_nothing_is_cut(session: Session) -> None:
+async def test_an_unknown_option_is_refused_even_if_nothing_is_truncated(session: Session) -> None:
     await session.append_message("user", "Hello")
     with pytest.raises(TypeError, match="bogus"):
-        await session.truncate_history(50, bogus=1)  # type: ignore[call-arg]  # that is what is refused
+        await session.truncate_history(50, bogus=1)  # type: ignore[call-arg]  # invalid on purpose
 
 
-async def test_a_value_of_any_depth_names_no_entry(session: Session) -> None:
+async def test_a_deeply_nested_value_is_refused_as_an_entry_id(session: Session) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    asked = await session.append_message("user", "Hello")
+    arguments = await session.append_message("user", "Hello")
     assert session.label(deep) is None
     with pytest.raises(EntryNotFound, match="entry of type `list` not found"):
         await session.append_message("user", "x", below=deep)
@@ -486,10 +486,10 @@ async def test_a_value_of_any_depth_names_no_entry(session: Session) -> None:
         await session.set_label(deep, "x")
     with pytest.raises(InvalidInput, match="after is "):
         await anext(session.iter_entries(deep))
-    assert [entry.id for entry in await session.entries()] == [asked]
+    assert [entry.id for entry in await session.entries()] == [arguments]
 
 
-async def test_a_folder_that_is_no_path_makes_no_session(host: SessionHost) -> None:
+async def test_an_invalid_folder_creates_no_session(host: SessionHost) -> None:
     for folder in ("\x00", "\ud800"):
         with pytest.raises(InvalidInput, match="is not a path: leave out"):
             await host.create(cwd=folder)
@@ -514,15 +514,15 @@ async def test_a_root_below_a_file_is_refused_when_the_host_is_entered(tmp_path:
 
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("kind", [str, Path])
-async def test_a_directory_is_no_session(
+async def test_loading_a_directory_raises_not_a_session(
     host: SessionHost, tmp_path: Path, kind: Callable[[Path], str | Path], read_only: bool
 ) -> None:
     with pytest.raises(NotASession, match="is a directory: give the path of a session's file"):
         await host.load(kind(tmp_path), read_only=read_only)
 
 
-class ForReading(OsDisk):
-    """A disk that was mounted for reading."""
+class ReadOnlyDisk(OsDisk):
+    """A disk that is mounted read-only."""
 
     def open(self, path: str, flags: int) -> int:
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
@@ -533,17 +533,17 @@ class ForReading(OsDisk):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
 
-async def test_what_may_not_be_written_can_be_loaded_for_reading(tmp_path: Path) -> None:
+async def test_a_session_on_a_read_only_disk_can_be_loaded_read_only(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         await (await host.create("main")).append_message("user", "Hello")
-    async with SessionHost(tmp_path, disk=ForReading()) as host:
+    async with SessionHost(tmp_path, disk=ReadOnlyDisk()) as host:
         with pytest.raises(ReadOnly, match=r"Read-only file system.*`read_only=True`"):
             await host.load("main")
         assert len(await (await host.load("main", read_only=True)).messages()) == 1
 
 
 @pytest.mark.parametrize("answer", ["In short.", message("assistant", "In short."), None, 5])
-async def test_a_summarizer_that_is_not_async_is_told_of(session: Session, answer: Any) -> None:
+async def test_a_summarizer_that_is_not_async_is_refused(session: Session, answer: Any) -> None:
     for _ in range(4):
         await session.append_message("user", "a" * 500)
         await session.append_message("assistant", "b" * 500)
@@ -554,7 +554,7 @@ async def test_a_summarizer_that_is_not_async_is_told_of(session: Session, answe
 
 
 @pytest.mark.parametrize("answer", [None, 5, {"content": "In short."}, [1]])
-async def test_a_summarizer_that_answers_something_else_is_told_of(session: Session, answer: Any) -> None:
+async def test_a_summarizer_that_returns_an_invalid_value_is_refused(session: Session, answer: Any) -> None:
     async def summarizer(request: object) -> Any:
         return answer
 
@@ -566,7 +566,7 @@ async def test_a_summarizer_that_answers_something_else_is_told_of(session: Sess
 
 
 @pytest.mark.parametrize("wrong", [EchoModel(), "short", None])
-async def test_what_is_no_summarizer_is_refused(session: Session, wrong: Any) -> None:
+async def test_an_argument_that_is_not_a_summarizer_is_refused(session: Session, wrong: Any) -> None:
     before = [await session.append_message("user", "word " * 100) for _ in range(5)]
     with pytest.raises(InvalidInput, match=r"is not a summarizer: pass an async function, or `summarizer_of\(model\)`"):
         await session.compact(wrong, keep_tokens=100)
@@ -576,7 +576,7 @@ async def test_what_is_no_summarizer_is_refused(session: Session, wrong: Any) ->
 
 
 @pytest.mark.parametrize("wrong", [1000, None, {"available_tokens": 1000}])
-async def test_what_is_no_budget_is_refused(session: Session, wrong: Any) -> None:
+async def test_an_argument_that_is_not_a_budget_is_refused(session: Session, wrong: Any) -> None:
     with pytest.raises(InvalidInput, match=r"the budget is of type .*: pass what `calculate_budget"):
         await session.build_context(wrong)
     if wrong is not None:

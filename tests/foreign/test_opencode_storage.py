@@ -1,4 +1,4 @@
-"""Where sessions of opencode lie, what only looks like one, and that nothing is changed where they lie."""
+"""Where opencode's sessions are stored, what only looks like one, and that reading changes nothing there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from treering.events.foreign.opencode_database import InDatabase
 from treering.events.foreign.opencode_storage import Record
 from treering.events.foreign.walk import Walk
 
-from .conftest import Take, Taken
+from .conftest import ParsedSession, ReadSessions
 from .test_opencode import database
 
 
@@ -35,15 +35,15 @@ def write(path: Path, value: object) -> Path:
     return path
 
 
-def said(session: Taken) -> list[str]:
-    return [plain_text(message.content) for message in session.messages]
+def texts(parsed: ParsedSession) -> list[str]:
+    return [plain_text(message.content) for message in parsed.messages]
 
 
-# Trees
+# Storage folders
 
 
-def first_tree(root: Path) -> Path:
-    """Write a tree as the first versions did, and return the session's file."""
+def storage_of_first_versions(root: Path) -> Path:
+    """Write a storage folder of the first versions, and return the session's file."""
     folder = root / "storage" / "session"
     path = {"cwd": "/work/bakery", "root": "/work"}
     write(folder / "message/ses_1/msg_1.json", {"id": "msg_1", "role": "user", "time": {"created": 1}})
@@ -54,47 +54,51 @@ def first_tree(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["", "storage", "storage/session", "storage/session/info/ses_1.json"])
-def test_a_tree_of_the_first_versions_is_read(tmp_path: Path, take: Take, place: str) -> None:
-    file = first_tree(tmp_path)
-    (session,) = take(tmp_path / place)
-    assert said(session) == ["Hello", "Good morning"]
+def test_a_storage_folder_of_the_first_versions_is_read(
+    tmp_path: Path, read_sessions: ReadSessions, place: str
+) -> None:
+    file = storage_of_first_versions(tmp_path)
+    (session,) = read_sessions(tmp_path / place)
+    assert texts(session) == ["Hello", "Good morning"]
     assert (session.header.title, session.header.cwd) == ("Bread", "/work/bakery")
     assert session.codes() == []
-    assert take(file, "opencode") == [session]
+    assert read_sessions(file, "opencode") == [session]
 
 
 @pytest.mark.parametrize("lost", ["message", "part"])
-def test_a_session_without_its_tree_says_what_is_missing(storage: Path, tmp_path: Path, take: Take, lost: str) -> None:
+def test_a_session_without_its_messages_or_parts_reports_what_is_missing(
+    storage: Path, tmp_path: Path, read_sessions: ReadSessions, lost: str
+) -> None:
     copy = tmp_path / "storage"
     shutil.copytree(storage, copy)
     shutil.rmtree(copy / lost)
-    (session,) = take(copy / "session" / "bakery" / "ses_1.json")
+    (session,) = read_sessions(copy / "session" / "bakery" / "ses_1.json")
     (finding,) = (each for each in session.findings if each.code == "missing")
     assert finding.severity == "error"
     assert str(copy / lost) in finding.message
 
 
-# What is one, and what is not
+# Exported files, and files that only look like them
 
 
-def test_an_export_that_names_no_folder_is_known_and_its_folder_is_that_of_the_answers(
-    tmp_path: Path, take: Take
+def test_an_export_without_a_directory_is_recognized_and_takes_the_directory_of_its_answers(
+    tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
-    asked = {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": "Hello"}]}
+    question = {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": "Hello"}]}
     path = {"cwd": "/work/bakery", "root": "/work"}
     answer = {"info": {"id": "msg_2", "role": "assistant", "path": path}, "parts": [{"type": "text", "text": "Hi"}]}
     info = {"id": "ses_1", "version": "0.3.58", "title": "Bread", "time": {"created": 1}}
-    (session,) = take(write(tmp_path / "exported.json", {"info": info, "messages": [asked, answer]}))
-    assert said(session) == ["Hello", "Hi"]
+    (session,) = read_sessions(write(tmp_path / "exported.json", {"info": info, "messages": [question, answer]}))
+    assert texts(session) == ["Hello", "Hi"]
     assert session.header.cwd == "/work/bakery"
 
 
 @pytest.mark.parametrize("size", [10, 500_000])
-def test_an_export_of_any_size_is_known(tmp_path: Path, take: Take, size: int) -> None:
-    asked = {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": "Hello"}]}
+def test_an_export_of_any_size_is_recognized(tmp_path: Path, read_sessions: ReadSessions, size: int) -> None:
+    question = {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": "Hello"}]}
     info = {"id": "ses_1", "directory": "/work", "summary": {"diffs": ["x" * size]}, "time": {"created": 1}}
-    (session,) = take(write(tmp_path / "exported.json", {"info": info, "messages": [asked]}))
-    assert said(session) == ["Hello"]
+    (session,) = read_sessions(write(tmp_path / "exported.json", {"info": info, "messages": [question]}))
+    assert texts(session) == ["Hello"]
 
 
 OTHERS = {
@@ -107,7 +111,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_only_has_words_of_it_is_unknown(tmp_path: Path, name: str) -> None:
+def test_files_that_share_only_some_field_names_are_not_recognized(tmp_path: Path, name: str) -> None:
     write(tmp_path / "other.json", OTHERS[name])
     walk = Walk(tmp_path, "opencode")
     assert list(walk.sessions()) == []
@@ -117,85 +121,93 @@ def test_what_only_has_words_of_it_is_unknown(tmp_path: Path, name: str) -> None
 # The database
 
 
-def held(folder: Path) -> dict[str, bytes]:
+def file_contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def logged(storage: Path, folder: Path, *, checkpoint: bool) -> Path:
-    """Make a database with a log that holds something, as it lies while opencode runs, or after it was killed."""
-    made = folder / "made"
-    made.mkdir()
-    with closing(sqlite3.connect(made / "opencode.db")) as connection:
+def database_with_wal(storage: Path, folder: Path, *, checkpoint: bool) -> Path:
+    """Return a copy of a database with a non-empty WAL, as it is while opencode runs or after it was killed."""
+    live = folder / "live"
+    live.mkdir()
+    with closing(sqlite3.connect(live / "opencode.db")) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("SELECT * FROM sqlite_master").fetchall()  # from now on the log is held
-        database(storage, made / "opencode.db")
+        connection.execute("SELECT * FROM sqlite_master").fetchall()  # an open reader keeps the WAL
+        database(storage, live / "opencode.db")
         if checkpoint:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            told = json.dumps({"role": "user", "time": {"created": 1772355630000}})
-            connection.execute("INSERT INTO message VALUES ('msg_9', 'ses_2', 1, ?)", (told,))
+            message = json.dumps({"role": "user", "time": {"created": 1772355630000}})
+            connection.execute("INSERT INTO message VALUES ('msg_9', 'ses_2', 1, ?)", (message,))
             connection.execute(
                 "INSERT INTO part VALUES ('p', 'msg_9', 'ses_2', 1, ?)", ('{"type":"text","text":"Hi"}',)
             )
             connection.commit()
-        lies = folder / "lies"
-        lies.mkdir()
+        copied = folder / "copied"
+        copied.mkdir()
         for name in ("opencode.db", "opencode.db-wal"):
-            shutil.copy(made / name, lies / name)
-    return lies / "opencode.db"
+            shutil.copy(live / name, copied / name)
+    return copied / "opencode.db"
 
 
-def test_a_database_that_keeps_a_log_gets_no_files_beside_it(storage: Path, tmp_path: Path, take: Take) -> None:
+def test_reading_a_database_in_wal_mode_leaves_no_files_beside_it(
+    storage: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     path = tmp_path / "opencode.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
     database(storage, path)
-    before = held(tmp_path)
+    before = file_contents(tmp_path)
     assert [*before] == ["opencode.db"]
     for place in (path, tmp_path):
-        assert [each.entries for each in take(place)] == [each.entries for each in take(storage)]
-    assert held(tmp_path) == before
+        assert [each.entries for each in read_sessions(place)] == [each.entries for each in read_sessions(storage)]
+    assert file_contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("checkpoint", [False, True], ids=["all of it", "what came last"])
-def test_what_stands_in_the_log_alone_is_read_and_left_there(
-    storage: Path, tmp_path: Path, take: Take, checkpoint: bool
+@pytest.mark.parametrize("checkpoint", [False, True], ids=["everything", "latest"])
+def test_changes_in_the_wal_are_read_and_stay_there(
+    storage: Path, tmp_path: Path, read_sessions: ReadSessions, checkpoint: bool
 ) -> None:
-    path = logged(storage, tmp_path, checkpoint=checkpoint)
-    before = held(path.parent)
+    path = database_with_wal(storage, tmp_path, checkpoint=checkpoint)
+    before = file_contents(path.parent)
     assert before["opencode.db-wal"]
     for place in (path, path.parent):
-        first, second = take(place)
-        assert first.entries == take(storage)[0].entries
-        assert said(second) == (["Hi"] if checkpoint else [])
-    assert held(path.parent) == before
+        first, second = read_sessions(place)
+        assert first.entries == read_sessions(storage)[0].entries
+        assert texts(second) == (["Hi"] if checkpoint else [])
+    assert file_contents(path.parent) == before
 
 
-def test_a_database_behind_a_link_is_read_with_its_log(storage: Path, tmp_path: Path, take: Take) -> None:
-    path = logged(storage, tmp_path, checkpoint=True)
+def test_a_database_behind_a_symlink_is_read_with_its_wal(
+    storage: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    path = database_with_wal(storage, tmp_path, checkpoint=True)
     link = tmp_path / "link.db"
     link.symlink_to(path)
-    assert said(take(link)[1]) == ["Hi"]
+    assert texts(read_sessions(link)[1]) == ["Hi"]
 
 
-def test_a_change_that_was_torn_is_taken_back_in_the_copy_alone(storage: Path, tmp_path: Path, take: Take) -> None:
-    path, lies = database(storage, tmp_path / "opencode.db"), tmp_path / "lies"
+def test_an_interrupted_transaction_is_rolled_back_only_in_a_copy(
+    storage: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    path, copied = database(storage, tmp_path / "opencode.db"), tmp_path / "copied"
     whole = path.read_bytes()
-    lies.mkdir()
+    copied.mkdir()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA cache_size = 1")
         connection.execute("BEGIN")
         connection.execute("UPDATE part SET data = ?", (json.dumps({"type": "text", "text": "x" * 9000}),))
         for name in ("opencode.db", "opencode.db-journal"):
-            shutil.copy(tmp_path / name, lies / name)
+            shutil.copy(tmp_path / name, copied / name)
         connection.rollback()
-    before = held(lies)
+    before = file_contents(copied)
     assert before["opencode.db"] != whole
-    assert [each.entries for each in take(lies / "opencode.db")] == [each.entries for each in take(storage)]
-    assert held(lies) == before
+    assert [each.entries for each in read_sessions(copied / "opencode.db")] == [
+        each.entries for each in read_sessions(storage)
+    ]
+    assert file_contents(copied) == before
 
 
-def sessions_in(path: Path, *ids: object, data: object = '{"role":"user","time":{"created":1}}') -> Path:
-    """Make a database of sessions with one message each, whose columns take values of any type."""
+def loose_database(path: Path, *ids: object, data: object = '{"role":"user","time":{"created":1}}') -> Path:
+    """Create a database of sessions with one message each, whose columns accept values of any type."""
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(
             """
@@ -215,50 +227,52 @@ def sessions_in(path: Path, *ids: object, data: object = '{"role":"user","time":
 
 
 @pytest.mark.parametrize("data", [5, 1.5, -1, 2**40, 2**62, b"\xff", None])
-def test_a_record_that_is_no_text_is_damaged_and_costs_itself(tmp_path: Path, take: Take, data: object) -> None:
-    (session,) = take(sessions_in(tmp_path / "opencode.db", "a", data=data))
+def test_a_record_that_is_not_text_is_reported_as_damaged(
+    tmp_path: Path, read_sessions: ReadSessions, data: object
+) -> None:
+    (session,) = read_sessions(loose_database(tmp_path / "opencode.db", "a", data=data))
     assert session.messages == []
     assert session.codes() == ["damaged"]
 
 
 @pytest.mark.parametrize("ids", [(7, "a", "b"), ("a", None, "b"), ("a", "b", b"c")])
-def test_a_session_of_a_database_that_cannot_be_read_costs_itself_alone(
-    tmp_path: Path, take: Take, ids: tuple[object, ...]
+def test_an_unreadable_session_of_a_database_is_reported_and_the_others_are_read(
+    tmp_path: Path, read_sessions: ReadSessions, ids: tuple[object, ...]
 ) -> None:
-    sessions = take(sessions_in(tmp_path / "opencode.db", *ids))
-    assert [said(each) for each in sessions] == [["Hello a"], ["Hello b"]]
+    sessions = read_sessions(loose_database(tmp_path / "opencode.db", *ids))
+    assert [texts(each) for each in sessions] == [["Hello a"], ["Hello b"]]
     assert [code for each in sessions for code in each.codes()] == ["unreadable"]
 
 
-def test_a_database_of_which_no_session_can_be_read_is_refused(tmp_path: Path, take: Take) -> None:
+def test_a_database_without_any_readable_session_is_refused(tmp_path: Path, read_sessions: ReadSessions) -> None:
     with pytest.raises(ForeignFormatError, match="it has no id"):
-        take(sessions_in(tmp_path / "opencode.db", 7, None))
-    assert take(sessions_in(tmp_path / "empty.db")) == []
+        read_sessions(loose_database(tmp_path / "opencode.db", 7, None))
+    assert read_sessions(loose_database(tmp_path / "empty.db")) == []
 
 
-def test_what_a_database_held_before_it_was_written_to_is_read_and_nothing_after(tmp_path: Path) -> None:
-    path = sessions_in(tmp_path / "opencode.db", "a", "b", "c", "d")
+def test_reading_stops_with_an_error_once_the_database_was_changed(tmp_path: Path) -> None:
+    path = loose_database(tmp_path / "opencode.db", "a", "b", "c", "d")
     sessions = OpencodeFormat().read(path)
     assert next(sessions).header.id == "a"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DELETE FROM part")
         connection.commit()
-    os.utime(path, (1, 1))  # however coarse the clock of the disk is
+    os.utime(path, (1, 1))  # the change shows even if the file system's clock is coarse
     with pytest.raises(ForeignFormatError, match="import it again"):
         next(sessions)
 
 
-def test_a_session_is_not_given_where_the_database_was_written_to_while_it_was_read(
+def test_a_session_is_not_returned_if_the_database_changed_while_it_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = sessions_in(tmp_path / "opencode.db", "a")
+    path = loose_database(tmp_path / "opencode.db", "a")
     records = InDatabase.records
 
-    def meanwhile(session: InDatabase, notes: Notes) -> Iterator[Record]:
+    def touching(session: InDatabase, notes: Notes) -> Iterator[Record]:
         for record in records(session, notes):
             os.utime(path, (1, 1))
             yield record
 
-    monkeypatch.setattr(InDatabase, "records", meanwhile)
+    monkeypatch.setattr(InDatabase, "records", touching)
     with pytest.raises(ForeignFormatError, match="import it again"):
         next(OpencodeFormat().read(path))

@@ -1,6 +1,6 @@
-"""Whatever replaces, cuts or removes a session's file keeps what it takes away; an explicit delete alone does not."""
+"""Everything that replaces, truncates or moves a session's file keeps a copy; only an explicit delete does not."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Return the files of the sessions, but for what is derived of them."""
+    """Return the files of the sessions, without derived ones."""
     return {
         each.name: each.read_bytes() for each in root.glob("*.jsonl*") if not each.name.endswith((".index", ".leaf"))
     }
 
 
-async def said(host: SessionHost, texts: Sequence[str], session_id: str = "main") -> Session:
+async def create_session(host: SessionHost, texts: Sequence[str], session_id: str = "main") -> Session:
     session = await host.create(session_id)
     for each in texts:
         await session.append_message("user", each)
@@ -44,16 +44,16 @@ async def said(host: SessionHost, texts: Sequence[str], session_id: str = "main"
 
 
 @pytest.mark.feature("N-7")
-async def test_what_replaces_a_session_keeps_it(root: Path) -> None:
-    """A put keeps the file that was there, each time under a name of its own."""
+async def test_replacing_a_session_keeps_the_old_file(root: Path) -> None:
+    """A put keeps the existing file, each time under another name."""
     async with SessionHost(root) as host:
-        await said(host, ["first"])
+        await create_session(host, ["first"])
         first = files(root)["main.jsonl"]
         second = b""
         for text in ("second", "third"):
             second = files(root)["main.jsonl"]
             async with SessionHost() as elsewhere:
-                await host.put(await said(elsewhere, [text]), replace=True)
+                await host.put(await create_session(elsewhere, [text]), replace=True)
     assert b"second" in second
     assert b"third" in files(root)["main.jsonl"]
     assert files(root) == {
@@ -64,13 +64,13 @@ async def test_what_replaces_a_session_keeps_it(root: Path) -> None:
 
 
 @pytest.mark.feature("N-7")
-async def test_what_replaces_an_archived_session_keeps_it(root: Path) -> None:
+async def test_replacing_an_archived_session_keeps_the_old_file(root: Path) -> None:
     async with SessionHost(root) as host:
-        session = await said(host, ["first"])
+        session = await create_session(host, ["first"])
         await host.archive(session)
         (packed,) = root.glob("main.jsonl.*")
         async with SessionHost() as elsewhere:
-            await host.put(await said(elsewhere, ["second"]), replace=True)
+            await host.put(await create_session(elsewhere, ["second"]), replace=True)
     assert not packed.exists()
     kept = files(root)
     assert kept.keys() == {"main.jsonl", "main.jsonl.bak"}
@@ -78,9 +78,9 @@ async def test_what_replaces_an_archived_session_keeps_it(root: Path) -> None:
     assert b"first" not in kept["main.jsonl"]
 
 
-async def test_a_session_that_replaces_none_leaves_no_copy(root: Path) -> None:
+async def test_a_put_that_replaces_nothing_leaves_no_backup(root: Path) -> None:
     async with SessionHost(root) as host, SessionHost() as elsewhere:
-        await host.put(await said(elsewhere, ["first"]))
+        await host.put(await create_session(elsewhere, ["first"]))
         await host.create("empty")
     assert files(root).keys() == {"main.jsonl"}
 
@@ -98,7 +98,7 @@ async def test_a_migration_keeps_the_old_file(root: Path) -> None:
 @pytest.mark.feature("N-7")
 async def test_a_repaired_tail_is_kept(root: Path) -> None:
     async with SessionHost(root) as host:
-        await said(host, ["first"])
+        await create_session(host, ["first"])
     whole = files(root)["main.jsonl"]
     (root / "main.jsonl").write_bytes(whole + FRAGMENT)
     async with SessionHost(root) as host:
@@ -111,9 +111,9 @@ async def test_a_repaired_tail_is_kept(root: Path) -> None:
 
 
 @pytest.mark.feature("N-7")
-async def test_an_archived_session_is_kept_packed(root: Path) -> None:
+async def test_an_archived_session_is_kept_compressed(root: Path) -> None:
     async with SessionHost(root) as host:
-        session = await said(host, ["first"])
+        session = await create_session(host, ["first"])
         before = files(root)["main.jsonl"]
         await host.archive(session)
         (packed,) = root.glob("main.jsonl.*")
@@ -124,15 +124,15 @@ async def test_an_archived_session_is_kept_packed(root: Path) -> None:
             lines = (
                 pytest.importorskip("zstandard").ZstdDecompressor().stream_reader(found, read_across_frames=True).read()
             )
-        assert lines.startswith(before)  # and behind it the entry that says that it is archived
+        assert lines.startswith(before)  # followed by the entry that records the archiving
         assert not (root / "main.jsonl").exists()
 
 
 @pytest.mark.feature("N-7")
-async def test_nothing_but_a_delete_takes_a_session_away(root: Path) -> None:
-    """All else that a session can be told adds to its file: what stood there before stays its beginning."""
+async def test_only_a_delete_removes_a_session(root: Path) -> None:
+    """All other operations only append to its file."""
     async with SessionHost(root) as host:
-        session = await said(host, ["first", "second"])
+        session = await create_session(host, ["first", "second"])
         entry_id = session.leaf_id
         assert entry_id is not None
         before = files(root)["main.jsonl"]
@@ -152,12 +152,12 @@ async def test_nothing_but_a_delete_takes_a_session_away(root: Path) -> None:
 
 
 @pytest.mark.parametrize("archived", [False, True])
-async def test_a_delete_takes_what_was_moved_and_copied_out_of_a_session(root: Path, archived: bool) -> None:
+async def test_a_delete_removes_backups_and_moved_fragments(root: Path, archived: bool) -> None:
     root.mkdir()
     secret = b'{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"secret"}}\n'
     (root / "old.jsonl").write_bytes(OLD_PI + secret)
     async with SessionHost(root) as host:
-        session = await host.load("old")  # migrated
+        session = await host.load("old")  # migrates it
         await session.close()
         (root / "torn.jsonl").write_bytes(
             b'{"type":"session","version":1,"id":"torn","timestamp":"2026-01-01T00:00:00Z"}\n' + FRAGMENT
@@ -174,7 +174,7 @@ async def test_a_delete_takes_what_was_moved_and_copied_out_of_a_session(root: P
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_crash_while_a_session_is_replaced_leaves_one_of_them_and_the_old_one_somewhere() -> None:
+async def test_a_crash_during_a_replacement_leaves_either_session_and_always_the_old_one() -> None:
     before = MemoryDisk()
     before.make_directory("/root")
     header = b'{"type":"session","version":1,"id":"a","timestamp":"2026-01-01T00:00:00Z"}\n'
@@ -200,10 +200,10 @@ async def test_a_crash_while_a_session_is_replaced_leaves_one_of_them_and_the_ol
     assert len(seen) == 2
 
 
-async def test_a_put_that_is_refused_leaves_no_copy(root: Path) -> None:
-    """Another program appended while the new session was written: it stays, and nothing lies beside it."""
+async def test_a_refused_put_leaves_no_backup(root: Path) -> None:
+    """Another program appended while the new session was written, so its line is kept."""
     async with SessionHost(root) as host:
-        await said(host, ["first"])
+        await create_session(host, ["first"])
     path = root / "main.jsonl"
     store = FileStore(root)
     (lease,) = await store.acquire(["main.jsonl"], "me")

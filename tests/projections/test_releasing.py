@@ -1,4 +1,4 @@
-"""What is kept of projections: no longer than the session is open, and no more with each error that is raised."""
+"""Values of projections are released with their session, and each failure raises a new error."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from treering import Entry, Header, ProjectionFailed, Session, SessionHost
 
 
 class Value:
-    """A value that can be seen to be let go."""
+    """A value whose release can be observed."""
 
     def __init__(self, count: int) -> None:
         self.count = count
 
 
 class Counting:
-    """Counts entries, as long as it is in order."""
+    """A projection that counts entries until it is broken."""
 
     name = "counting"
 
@@ -28,37 +28,37 @@ class Counting:
         self.broken = False
         self.kept: WeakSet[Value] = WeakSet()
 
-    def _made(self, count: int) -> Value:
+    def _new_value(self, count: int) -> Value:
         value = Value(count)
         self.kept.add(value)
         return value
 
     def initial(self, header: Header) -> Value:
-        return self._made(0)
+        return self._new_value(0)
 
     def apply(self, value: Value, entry: Entry) -> tuple[Value, int]:
         if self.broken:
             raise ValueError("broken")
-        return self._made(value.count + 1), 1
+        return self._new_value(value.count + 1), 1
 
     def dump(self, value: Value) -> bytes:
         return str(value.count).encode()
 
     def load(self, blob: bytes) -> Value:
-        return self._made(int(blob))
+        return self._new_value(int(blob))
 
 
-async def filled(host: SessionHost) -> Session:
+async def create_filled(host: SessionHost) -> Session:
     session = await host.create("s")
     for number in range(3):
         await session.append_custom_entry("note", number)
     return session
 
 
-async def test_the_values_of_a_session_that_is_only_read_go_with_its_last_handle(tmp_path: Path) -> None:
+async def test_the_values_of_a_read_only_session_are_released_with_its_last_handle(tmp_path: Path) -> None:
     counting = Counting()
     async with SessionHost(tmp_path) as writing, SessionHost(tmp_path) as host:
-        await filled(writing)
+        await create_filled(writing)
         first, second = [await host.load("s", read_only=True) for _ in range(2)]
         assert (await first.view(counting)).count == 3
         assert await second.view(counting) is await first.view(counting)
@@ -72,10 +72,10 @@ async def test_the_values_of_a_session_that_is_only_read_go_with_its_last_handle
         assert not counting.kept
 
 
-async def test_the_values_of_a_session_that_is_let_go_go_with_it(tmp_path: Path) -> None:
+async def test_the_values_of_a_passivated_session_are_released(tmp_path: Path) -> None:
     counting = Counting()
     async with SessionHost(tmp_path) as host:
-        session = await filled(host)
+        session = await create_filled(host)
         assert (await session.view(counting)).count == 3
         assert await session.passivate()
         gc.collect()
@@ -83,10 +83,10 @@ async def test_the_values_of_a_session_that_is_let_go_go_with_it(tmp_path: Path)
         assert (await session.view(counting)).count == 3
 
 
-async def test_that_a_projection_raised_is_forgotten_when_its_session_is_let_go() -> None:
+async def test_a_failed_projection_is_tried_again_after_its_session_was_passivated() -> None:
     counting = Counting()
     async with SessionHost() as host:
-        session = await filled(host)
+        session = await create_filled(host)
         counting.broken = True
         with pytest.raises(ProjectionFailed):
             await session.view(counting)
@@ -98,11 +98,11 @@ async def test_that_a_projection_raised_is_forgotten_when_its_session_is_let_go(
 
 
 @pytest.mark.parametrize("followed", [False, True])
-async def test_each_who_asks_for_a_projection_that_raised_gets_an_error_of_its_own(followed: bool) -> None:
+async def test_each_request_for_a_failed_projection_raises_a_new_error(followed: bool) -> None:
     counting = Counting()
     errors: list[ProjectionFailed] = []
     async with SessionHost() as host:
-        session = await filled(host)
+        session = await create_filled(host)
         async with session.subscribe(counting) as changes:
             await anext(changes)
             counting.broken = True

@@ -1,6 +1,6 @@
-"""A session that was deleted stays deleted: no handle that was kept over it brings it back."""
+"""A deleted session stays deleted: no handle from before brings it back."""
 
-# ruff: noqa: ASYNC240  # a test may wait for files
+# ruff: noqa: ASYNC240  # blocking file access is harmless in a test
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from treering import Session, SessionHost, SessionNotFound, SyncHost
 
-Making = Callable[[SessionHost], Awaitable[Session]]
+MakeSession = Callable[[SessionHost], Awaitable[Session]]
 
 
 async def created(host: SessionHost) -> Session:
@@ -46,19 +46,19 @@ async def put(host: SessionHost) -> Session:
     return await host.put(await host.create("main"))
 
 
-MAKING = pytest.mark.parametrize("make", [created, opened, loaded, keyed, keyed_again, forked, put])
+EVERY_WAY = pytest.mark.parametrize("make", [created, opened, loaded, keyed, keyed_again, forked, put])
 
 
-@MAKING
-@pytest.mark.parametrize("let_go", [False, True], ids=["live", "passivated"])
+@EVERY_WAY
+@pytest.mark.parametrize("passivated", [False, True], ids=["live", "passivated"])
 @pytest.mark.parametrize("in_memory", [False, True], ids=["files", "memory"])
-async def test_no_handle_brings_a_deleted_session_back(
-    tmp_path: Path, make: Making, let_go: bool, in_memory: bool
+async def test_a_handle_does_not_bring_back_a_deleted_session(
+    tmp_path: Path, make: MakeSession, passivated: bool, in_memory: bool
 ) -> None:
     async with SessionHost(None if in_memory else tmp_path) as host:
         session = await make(host)
         await session.append_message("user", "Hello")
-        if let_go:
+        if passivated:
             await host.passivate_idle()
         await host.delete(session)
         with pytest.raises(SessionNotFound):
@@ -73,7 +73,7 @@ async def test_no_handle_brings_a_deleted_session_back(
         assert not list(tmp_path.glob("main.jsonl*"))
 
 
-async def test_another_handle_of_the_same_session_does_not_either(tmp_path: Path) -> None:
+async def test_another_handle_does_not_bring_back_a_deleted_session(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         one, other = await host.open("main"), await host.open("main")
         await one.append_message("user", "Hello")
@@ -83,7 +83,7 @@ async def test_another_handle_of_the_same_session_does_not_either(tmp_path: Path
                 await session.append_message("user", "still here?")
 
 
-async def test_nor_where_another_host_deleted_it(tmp_path: Path) -> None:
+async def test_a_handle_does_not_bring_back_a_session_that_another_host_deleted(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host, SessionHost(tmp_path) as other:
         session = await host.create("main")
         await session.append_message("user", "Hello")
@@ -93,7 +93,7 @@ async def test_nor_where_another_host_deleted_it(tmp_path: Path) -> None:
             await session.append_message("user", "still here?")
 
 
-async def test_what_was_called_off_before_it_was_written_is_not_written(tmp_path: Path) -> None:
+async def test_a_session_deleted_before_its_first_append_cannot_be_appended_to(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
         await host.delete(session)
@@ -101,7 +101,7 @@ async def test_what_was_called_off_before_it_was_written_is_not_written(tmp_path
             await session.append_message("user", "Hello")
 
 
-async def test_a_session_that_was_never_written_waits_for_its_first_append(tmp_path: Path) -> None:
+async def test_an_unwritten_session_is_not_taken_for_a_deleted_one(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
         assert session.leaf_id is None
@@ -114,16 +114,16 @@ async def test_a_session_that_was_never_written_waits_for_its_first_append(tmp_p
 
 
 @pytest.mark.parametrize("again", [created, opened, keyed])
-async def test_the_name_of_a_deleted_session_is_free(tmp_path: Path, again: Making) -> None:
+async def test_the_name_of_a_deleted_session_can_be_used_again(tmp_path: Path, again: MakeSession) -> None:
     async with SessionHost(tmp_path) as host:
-        for said in ("first", "second"):
+        for content in ("first", "second"):
             session = await again(host)
-            await session.append_message("user", said)
+            await session.append_message("user", content)
             assert session.message_count == 1
             await host.delete(session)
 
 
-def test_the_blocking_handle_does_not_either(tmp_path: Path) -> None:
+def test_a_blocking_handle_does_not_bring_back_a_deleted_session(tmp_path: Path) -> None:
     with SyncHost(tmp_path) as host:
         session = host.create("main")
         session.append_message("user", "Hello")

@@ -1,4 +1,4 @@
-"""Files that are not as they should be: each is read as far as it makes sense, or refused by name; no line is lost."""
+"""Damaged files: each is read as far as possible or refused with a typed error, and no line is lost."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def header(dialect: Dialect, **more: object) -> Row:
     return {"type": "session", "version": version, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", **more}
 
 
-def row(dialect: Dialect, entry_id: str, parent_id: str | None, said: object = "words", **more: object) -> Row:
+def row(dialect: Dialect, entry_id: str, parent_id: str | None, content: object = "words", **more: object) -> Row:
     return {
         "type": "message",
         "id": entry_id,
         "parent_id" if dialect == "native" else "parentId": parent_id,
         "timestamp": "2026-01-01T00:00:01.000Z",
-        "message": {"role": "user", "content": said},
+        "message": {"role": "user", "content": content},
         **more,
     }
 
 
 def encoded(*rows: Row | bytes) -> bytes:
-    """Rows as lines; bytes stand for themselves."""
+    """Encode rows as lines; bytes are used as they are."""
     return b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in rows)
 
 
-def held(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
@@ -64,7 +64,7 @@ def names(folder: Path) -> list[str]:
 
 
 class Case:
-    """One damaged file, looked at by a reader and by an owner."""
+    """A damaged file, opened by a reader and by an owner."""
 
     def __init__(self, folder: Path, dialect: Dialect, *rows: Row | bytes, head: Row | bytes | None = None) -> None:
         self.dialect = dialect
@@ -73,28 +73,30 @@ class Case:
         self.before = slot + encoded(header(dialect) if head is None else head, *rows)
         self.path.write_bytes(self.before)
 
-    async def check(self, said: Sequence[str], *, path: Sequence[str] | None = None, warned: bool = False) -> None:
-        """See that all lines are read as they should be, stay as they are, and that the session goes on."""
+    async def check(self, expected: Sequence[str], *, path: Sequence[str] | None = None, warned: bool = False) -> None:
+        """Check that all lines are read as expected and stay unchanged, and that the session can be continued."""
         async with SessionHost(self.path.parent) as host:
             async with await host.load(self.path, read_only=True) as reader:
-                await self._look(reader, said, path, warned=warned)
-            assert held(self.path) == self.before
+                await self._check_content(reader, expected, path, warned=warned)
+            assert file_bytes(self.path) == self.before
             session = await host.load(self.path)
-            await self._look(session, said, path, warned=warned)
+            await self._check_content(session, expected, path, warned=warned)
             leaf = session.leaf_id
-            made = await session.append_message("user", "and on")
-            entry = await session.entry(made)
+            entry_id = await session.append_message("user", "and on")
+            entry = await session.entry(entry_id)
             assert entry is not None
             assert entry.parent_id == leaf
-        assert held(self.path).startswith(self.before)
+        assert file_bytes(self.path).startswith(self.before)
         async with SessionHost(self.path.parent) as host:
             session = await host.load(self.path)
-            assert (session.leaf_id, texts(await session.messages())[-1]) == (made, "and on")
+            assert (session.leaf_id, texts(await session.messages())[-1]) == (entry_id, "and on")
 
     @staticmethod
-    async def _look(session: Session, said: Sequence[str], path: Sequence[str] | None, *, warned: bool) -> None:
+    async def _check_content(
+        session: Session, expected: Sequence[str], path: Sequence[str] | None, *, warned: bool
+    ) -> None:
         context = await session.context()
-        assert texts([each.message for each in context.messages]) == [*said]
+        assert texts([each.message for each in context.messages]) == [*expected]
         assert bool(context.warnings) == warned
         if path is not None:
             assert session.path() == [*path]
@@ -111,7 +113,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 
 @every_dialect
-async def test_a_parent_that_is_missing_or_later_ends_the_path(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_missing_or_later_parent_starts_the_path(tmp_path: Path, dialect: Dialect) -> None:
     case = Case(
         tmp_path,
         dialect,
@@ -135,7 +137,7 @@ async def test_a_parent_that_is_missing_or_later_ends_the_path(tmp_path: Path, d
 
 @every_dialect
 @pytest.mark.parametrize("cycle", [[("x", "x")], [("x", "y"), ("y", "x")], [("x", "z"), ("y", "x"), ("z", "y")]])
-async def test_a_cycle_is_an_error_of_the_path_and_of_nothing_else(
+async def test_a_cycle_is_an_error_only_for_paths_into_it(
     tmp_path: Path, dialect: Dialect, cycle: list[tuple[str, str]]
 ) -> None:
     rows = [row(dialect, *each) for each in cycle]
@@ -154,12 +156,12 @@ async def test_a_cycle_is_an_error_of_the_path_and_of_nothing_else(
         await session.append_message("user", "out of it")
         assert texts(await session.messages()) == ["fine", "out of it"]
         assert len(await host.list_sessions()) == 1
-    assert held(case.path).startswith(case.before)
+    assert file_bytes(case.path).startswith(case.before)
     assert not case.codes().isdisjoint({"self_parent", "cycle"})
 
 
 @every_dialect
-async def test_an_id_that_is_used_twice_means_the_latest_line_before(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_repeated_id_refers_to_the_latest_earlier_line(tmp_path: Path, dialect: Dialect) -> None:
     case = Case(
         tmp_path,
         dialect,
@@ -182,7 +184,7 @@ async def test_an_id_that_is_used_twice_means_the_latest_line_before(tmp_path: P
 
 
 @every_dialect
-async def test_a_known_type_with_wrong_fields_is_a_valid_parent(tmp_path: Path, dialect: Dialect) -> None:
+async def test_an_entry_with_wrong_fields_is_opaque_and_a_valid_parent(tmp_path: Path, dialect: Dialect) -> None:
     wrong = [
         row(dialect, "b", "a", message=7),
         row(dialect, "c", "b", message={"content": "no role"}),
@@ -198,7 +200,7 @@ async def test_a_known_type_with_wrong_fields_is_a_valid_parent(tmp_path: Path, 
     await case.check(["one", "two"], path=["a", "b", "c", "d", "e", "f"])
 
 
-NO_JSON = [
+NOT_AN_OBJECT = [
     b'{"half":\n',
     b"words\n",
     b"\x00\x00\x00\n",
@@ -212,8 +214,8 @@ NO_JSON = [
 
 
 @every_dialect
-@pytest.mark.parametrize("line", NO_JSON)
-async def test_a_line_that_is_no_json_object_keeps_its_seq_and_is_skipped(
+@pytest.mark.parametrize("line", NOT_AN_OBJECT)
+async def test_a_line_that_is_not_a_json_object_keeps_its_seq_and_is_skipped(
     tmp_path: Path, dialect: Dialect, line: bytes
 ) -> None:
     case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), line, row(dialect, "b", "a", "two"))
@@ -230,7 +232,7 @@ async def test_a_line_that_is_no_json_object_keeps_its_seq_and_is_skipped(
 
 @every_dialect
 @pytest.mark.parametrize("depth", [50, 20_000])
-async def test_deep_and_odd_values_are_kept(tmp_path: Path, dialect: Dialect, depth: int) -> None:
+async def test_deeply_nested_and_unusual_values_are_kept(tmp_path: Path, dialect: Dialect, depth: int) -> None:
     deep = b'{"type":"bark","id":"b","parentId":"a","parent_id":"a","x":%s1%s}\n' % (b"[" * depth, b"]" * depth)
     odd = b'{"type":"bark","id":"c","parentId":"a","parent_id":"a","n":1e999,"s":"\\ud800","s":"twice"}\n'
     case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), deep, odd, row(dialect, "d", "a", "two"))
@@ -238,7 +240,7 @@ async def test_deep_and_odd_values_are_kept(tmp_path: Path, dialect: Dialect, de
 
 
 @pytest.mark.parametrize("dialect", ["pi", "omp"])
-async def test_an_entry_without_id_can_only_be_looked_at(tmp_path: Path, dialect: Dialect) -> None:
+async def test_an_entry_without_an_id_is_not_on_the_path(tmp_path: Path, dialect: Dialect) -> None:
     nameless = row(dialect, "x", "a", "nobody")
     del nameless["id"]
     case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), nameless)
@@ -246,9 +248,7 @@ async def test_an_entry_without_id_can_only_be_looked_at(tmp_path: Path, dialect
 
 
 @every_dialect
-async def test_null_content_and_a_message_without_any_say_nothing_and_hide_nothing(
-    tmp_path: Path, dialect: Dialect
-) -> None:
+async def test_messages_with_null_or_no_content_are_empty_and_hide_nothing(tmp_path: Path, dialect: Dialect) -> None:
     bare = row(dialect, "c", "b", message={"role": "user"})
     case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), row(dialect, "b", "a", None), bare)
     async with SessionHost(tmp_path) as host:
@@ -277,20 +277,20 @@ async def test_a_byte_order_mark_crlf_and_blank_lines_are_read(tmp_path: Path, d
 
 
 @every_dialect
-async def test_an_empty_file_is_a_new_session(tmp_path: Path, dialect: Dialect) -> None:
+async def test_an_empty_file_can_be_opened_as_a_new_session(tmp_path: Path, dialect: Dialect) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"")
     async with SessionHost(tmp_path, dialect=dialect) as host:
         assert await host.list_sessions() == []
         with pytest.raises(SessionNotFound):
             await host.load(path)
-        assert held(path) == b""
+        assert file_bytes(path) == b""
         session = await host.open("s")
         await session.append_message("user", "hello")
         assert texts(await session.messages()) == ["hello"]
         assert [each.id for each in await host.list_sessions()] == ["s"]
         if dialect == "native":
-            assert held(path).count(b"\n") == 2
+            assert file_bytes(path).count(b"\n") == 2
 
 
 @every_dialect
@@ -323,7 +323,7 @@ async def test_a_second_header_is_ignored(tmp_path: Path, dialect: Dialect) -> N
         b"<html>" * 5000,
     ],
 )
-async def test_a_file_without_a_header_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+async def test_a_file_without_a_header_is_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(content)
     async with SessionHost(tmp_path) as host:
@@ -337,7 +337,7 @@ async def test_a_file_without_a_header_is_refused_and_left_alone(tmp_path: Path,
         [listed] = await host.list_sessions()
         assert (listed.status, listed.path) == ("corrupted", str(path))
         assert await host.find_recent() is None
-    assert held(path) == content
+    assert file_bytes(path) == content
     assert names(tmp_path) == ["s.jsonl"]
 
 
@@ -359,42 +359,42 @@ async def test_a_header_of_ten_kilobytes_is_read_and_listed(tmp_path: Path, dial
 
 @every_dialect
 @pytest.mark.parametrize("kept", [1, 2])
-async def test_a_batch_that_was_cut_off_says_nothing(tmp_path: Path, dialect: Dialect, kept: int) -> None:
-    """Cut by a crash after some of its lines: withheld, and opaque as soon as anything follows."""
+async def test_an_incomplete_batch_is_not_in_the_context(tmp_path: Path, dialect: Dialect, kept: int) -> None:
+    """A crash cut it off after some of its lines: they are withheld, and opaque once anything follows."""
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create("s")
         first = await session.append_message("user", "one")
         torn = await session.append_many([message("user", f"torn {number}") for number in range(3)])
         path = Path(session.file_path or "")
-    lines = held(path).splitlines(keepends=True)
+    lines = file_bytes(path).splitlines(keepends=True)
     write(path, b"".join(lines[: len(lines) - 3 + kept]))
-    before = held(path)
+    before = file_bytes(path)
     async with SessionHost(tmp_path) as host:
         reader = await host.load(path, read_only=True)
         assert ([entry.id for entry in await reader.entries()], reader.leaf_id) == ([first], first)
         assert texts(await reader.messages()) == ["one"]
         await reader.close()
-        assert held(path) == before
+        assert file_bytes(path) == before
         session = await host.load(path)
         assert session.leaf_id == first
-        made = await session.append_message("user", "two")
+        entry_id = await session.append_message("user", "two")
         assert texts(await session.messages()) == ["one", "two"]
-        assert session.path() == [first, made]
+        assert session.path() == [first, entry_id]
         entries = await session.entries()
-        assert [entry.id for entry in entries] == [first, *torn[:kept], made]
+        assert [entry.id for entry in entries] == [first, *torn[:kept], entry_id]
         assert [entry.id for entry in entries if isinstance(entry, OpaqueEntry)] == torn[:kept]
         below = await session.append_message("user", "three", below=torn[kept - 1])
         assert session.path() == [first, *torn[:kept], below]
         assert texts(await session.messages()) == ["one", "three"]
-    assert held(path).startswith(before)
+    assert file_bytes(path).startswith(before)
 
 
-# -- what is not known here
+# -- unknown fields and types
 
 
 @pytest.mark.feature("U-25")
 @every_dialect
-async def test_what_is_unknown_here_is_copied_byte_for_byte(tmp_path: Path, dialect: Dialect) -> None:
+async def test_unknown_fields_and_types_are_copied_byte_for_byte(tmp_path: Path, dialect: Dialect) -> None:
     parent = "parent_id" if dialect == "native" else "parentId"
     unknown = [
         b'{"type":"bark", "id":"b","%s":"a" ,%t,"deep":{"z":1.50,"a":[ ]}}\n',
@@ -410,9 +410,9 @@ async def test_what_is_unknown_here_is_copied_byte_for_byte(tmp_path: Path, dial
         assert [entry.type for entry in await session.entries()][1::2] == ["bark", "ring_count"]
         whole, part = await session.fork(), await session.create_branched_session("d")
         for copy in (whole, part):
-            assert held(Path(copy.file_path or "")).endswith(b"\n" + body)
+            assert file_bytes(Path(copy.file_path or "")).endswith(b"\n" + body)
         again = await host.fork_from(whole.file_path or "")
-        assert held(Path(again.file_path or "")).endswith(b"\n" + body)
+        assert file_bytes(Path(again.file_path or "")).endswith(b"\n" + body)
         await session.append_message("user", "more")
-    assert held(case.path).startswith(case.before)
+    assert file_bytes(case.path).startswith(case.before)
     await Case(tmp_path, dialect, row(dialect, "a", None, "one"), *rows).check(["one", "known"], path=list("abcd"))

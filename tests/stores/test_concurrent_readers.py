@@ -1,4 +1,4 @@
-"""Readers of one log of another program's: what one has begun to take in, the others wait for."""
+"""Concurrent readers of another program's log wait for the one that has begun to index it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINE = 10_000
 
 
 class SlowThreads(WrappedDisk):
-    """Lets worker threads wait with reads from a place on."""
+    """A disk on which worker threads wait before reads from an offset on."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -40,7 +40,7 @@ class SlowThreads(WrappedDisk):
         return super().pread(fd, length, offset)
 
 
-async def test_what_a_thread_takes_in_is_not_taken_in_twice(tmp_path: Path) -> None:
+async def test_lines_that_a_thread_is_indexing_are_not_indexed_twice(tmp_path: Path) -> None:
     path, disk = tmp_path / "a.jsonl", SlowThreads()
     path.write_bytes(HEADER + line(1))
     store = FileStore(tmp_path, disk=disk)
@@ -49,7 +49,7 @@ async def test_what_a_thread_takes_in_is_not_taken_in_twice(tmp_path: Path) -> N
     more = [line(number, "x" * LINE) for number in range(2, 2 + count)]
     with path.open("ab") as file:
         file.writelines(more)
-    disk.start = len(HEADER) + CHUNK  # when the thread comes here, little enough is left to be read on the event loop
+    disk.start = len(HEADER) + CHUNK  # from here on, what is left is small enough to be read on the event loop
     heads: list[int] = []
 
     async def read() -> None:

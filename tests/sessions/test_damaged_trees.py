@@ -1,4 +1,4 @@
-"""Damaged trees: what can be read is read, with a warning; what cannot is an error and never a hang."""
+"""Damaged trees: what can be read is read with a warning, and the rest is an error and never a hang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def line(entry_id: str, parent_id: str | None, content: object = "words", role: 
 
 @pytest.mark.feature("G-116")
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_a_missing_parent_ends_the_path_with_a_warning(
+async def test_a_missing_parent_starts_the_path_with_a_warning(
     host: SessionHost, file_of: FileOf, read_only: bool
 ) -> None:
     path = file_of(
@@ -57,7 +57,7 @@ async def test_a_missing_parent_ends_the_path_with_a_warning(
         pytest.param([line("x", "y"), line("y", "x"), line("z", "y")], id="below two"),
     ],
 )
-async def test_a_path_into_a_cycle_is_an_error_and_no_hang(
+async def test_a_path_into_a_cycle_raises_an_error(
     host: SessionHost, file_of: FileOf, lines: list[dict[str, Any]], read_only: bool
 ) -> None:
     session = await host.load(file_of(HEADER, line("a", None), *lines), read_only=read_only)
@@ -73,14 +73,12 @@ async def test_a_path_into_a_cycle_is_an_error_and_no_hang(
     assert session.labels() == []
     if not read_only:
         await session.branch("a")
-        made = await session.append_message("user", "out of it")
-        assert session.path() == ["a", made]
+        entry_id = await session.append_message("user", "out of it")
+        assert session.path() == ["a", entry_id]
 
 
 @pytest.mark.feature("G-64")
-async def test_a_result_names_its_call_and_is_reported_when_no_call_on_its_path_has_that_name(
-    host: SessionHost, session: Session
-) -> None:
+async def test_a_result_without_its_call_on_the_path_is_reported(host: SessionHost, session: Session) -> None:
     with pytest.raises(InvalidEntry):
         await session.append_message("tool", tool_result(None, "text"))  # type: ignore[arg-type]
     root = await session.append_message("user", "read them")
@@ -101,7 +99,9 @@ async def test_a_result_names_its_call_and_is_reported_when_no_call_on_its_path_
 
 
 @pytest.mark.feature("G-64")
-async def test_a_stored_result_without_the_id_of_its_call_says_nothing(host: SessionHost, file_of: FileOf) -> None:
+async def test_a_stored_result_without_the_id_of_its_call_is_not_in_the_context(
+    host: SessionHost, file_of: FileOf
+) -> None:
     nameless = [{"type": "tool_result", "tool_result": {"content": "text"}}]
     path = file_of(HEADER, line("a", None), line("b", "a", nameless, role="tool"), line("c", "b"))
     session = await host.load(path)

@@ -1,4 +1,4 @@
-"""A log is text: thirty lines that know nothing but JSON list it while treering writes it."""
+"""A log is text: thirty lines of Python that know only JSON can list it while treering writes it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from treering import Content, MessageEntry, OpaqueEntry, SessionHost, message, p
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
 
 
-def listed(path: str) -> list[tuple[str, str | None, str, str]]:
+def list_log(path: str) -> list[tuple[str, str | None, str, str]]:
     """List a log's entries as (id, parent, type, text)."""
     import json
 
-    def words(value: object) -> str:
+    def text_of(value: object) -> str:
         if isinstance(value, str):
             return value
         if isinstance(value, list):
-            return "\n".join(filter(None, map(words, value)))
+            return "\n".join(filter(None, map(text_of, value)))
         if isinstance(value, dict):
-            return next((words(value[key]) for key in ("text", "content", "tool_result") if key in value), "")
+            return next((text_of(value[key]) for key in ("text", "content", "tool_result") if key in value), "")
         return ""
 
     rows: list[tuple[str, str | None, str, str]] = []
@@ -36,13 +36,13 @@ def listed(path: str) -> list[tuple[str, str | None, str, str]]:
                 assert entry["version"] in (1, 3)
             elif kind != "title":
                 parent = entry["parent_id"] if "parent_id" in entry else entry["parentId"]
-                said = words(entry["message"]) if kind == "message" else ""
-                rows.append((entry["id"], parent, kind, said))
+                content = text_of(entry["message"]) if kind == "message" else ""
+                rows.append((entry["id"], parent, kind, content))
     return rows
 
 
-def test_the_reader_has_thirty_lines_and_knows_json_alone() -> None:
-    source = inspect.getsource(listed)
+def test_the_reader_has_at_most_thirty_lines_and_imports_only_json() -> None:
+    source = inspect.getsource(list_log)
     assert len(source.splitlines()) <= 30
     imported = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [name.name for node in imported for name in node.names] == ["json"]
@@ -51,7 +51,7 @@ def test_the_reader_has_thirty_lines_and_knows_json_alone() -> None:
     }
 
 
-def told(entry: object) -> str:
+def entry_text(entry: object) -> str:
     if not isinstance(entry, MessageEntry):
         return ""
     for part in entry.message.content:
@@ -62,7 +62,9 @@ def told(entry: object) -> str:
 
 @pytest.mark.feature("O-37", "X-32")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_any_program_lists_a_log_that_is_being_written(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_program_that_knows_only_json_lists_a_log_that_is_being_written(
+    tmp_path: Path, dialect: Dialect
+) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create(cwd="/work/rings", key="telegram:1")
         path = session.file_path or ""
@@ -70,9 +72,9 @@ async def test_any_program_lists_a_log_that_is_being_written(tmp_path: Path, dia
         async def check() -> None:
             entries = await session.entries()
             assert not [entry for entry in entries if isinstance(entry, OpaqueEntry)]
-            rows = listed(path)
-            assert [(entry.id, entry.parent_id, told(entry)) for entry in entries] == [
-                (entry_id, parent, said) for entry_id, parent, _, said in rows
+            rows = list_log(path)
+            assert [(entry.id, entry.parent_id, entry_text(entry)) for entry in entries] == [
+                (entry_id, parent, content) for entry_id, parent, _, content in rows
             ]
             if dialect == "native":
                 assert [entry.type for entry in entries] == [kind for _, _, kind, _ in rows]
@@ -95,4 +97,4 @@ async def test_any_program_lists_a_log_that_is_being_written(tmp_path: Path, dia
         await session.append_message("user", "again", command_id="c")
         await check()
         for copy in (await session.fork(), await session.create_branched_session(first)):
-            assert [entry.id for entry in await copy.entries()] == [row[0] for row in listed(copy.file_path or "")]
+            assert [entry.id for entry in await copy.entries()] == [row[0] for row in list_log(copy.file_path or "")]

@@ -1,4 +1,4 @@
-"""A source that is read while a model speaks: each import goes on from the one before, and nothing is told twice."""
+"""A source that is imported while a model writes it: each import continues the one before, and nothing is doubled."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def gemini(*records: dict[str, object]) -> list[str]:
 
 
 def answer(text: str, tokens: int | None = None) -> dict[str, object]:
-    told = (
+    usage = (
         None if tokens is None else {"input": 100, "output": tokens, "cached": 0, "thoughts": 0, "tool": 0, "total": 0}
     )
-    return {"id": "m1", "timestamp": TIME.format(2), "type": "gemini", "content": text, "thoughts": [], "tokens": told}
+    return {"id": "m1", "timestamp": TIME.format(2), "type": "gemini", "content": text, "thoughts": [], "tokens": usage}
 
 
-ASKED: dict[str, object] = {"id": "u1", "timestamp": TIME.format(1), "type": "user", "content": [{"text": "Where?"}]}
+QUESTION: dict[str, object] = {"id": "u1", "timestamp": TIME.format(1), "type": "user", "content": [{"text": "Where?"}]}
 THANKS: dict[str, object] = {"id": "u2", "timestamp": TIME.format(3), "type": "user", "content": [{"text": "Thanks."}]}
 
 
@@ -57,7 +57,7 @@ def codex(*payloads: tuple[str, dict[str, object]]) -> list[str]:
     ]
 
 
-def words(role: str, text: str) -> tuple[str, dict[str, object]]:
+def item(role: str, text: str) -> tuple[str, dict[str, object]]:
     return "response_item", {"type": "message", "role": role, "content": [{"type": "output_text", "text": text}]}
 
 
@@ -69,84 +69,90 @@ def output(number: int) -> tuple[str, dict[str, object]]:
     return "response_item", {"type": "function_call_output", "call_id": f"c{number}", "output": f"o{number}"}
 
 
-def used(total: int) -> tuple[str, dict[str, object]]:
+def token_count(total: int) -> tuple[str, dict[str, object]]:
     tokens = {"input_tokens": total - 10, "cached_input_tokens": 0, "output_tokens": 10, "total_tokens": total}
     return "event_msg", {"type": "token_count", "info": {"last_token_usage": tokens, "total_token_usage": tokens}}
 
 
 def claude(*lines: dict[str, object]) -> list[str]:
-    parent, told = None, []
+    parent, records = None, []
     for number, line in enumerate(lines):
         uuid = f"l{number}"
-        told.append(
+        records.append(
             json.dumps(
                 {"uuid": uuid, "parentUuid": parent, "sessionId": "grown", "timestamp": TIME.format(number), **line}
             )
         )
         parent = uuid
-    return told
+    return records
 
 
-def spoken(part: dict[str, object], output_tokens: int) -> dict[str, object]:
+def claude_answer(part: dict[str, object], output_tokens: int) -> dict[str, object]:
     usage = {"input_tokens": 3, "output_tokens": output_tokens}
     return {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [part], "usage": usage}}
 
 
-def result(number: int) -> dict[str, object]:
+def claude_result(number: int) -> dict[str, object]:
     part = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"o{number}"}
     return {"type": "user", "message": {"role": "user", "content": [part]}}
 
 
-def called(text: str, *calls: str) -> dict[str, object]:
-    """Make an answer of Gemini's that calls tools, whose results stand in its record."""
+def answer_with_calls(text: str, *calls: str) -> dict[str, object]:
+    """Make an answer of Gemini with calls, whose results are in its record."""
     response = {"functionResponse": {"response": {"output": "out"}}}
     records = [{"id": each, "name": "ls", "args": {}, "status": "success", "result": [response]} for each in calls]
     return {**answer(text), "toolCalls": records}
 
 
 SOURCES = {
-    "calls behind an answer without words": gemini(ASKED, answer(""), called("", "c1"), called("", "c1", "c2"), THANKS),
-    "usage that grows": gemini(ASKED, answer("In"), answer("In", 7), answer("In the", 9), answer("In the", 12), THANKS),
-    "a text that grows": gemini(ASKED, answer("In the"), answer("In the hay"), answer("In the haystack.", 7), THANKS),
-    "a usage that is told last": gemini(ASKED, answer("In the haystack."), answer("In the haystack.", 7), THANKS),
-    "items of a step": codex(
-        words("user", "Look."), words("assistant", "I look."), call(1), call(2), used(50), output(1), output(2),
-        words("assistant", "Found."), used(90), words("user", "Thanks."),
+    "calls after an empty answer": gemini(
+        QUESTION, answer(""), answer_with_calls("", "c1"), answer_with_calls("", "c1", "c2"), THANKS
     ),
-    "usage that is told ahead": codex(
-        words("user", "Look."), used(50), call(1), output(1), used(50), used(90), words("assistant", "Found."),
-        words("user", "Thanks."),
+    "usage that grows": gemini(
+        QUESTION, answer("In"), answer("In", 7), answer("In the", 9), answer("In the", 12), THANKS
+    ),
+    "a text that grows": gemini(
+        QUESTION, answer("In the"), answer("In the hay"), answer("In the haystack.", 7), THANKS
+    ),
+    "usage in the last record": gemini(QUESTION, answer("In the haystack."), answer("In the haystack.", 7), THANKS),
+    "items of a step": codex(
+        item("user", "Look."), item("assistant", "I look."), call(1), call(2), token_count(50), output(1), output(2),
+        item("assistant", "Found."), token_count(90), item("user", "Thanks."),
+    ),
+    "usage before the answer": codex(
+        item("user", "Look."), token_count(50), call(1), output(1), token_count(50), token_count(90),
+        item("assistant", "Found."), item("user", "Thanks."),
     ),
     "lines of an answer": claude(
         {"type": "user", "message": {"role": "user", "content": "Look."}},
-        spoken({"type": "text", "text": "I look."}, 1),
-        spoken({"type": "tool_use", "id": "c1", "name": "shell", "input": {}}, 1),
-        spoken({"type": "tool_use", "id": "c2", "name": "shell", "input": {}}, 40),
-        result(1),
-        result(2),
+        claude_answer({"type": "text", "text": "I look."}, 1),
+        claude_answer({"type": "tool_use", "id": "c1", "name": "shell", "input": {}}, 1),
+        claude_answer({"type": "tool_use", "id": "c2", "name": "shell", "input": {}}, 40),
+        claude_result(1),
+        claude_result(2),
         {"type": "user", "message": {"role": "user", "content": "Thanks."}},
     ),
 }  # fmt: skip
 
 
-async def said(session: Session) -> list[str]:
-    """Return what stands on the path, in order; the texts of one role in a row as one."""
-    told: list[tuple[str, str]] = []
+async def conversation(session: Session) -> list[str]:
+    """Return the content of the path in order; adjacent texts of the assistant are joined."""
+    lines: list[tuple[str, str]] = []
     for message in (each.message for each in (await session.context()).messages):
         for part in message.content:
             if isinstance(part, TextPart) and not part.text.content:
                 continue
-            if isinstance(part, TextPart) and told and told[-1][0] == message.role and message.role == "assistant":
-                told[-1] = (message.role, told[-1][1] + part.text.content)
+            if isinstance(part, TextPart) and lines and lines[-1][0] == message.role and message.role == "assistant":
+                lines[-1] = (message.role, lines[-1][1] + part.text.content)
             elif isinstance(part, TextPart):
-                told.append((message.role, part.text.content))
+                lines.append((message.role, part.text.content))
             elif isinstance(part, ToolUsePart):
-                told.append(("call", part.tool_use.id))
+                lines.append(("call", part.tool_use.id))
             elif isinstance(part, ToolResultPart):
-                told.append(("result", part.tool_result.tool_use_id))
+                lines.append(("result", part.tool_result.tool_use_id))
             else:
                 assert isinstance(part, ThinkingPart)
-    return [f"{role}: {text}" for role, text in told]
+    return [f"{role}: {text}" for role, text in lines]
 
 
 async def ids(session: Session) -> Sequence[str | None]:
@@ -155,7 +161,7 @@ async def ids(session: Session) -> Sequence[str | None]:
 
 @pytest.mark.parametrize("lines", SOURCES.values(), ids=SOURCES)
 @pytest.mark.parametrize("step", [1, 2, 3])
-async def test_what_was_taken_in_as_it_grew_is_what_is_taken_in_at_once(
+async def test_importing_a_growing_source_gives_what_one_import_gives(
     lines: list[str], step: int, tmp_path: Path
 ) -> None:
     source = tmp_path / "rollout-grown.jsonl"
@@ -169,9 +175,11 @@ async def test_what_was_taken_in_as_it_grew_is_what_is_taken_in_at_once(
             (again,) = await host.import_sessions(source)
             assert again.added == 0
         session = await host.load(report.id)
-        told, whole_told = await said(session), await said(expected)
-        assert sorted(told) == sorted(whole_told)  # a call that came late stands behind the results of those before it
-        assert [each for each in told if ": c" not in each] == [each for each in whole_told if ": c" not in each]
+        found_lines, expected_lines = await conversation(session), await conversation(expected)
+        assert sorted(found_lines) == sorted(expected_lines)  # a late call follows the results of earlier ones
+        assert [each for each in found_lines if ": c" not in each] == [
+            each for each in expected_lines if ": c" not in each
+        ]
         assert await session.total_usage() == await expected.total_usage()
         found = await ids(session)
         assert len(set(found)) == len(found)
@@ -179,7 +187,7 @@ async def test_what_was_taken_in_as_it_grew_is_what_is_taken_in_at_once(
         assert session.leaf_id == expected.leaf_id
 
 
-async def test_an_answer_is_not_changed_by_its_rest(tmp_path: Path) -> None:
+async def test_the_rest_of_an_answer_becomes_an_entry_of_its_own(tmp_path: Path) -> None:
     source = tmp_path / "grown.jsonl"
     lines = SOURCES["a text that grows"]
     async with SessionHost(tmp_path / "sessions") as host:
@@ -196,8 +204,8 @@ async def test_an_answer_is_not_changed_by_its_rest(tmp_path: Path) -> None:
         assert [plain_text(each.message.content) for each in (half, rest)] == ["In the", " haystack."]
 
 
-async def test_a_later_step_that_was_half_said_is_said_once(tmp_path: Path) -> None:
-    """A step of opencode's has no id of its own, and its first text may still grow."""
+async def test_a_step_that_was_imported_partly_is_not_doubled(tmp_path: Path) -> None:
+    """A step of opencode has no id of its own, and its first text may still grow."""
     source = tmp_path / "exported.json"
     info = {"id": "ses_1", "directory": "/work", "time": {"created": 0}}
     first = [
@@ -205,14 +213,14 @@ async def test_a_later_step_that_was_half_said_is_said_once(tmp_path: Path) -> N
         {"type": "text", "id": "p1", "text": "Look."},
         {"type": "step-finish", "tokens": {"input": 9}},
     ]
-    for told in ("I w", "I will."):
-        parts = [*first, {"type": "step-start"}, {"type": "text", "id": "p2", "text": told}]
-        answer = {"info": {"id": "m1", "role": "assistant", "time": {"created": 1}}, "parts": parts}
-        source.write_text(json.dumps({"info": info, "messages": [answer]}))
+    for second in ("I w", "I will."):
+        parts = [*first, {"type": "step-start"}, {"type": "text", "id": "p2", "text": second}]
+        record = {"info": {"id": "m1", "role": "assistant", "time": {"created": 1}}, "parts": parts}
+        source.write_text(json.dumps({"info": info, "messages": [record]}))
         async with SessionHost(tmp_path / "sessions") as host:
             (report,) = await host.import_sessions(source)
             session = await host.load(report.id)
-            assert await said(session) == [f"assistant: Look.{told}"]
+            assert await conversation(session) == [f"assistant: Look.{second}"]
 
 
 def dive(*answers: str, used: int) -> str:
@@ -224,8 +232,8 @@ def dive(*answers: str, used: int) -> str:
     return "".join(json.dumps({"line_type": kind, "data": data}) + "\n" for kind, data in events)
 
 
-async def test_a_turn_that_was_written_anew_is_all_there_beside_the_old_one(tmp_path: Path) -> None:
-    """Some of its entries are there already: the others must not wait for these to complete their batch."""
+async def test_a_rewritten_turn_is_complete_beside_the_old_one(tmp_path: Path) -> None:
+    """Some of its entries exist already, and the others must not wait for these to complete their batch."""
     source = tmp_path / "grown.jsonl"
     async with SessionHost(tmp_path / "sessions") as host:
         source.write_text(dive("Done by half.", used=10))
@@ -239,25 +247,34 @@ async def test_a_turn_that_was_written_anew_is_all_there_beside_the_old_one(tmp_
         assert [each.type for each in entries] == ["message", "message", "usage", "message", "message", "usage"]
         assert (await session.total_usage()).input_tokens == 50
         assert session.leaf_id == entries[-1].id
-        told = (await session.context()).messages
-        assert [plain_text(each.message.content) for each in told] == ["Do both.", "The first is done.", "Both are."]
+        messages = (await session.context()).messages
+        assert [plain_text(each.message.content) for each in messages] == [
+            "Do both.",
+            "The first is done.",
+            "Both are.",
+        ]
 
 
-async def test_what_grows_on_an_abandoned_branch_stays_there(tmp_path: Path) -> None:
+async def test_the_rest_of_an_answer_on_an_abandoned_branch_stays_on_that_branch(tmp_path: Path) -> None:
     source = tmp_path / "grown.jsonl"
-    more = [{**ASKED, "id": "u3"}, {**answer("Second."), "id": "m2"}]
+    more = [{**QUESTION, "id": "u3"}, {**answer("Second."), "id": "m2"}]
     lines = gemini(
-        ASKED, {**answer("Root."), "id": "m0"}, {**THANKS, "id": "u2"}, answer("Fir"), {"$rewindTo": "u2"}, *more
+        QUESTION,
+        {**answer("Root."), "id": "m0"},
+        {**THANKS, "id": "u2"},
+        answer("Fir"),
+        {"$rewindTo": "u2"},
+        *more,
     )
     async with SessionHost(tmp_path / "sessions") as host:
         source.write_text("\n".join(lines) + "\n")
         (report,) = await host.import_sessions(source)
         session = await host.load(report.id)
-        before = await said(session)
+        before = await conversation(session)
         source.write_text("\n".join(lines).replace('"Fir"', '"First."') + "\n")
         (again,) = await host.import_sessions(source)
         assert again.added == 1
-        assert (await said(session), session.leaf_id) == (before, "m2")
+        assert (await conversation(session), session.leaf_id) == (before, "m2")
         entries = await session.entries()
         rest = entries[-1]
         assert isinstance(rest, MessageEntry)
@@ -265,12 +282,12 @@ async def test_what_grows_on_an_abandoned_branch_stays_there(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("usage_first", [False, True])
-async def test_the_leaf_stays_where_the_session_went_on_by_itself(usage_first: bool, tmp_path: Path) -> None:
+async def test_the_leaf_stays_when_the_session_was_continued_in_the_host(usage_first: bool, tmp_path: Path) -> None:
     source = tmp_path / "grown.jsonl"
     states = [
-        gemini(ASKED, answer("In")),
-        gemini(ASKED, answer("In", 7)),
-        gemini(ASKED, answer("In the hay", 9), THANKS),
+        gemini(QUESTION, answer("In")),
+        gemini(QUESTION, answer("In", 7)),
+        gemini(QUESTION, answer("In the hay", 9), THANKS),
     ]
     async with SessionHost(tmp_path / "sessions") as host:
         for lines in states[: 1 + usage_first]:
@@ -286,12 +303,12 @@ async def test_the_leaf_stays_where_the_session_went_on_by_itself(usage_first: b
         ]
 
 
-async def test_a_damaged_line_above_a_rest_costs_itself_alone(tmp_path: Path) -> None:
+async def test_a_damaged_line_before_the_rest_of_an_answer_does_not_prevent_the_import(tmp_path: Path) -> None:
     source = tmp_path / "grown.jsonl"
     async with SessionHost(tmp_path / "sessions") as host:
-        source.write_text("\n".join(gemini(ASKED, answer("In"))) + "\n")
+        source.write_text("\n".join(gemini(QUESTION, answer("In"))) + "\n")
         (report,) = await host.import_sessions(source)
-        source.write_text("\n".join(gemini(ASKED, answer("In the"))) + "\n")
+        source.write_text("\n".join(gemini(QUESTION, answer("In the"))) + "\n")
         await host.import_sessions(source)
     path = tmp_path / "sessions" / report.ref
     lines = path.read_bytes().splitlines(keepends=True)
@@ -299,18 +316,18 @@ async def test_a_damaged_line_above_a_rest_costs_itself_alone(tmp_path: Path) ->
         b"".join(b"{" + line[1:].replace(b'"', b"'") if b'"m1"' in line and b'"In"' in line else line for line in lines)
     )
     async with SessionHost(tmp_path / "sessions") as host:
-        source.write_text("\n".join(gemini(ASKED, answer("In the"), THANKS)) + "\n")
+        source.write_text("\n".join(gemini(QUESTION, answer("In the"), THANKS)) + "\n")
         await host.import_sessions(source)
         session = await host.load(report.id)
         entries = {each.id: each for each in await session.entries()}
         assert entries["u2"].parent_id == "m1"
 
 
-async def test_a_damaged_log_costs_its_own_session_alone(tmp_path: Path) -> None:
+async def test_a_damaged_log_prevents_only_the_import_of_its_own_session(tmp_path: Path) -> None:
     folder = tmp_path / "chats"
     folder.mkdir()
     for name in ("a", "b", "c"):
-        lines = gemini(ASKED, answer("In the haystack."))
+        lines = gemini(QUESTION, answer("In the haystack."))
         (folder / f"{name}.jsonl").write_text("\n".join(lines).replace("grown", name) + "\n")
     async with SessionHost(tmp_path / "sessions") as host:
         await host.import_sessions(folder / "b.jsonl")
@@ -333,10 +350,10 @@ CONTENT = st.lists(
 
 
 @given(CONTENT, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(0, 9)), max_size=5))
-def test_whenever_an_answer_was_looked_at_its_pieces_are_the_whole(
+def test_the_imported_pieces_of_an_answer_add_up_to_the_whole(
     content: list[TextPart | ThinkingPart | ToolUsePart], looks: list[tuple[int, int, int]]
 ) -> None:
-    """A look sees so many parts, so many characters of the last of them, and so much of the usage."""
+    """A look sees this many parts, this many characters of the last one, and this much usage."""
     answers: dict[str, Message] = {}
     usages: dict[str, Usage] = {}
     whole = (len(content), 99, 9)
@@ -344,8 +361,8 @@ def test_whenever_an_answer_was_looked_at_its_pieces_are_the_whole(
         seen = [*content[:parts]]
         if seen and isinstance(seen[-1], TextPart):
             seen[-1] = text(seen[-1].text.content[:chars])
-        told = max([output, *(each.usage.output_tokens for each in answers.values() if each.usage is not None)])
-        usage = Usage(output_tokens=max(told, sum_of(answers, usages).output_tokens))
+        latest = max([output, *(each.usage.output_tokens for each in answers.values() if each.usage is not None)])
+        usage = Usage(output_tokens=max(latest, sum_of(answers, usages).output_tokens))
         entry = MessageEntry(
             id="m", parent_id=None, timestamp=NOW, message=Message("assistant", tuple(seen), usage=usage)
         )
@@ -359,27 +376,27 @@ def test_whenever_an_answer_was_looked_at_its_pieces_are_the_whole(
             usages[missing.id] = missing.usage.usage
         else:
             assert missing is None
-    assert missing is None, "the last look finds nothing that the one before did not"
+    assert missing is None, "a second look at the whole finds nothing new"
     pieces = [part for message in answers.values() for part in message.content]
-    assert spelled(pieces) == spelled(content)
+    assert contents_of(pieces) == contents_of(content)
     assert sum_of(answers, usages) == usage
 
 
-def spelled(parts: Sequence[object]) -> list[str]:
-    """Tell what parts say: calls, and words character by character, since these may come in pieces."""
-    told = []
+def contents_of(parts: Sequence[object]) -> list[str]:
+    """List the calls, and the text character by character, since text may be split into pieces."""
+    contents = []
     for part in parts:
         if isinstance(part, ToolUsePart):
-            told.append(part.tool_use.id)
+            contents.append(part.tool_use.id)
         elif isinstance(part, TextPart):
-            told += [f"text {each}" for each in part.text.content]
+            contents += [f"text {each}" for each in part.text.content]
         else:
             assert isinstance(part, ThinkingPart)
-            told += [f"thought {each}" for each in part.thinking.content]
-    return sorted(told)
+            contents += [f"thought {each}" for each in part.thinking.content]
+    return sorted(contents)
 
 
 def sum_of(answers: Mapping[str, Message], usages: Mapping[str, Usage]) -> Usage:
-    """Add up what was told of the usage."""
-    told = [each.usage for each in answers.values() if each.usage is not None]
-    return sum([*told, *usages.values()], Usage())
+    """Add up the usage of all answers and usage entries."""
+    in_answers = [each.usage for each in answers.values() if each.usage is not None]
+    return sum([*in_answers, *usages.values()], Usage())

@@ -1,7 +1,6 @@
-"""Files of absurd shape: nested beyond measure, with numbers that no JSON has, with a hundred thousand of anything.
+"""Files of extreme shape: very deep nesting, numbers that JSON does not have, tens of thousands of records.
 
-Each is read in a time that grows with its size and no faster, or refused by name.
-"""
+Each is read in time linear in its size, or refused with an error that names it."""
 
 from __future__ import annotations
 
@@ -16,24 +15,24 @@ import pytest
 from treering import ImportReports, SessionHost
 from treering.events.errors import ForeignFormatError, InvalidInput
 
-from .conftest import Take
+from .conftest import ReadSessions
 
 MANY = 20_000
-ZONE = "2026-01-01T00:00:00Z"
+TIME = "2026-01-01T00:00:00Z"
 
 
 def lines(*values: object) -> str:
     return "".join(json.dumps(value, separators=(",", ":")) + "\n" for value in values)
 
 
-def said(uuid: str, parent: str | None, content: object, type: str = "user", **more: object) -> dict[str, object]:
+def record(uuid: str, parent: str | None, content: object, type: str = "user", **more: object) -> dict[str, object]:
     message = {"role": type, "content": content, **({"id": "m"} if type == "assistant" else {})}
     return {"parentUuid": parent, "type": type, "uuid": uuid, "sessionId": "s", "message": message, **more}
 
 
-def calling(value: object) -> dict[str, object]:
+def record_with_call(value: object) -> dict[str, object]:
     call = {"type": "tool_use", "id": "c", "name": "run", "input": {"given": value}}
-    return said("a", "u", [call], "assistant")
+    return record("a", "u", [call], "assistant")
 
 
 def boundary(number: int, above: str, **facts: object) -> dict[str, object]:
@@ -41,37 +40,37 @@ def boundary(number: int, above: str, **facts: object) -> dict[str, object]:
     return {**name, "logicalParentUuid": above, "sessionId": "s", "compactMetadata": facts}
 
 
-def codex(kind: str, /, **payload: object) -> dict[str, object]:
-    return {"timestamp": ZONE, "type": kind, "payload": payload}
+def codex_line(kind: str, /, **payload: object) -> dict[str, object]:
+    return {"timestamp": TIME, "type": kind, "payload": payload}
 
 
 def one_long_answer() -> Iterator[object]:
-    yield said("a0", None, "go")
+    yield record("a0", None, "go")
     for number in range(1, MANY):
-        yield said(f"a{number}", f"a{number - 1}", [{"type": "text", "text": str(number)}], "assistant")
+        yield record(f"a{number}", f"a{number - 1}", [{"type": "text", "text": str(number)}], "assistant")
 
 
-def compactions_that_never_came() -> Iterator[object]:
-    yield said("k", None, "go")
+def compaction_boundaries_without_summaries() -> Iterator[object]:
+    yield record("k", None, "go")
     for number in range(MANY):
         yield boundary(number, f"b{number - 1}" if number else "k")
-        yield said(f"k{number}", f"b{number}", "go on")
+        yield record(f"k{number}", f"b{number}", "go on")
 
 
-def compactions_that_keep_something() -> Iterator[object]:
-    yield said("s-1", None, "go")
+def compactions_that_keep_a_segment() -> Iterator[object]:
+    yield record("s-1", None, "go")
     for number in range(MANY):
         yield boundary(number, f"s{number - 1}", preservedSegment={"headUuid": f"s{number - 1}"})
-        yield said(f"s{number}", f"b{number}", "summary", isCompactSummary=True)
+        yield record(f"s{number}", f"b{number}", "summary", isCompactSummary=True)
 
 
 def parallel_calls() -> Iterator[object]:
-    yield codex("session_meta", id="s")
+    yield codex_line("session_meta", id="s")
     for number in range(MANY):
-        yield codex("response_item", type="function_call", call_id=f"c{number}", name="run", arguments="{}")
+        yield codex_line("response_item", type="function_call", call_id=f"c{number}", name="run", arguments="{}")
     for number in range(MANY):
-        yield codex("response_item", type="function_call_output", call_id=f"c{number}", output="done")
-        yield codex("event_msg", type="exec_command_end", call_id=f"c{number}", exit_code=0)
+        yield codex_line("response_item", type="function_call_output", call_id=f"c{number}", output="done")
+        yield codex_line("event_msg", type="exec_command_end", call_id=f"c{number}", exit_code=0)
 
 
 def rewinds() -> Iterator[object]:
@@ -83,14 +82,20 @@ def rewinds() -> Iterator[object]:
 @pytest.mark.timeout(15)
 @pytest.mark.parametrize(
     "make",
-    [one_long_answer, compactions_that_never_came, compactions_that_keep_something, parallel_calls, rewinds],
+    [
+        one_long_answer,
+        compaction_boundaries_without_summaries,
+        compactions_that_keep_a_segment,
+        parallel_calls,
+        rewinds,
+    ],
 )
-def test_a_hundred_times_as_much_takes_a_hundred_times_as_long(
-    tmp_path: Path, take: Take, make: Callable[[], Iterator[object]]
+def test_a_file_with_many_records_is_read_within_the_time_limit(
+    tmp_path: Path, read_sessions: ReadSessions, make: Callable[[], Iterator[object]]
 ) -> None:
     path = tmp_path / "long.jsonl"
     path.write_text(lines(*make()))
-    (session,) = take(path)
+    (session,) = read_sessions(path)
     assert session.entries
 
 
@@ -98,19 +103,19 @@ def test_a_hundred_times_as_much_takes_a_hundred_times_as_long(
 @pytest.mark.parametrize(
     ("name", "first", "start"),
     [
-        ("claude-code", said("u", None, "go"), '{"type"'),
-        ("codex", codex("session_meta", id="s"), '{"timestamp"'),
+        ("claude-code", record("u", None, "go"), '{"type"'),
+        ("codex", codex_line("session_meta", id="s"), '{"timestamp"'),
         ("gemini", {"sessionId": "s", "projectHash": "p"}, '{"id"'),
         ("picoclaw", {"role": "user", "content": "go"}, '{"role"'),
         ("dive", {"line_type": "header", "data": {"id": "s"}}, '{"line_type"'),
     ],
 )
-def test_a_torn_line_that_begins_again_and_again_costs_itself(
-    tmp_path: Path, take: Take, name: str, first: object, start: str
+def test_a_torn_line_with_many_possible_starts_is_one_finding(
+    tmp_path: Path, read_sessions: ReadSessions, name: str, first: object, start: str
 ) -> None:
     path = tmp_path / "torn.jsonl"
     path.write_text(lines(first) + f'{start}:"x",' * 200_000 + "\n")
-    (session,) = take(path, name)
+    (session,) = read_sessions(path, name)
     (finding,) = (each for each in session.findings if each.code == "damaged" and each.line == 2)
     assert finding.byte == len(lines(first))
 
@@ -118,25 +123,25 @@ def test_a_torn_line_that_begins_again_and_again_costs_itself(
 @pytest.mark.parametrize(
     "number", ["NaN", "-Infinity", "1e999", "9" * 5000], ids=["nan", "infinity", "1e999", "digits"]
 )
-def test_a_number_that_no_json_has_does_not_cost_the_message(tmp_path: Path, take: Take, number: str) -> None:
+def test_a_message_with_a_number_that_is_not_json_is_read(
+    tmp_path: Path, read_sessions: ReadSessions, number: str
+) -> None:
     path = tmp_path / "odd.jsonl"
-    path.write_text(lines(said("u", None, "go"), calling("@")).replace('"@"', number))
-    (session,) = take(path)
+    path.write_text(lines(record("u", None, "go"), record_with_call("@")).replace('"@"', number))
+    (session,) = read_sessions(path)
     assert session.roles == ["user", "assistant"]
     path = tmp_path / "odd.json"
     message = {"role": "user", "content": "go", "score": "@"}
     path.write_text(lines({"key": "k", "skip": "@", "messages": [message]}).replace('"@"', number))
-    (session,) = take(path, "picoclaw")
+    (session,) = read_sessions(path, "picoclaw")
     assert session.roles == ["user"]
 
 
 @pytest.mark.parametrize("depth", [900, 100_000])
-async def test_a_value_nested_beyond_measure_is_taken_over_or_left_out_with_its_place(
-    tmp_path: Path, depth: int
-) -> None:
+async def test_a_deeply_nested_value_is_imported_or_reported_with_its_line(tmp_path: Path, depth: int) -> None:
     path = tmp_path / "deep.jsonl"
-    result = said("r", "a", [{"type": "tool_result", "tool_use_id": "c", "content": "done"}])
-    whole = lines(said("u", None, "go"), calling("@"), result, said("v", "r", "well?"))
+    result = record("r", "a", [{"type": "tool_result", "tool_use_id": "c", "content": "done"}])
+    whole = lines(record("u", None, "go"), record_with_call("@"), result, record("v", "r", "well?"))
     path.write_text(whole.replace('"@"', "[" * depth + "]" * depth))
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(path)
@@ -149,18 +154,18 @@ async def test_a_value_nested_beyond_measure_is_taken_over_or_left_out_with_its_
             assert [hit.entry_id async for hit in host.search("well", index=index)] == ["v"]
 
 
-def nested(kind: str) -> tuple[str, str]:
-    """Return a file's name, and a session with values in all places in which they are kept as they are."""
+def sample_with_free_values(kind: str) -> tuple[str, str]:
+    """Return a file name, and a session with a placeholder in each place where a format keeps any value."""
     session: list[object]
     match kind:
         case "codex":
-            call = codex("response_item", type="function_call", call_id="c", name="run", arguments={"given": "@"})
-            output = codex("response_item", type="function_call_output", call_id="c", output={"given": "@"})
-            odd = codex("response_item", type="odd", given="@")
-            nameless = codex("response_item", type="message", role="odd", given="@")
-            agent = codex("response_item", type="agent_message", content="go", given="@")
-            back = codex("event_msg", type="thread_rolled_back", num_turns=0, given="@")
-            session = [codex("session_meta", id="s"), call, output, odd, nameless, agent, back]
+            call = codex_line("response_item", type="function_call", call_id="c", name="run", arguments={"given": "@"})
+            output = codex_line("response_item", type="function_call_output", call_id="c", output={"given": "@"})
+            odd = codex_line("response_item", type="odd", given="@")
+            nameless = codex_line("response_item", type="message", role="odd", given="@")
+            agent = codex_line("response_item", type="agent_message", content="go", given="@")
+            back = codex_line("event_msg", type="thread_rolled_back", num_turns=0, given="@")
+            session = [codex_line("session_meta", id="s"), call, output, odd, nameless, agent, back]
         case "gemini":
             record = {"id": "c", "name": "run", "args": {"given": "@"}, "result": {"given": "@"}}
             answer = {"id": "g", "type": "gemini", "content": [{"given": "@"}], "toolCalls": [record]}
@@ -188,12 +193,12 @@ def nested(kind: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("shape", [("[", "]"), ('{"in":', "}")], ids=["lists", "objects"])
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "dive"])
-async def test_what_is_nested_too_deeply_is_kept_as_text_where_it_stood(
+async def test_a_value_nested_too_deeply_is_kept_as_text_in_its_place(
     tmp_path: Path, kind: str, shape: tuple[str, str]
 ) -> None:
-    name, whole = nested(kind)
+    name, whole = sample_with_free_values(kind)
     path = tmp_path / name
-    said: list[list[str]] = []
+    types: list[list[str]] = []
     for depth in (3, 255, 256, 257, 300, 900):
         value = shape[0] * depth + "1" + shape[1] * depth
         path.write_text(whole.replace('"@"', value))
@@ -202,13 +207,13 @@ async def test_what_is_nested_too_deeply_is_kept_as_text_where_it_stood(
             assert not [each for each in report.findings if each.severity == "error"]
             session = await host.load(report.id)
             entries = await session.entries()
-        kept = msgspec.json.encode(entries).decode().replace("\\", "")  # a text within JSON is one, too
+        kept = msgspec.json.encode(entries).decode().replace("\\", "")  # text inside JSON is escaped
         assert kept.count(value) >= whole.count('"@"')
-        said.append([entry.type for entry in entries])
-    assert said == [said[0]] * len(said)
+        types.append([entry.type for entry in entries])
+    assert types == [types[0]] * len(types)
 
 
-async def test_a_folder_is_taken_in_whatever_else_lies_in_it(tmp_path: Path) -> None:
+async def test_a_folder_is_imported_despite_unreadable_entries_in_it(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "0.jsonl").write_bytes(b"")
@@ -216,7 +221,7 @@ async def test_a_folder_is_taken_in_whatever_else_lies_in_it(tmp_path: Path) -> 
     (folder / "2.jsonl").symlink_to("nowhere")
     (folder / "agent-1.jsonl").mkdir()
     (folder / "agent-2.jsonl").symlink_to("agent-2.jsonl")
-    (folder / "s.jsonl").write_text(lines(said("u", None, "go")))
+    (folder / "s.jsonl").write_text(lines(record("u", None, "go")))
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = reports = await host.import_sessions(folder)
         assert isinstance(reports, ImportReports)
@@ -224,7 +229,7 @@ async def test_a_folder_is_taken_in_whatever_else_lies_in_it(tmp_path: Path) -> 
         assert report.messages == 1
 
 
-async def test_what_cannot_be_opened_at_all_is_refused_by_name(tmp_path: Path) -> None:
+async def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
     async with SessionHost(tmp_path / "sessions") as host:
@@ -239,7 +244,9 @@ async def test_what_cannot_be_opened_at_all_is_refused_by_name(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "../../../elsewhere", "a/b", ".."])
-def test_ids_that_lead_elsewhere_or_nowhere_are_told(tmp_path: Path, take: Take, name: str) -> None:
+def test_ids_that_are_not_safe_as_file_names_are_reported_and_not_followed(
+    tmp_path: Path, read_sessions: ReadSessions, name: str
+) -> None:
     storage = tmp_path / "storage"
     for folder in ("session/p", "message/s", "part"):
         (storage / folder).mkdir(parents=True)
@@ -250,7 +257,7 @@ def test_ids_that_lead_elsewhere_or_nowhere_are_told(tmp_path: Path, take: Take,
     (storage / "session" / "p" / "2.json").write_text(json.dumps({"id": "s", **session}))
     (storage / "message" / "s" / "m.json").write_text(json.dumps({"id": name, "role": "user"}))
     (storage / "message" / "s" / "n.json").mkdir()
-    one, two = take(storage, "opencode")
+    one, two = read_sessions(storage, "opencode")
     assert one.messages == []
     assert "secret" not in str([one.messages, two.messages])
     assert "damaged" in two.codes()

@@ -1,4 +1,4 @@
-"""When the index may be believed, and when not: files that were replaced, names that are no text, what was deleted."""
+"""When the index is out of date: replaced files, unusual names and times, deletions, and concurrent writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def found(host: SessionHost, query: str, *, index: bool) -> list[str]:
     return [hit.session_id async for hit in host.search(query, index=index, limit=1000)]
 
 
-async def filled(host: SessionHost, *names: str, messages: int = 1) -> None:
+async def create_sessions(host: SessionHost, *names: str, messages: int = 1) -> None:
     for name in names:
         session = await host.create(name)
         for number in range(messages):
@@ -48,14 +48,14 @@ def texts_in(path: Path) -> int:
     return int(count)
 
 
-def files_with(root: Path, said: bytes) -> list[str]:
-    return [path.name for path in root.rglob("*") if path.is_file() and said in path.read_bytes()]
+def files_with(root: Path, content: bytes) -> list[str]:
+    return [path.name for path in root.rglob("*") if path.is_file() and content in path.read_bytes()]
 
 
 @BOTH
-async def test_a_file_replaced_by_one_of_its_size_and_time_is_read_again(root: Path, index: bool) -> None:
+async def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again(root: Path, index: bool) -> None:
     async with SessionHost(root) as host:
-        await filled(host, "a")
+        await create_sessions(host, "a")
         assert await found(host, "needle", index=index) == ["a"]
     path = root / "a.jsonl"
     before = path.stat()
@@ -68,12 +68,12 @@ async def test_a_file_replaced_by_one_of_its_size_and_time_is_read_again(root: P
         assert await found(host, "pebble", index=index) == ["a"]
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems know no such names")
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems have no such names")
 @BOTH
-async def test_a_file_whose_name_is_no_text_is_listed_searched_and_deleted(root: Path, index: bool) -> None:
+async def test_a_file_whose_name_is_not_unicode_can_be_listed_searched_and_deleted(root: Path, index: bool) -> None:
     path = root / os.fsdecode(b"odd\xff.jsonl")
     async with SessionHost(root) as host:
-        await filled(host, "plain")
+        await create_sessions(host, "plain")
     for _ in range(2):
         path.write_bytes(FOREIGN)
         async with SessionHost(root) as host:
@@ -87,26 +87,26 @@ async def test_a_file_whose_name_is_no_text_is_listed_searched_and_deleted(root:
 
 
 @pytest.mark.parametrize("seconds", [13_570_000_000, -1_000_000_000], ids=["2400", "1938"])
-async def test_a_file_of_any_time_is_taken_in(root: Path, seconds: int) -> None:
+async def test_a_file_with_any_modification_time_is_indexed(root: Path, seconds: int) -> None:
     async with SessionHost(root) as host:
-        await filled(host, "a")
+        await create_sessions(host, "a")
     path = root / "a.jsonl"
     os.utime(path, (seconds, seconds))
     if int(path.stat().st_mtime) != seconds:
-        pytest.skip("the file system here has no such times")
+        pytest.skip("this file system has no such times")
     async with SessionHost(root) as host:
         for _ in range(2):
             assert await found(host, "needle", index=True) == ["a"]
         assert [row.id for row in await host.list_sessions()] == ["a"]
 
 
-async def test_what_is_deleted_while_the_index_is_fed_is_in_it_no_more(
+async def test_a_session_deleted_during_indexing_is_not_in_the_index(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, go_on = threading.Event(), threading.Event()
     take_in = SearchIndex.take_in
 
-    def held(self: SearchIndex, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
+    def pausing(self: SearchIndex, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
         if portions:
             read.set()
             assert go_on.wait(30)
@@ -115,33 +115,33 @@ async def test_what_is_deleted_while_the_index_is_fed_is_in_it_no_more(
             go_on.set()
 
     async with SessionHost(root) as host:
-        await filled(host, "a", "b")
-        monkeypatch.setattr(SearchIndex, "take_in", held)
+        await create_sessions(host, "a", "b")
+        monkeypatch.setattr(SearchIndex, "take_in", pausing)
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: found(host, "needle", index=True))
             await anyio.to_thread.run_sync(read.wait)
             group.start_soon(host.delete, "a")
-            while (root / "a.jsonl").exists() or not (go_on.is_set() or _is_waited_for(host)):
+            while (root / "a.jsonl").exists() or not (go_on.is_set() or another_task_waits(host)):
                 await anyio.wait_all_tasks_blocked()
             go_on.set()
         assert texts_in(root / "search.db") == 1
         assert await found(host, "needle", index=True) == ["b"]
 
 
-def _is_waited_for(host: SessionHost) -> bool:
+def another_task_waits(host: SessionHost) -> bool:
     return host._searching is not None and host._searching._turn.statistics().tasks_waiting > 0
 
 
-async def test_a_search_that_outlives_its_host_opens_nothing_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_after_the_host_closed_opens_no_connection(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connections: list[sqlite3.Connection] = []
     connect = sqlite3.connect
 
     def counted(*args: object, **options: object) -> sqlite3.Connection:
-        connections.append(connect(*args, **options))  # type: ignore[call-overload]  # they are handed on as they are
+        connections.append(connect(*args, **options))  # type: ignore[call-overload]  # passed on unchanged
         return connections[-1]
 
     async with SessionHost(root) as host:
-        await filled(host, "a", "b", messages=100)
+        await create_sessions(host, "a", "b", messages=100)
         await found(host, "needle", index=True)
         monkeypatch.setattr(sqlite3, "connect", counted)
         search, late = host.search("needle", index=True, limit=1000), host.search("needle", index=True)
@@ -152,44 +152,44 @@ async def test_a_search_that_outlives_its_host_opens_nothing_again(root: Path, m
     assert connections == []
 
 
-class HeldFlushes(OsDisk):
-    """A disk whose flushes wait, from when that is asked for until they are let go."""
+class PausedFlushes(OsDisk):
+    """A disk whose flushes wait, once paused, until they may continue."""
 
     def __init__(self) -> None:
-        self.held = False
+        self.paused = False
         self.go_on = threading.Event()
         self.waiting = threading.Event()
 
     def datasync(self, fd: int) -> None:
-        if self.held:
+        if self.paused:
             self.waiting.set()
             assert self.go_on.wait(30)
         super().datasync(fd)
 
 
 @pytest.mark.parametrize("durability", ["file", "group"])
-async def test_what_is_being_flushed_while_the_index_is_fed_is_found_afterwards(
+async def test_an_entry_that_is_being_flushed_during_indexing_is_found_afterwards(
     root: Path, durability: Literal["file", "group"]
 ) -> None:
-    disk = HeldFlushes()
+    disk = PausedFlushes()
     async with SessionHost(root, disk=disk, durability=durability) as host:
-        await filled(host, "a")
+        await create_sessions(host, "a")
         session = await host.load("a")
-        disk.held = True
+        disk.paused = True
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.append_message, "user", "pebble")
             await anyio.to_thread.run_sync(disk.waiting.wait, 30)
             assert await found(host, "needle", index=True) == ["a"]
-            disk.held = False
+            disk.paused = False
             disk.go_on.set()
         assert await found(host, "pebble", index=True) == ["a"]
     async with SessionHost(root) as host:
         assert await found(host, "pebble", index=True) == ["a"]
 
 
-async def test_a_line_that_another_program_left_without_its_newline_is_found_afterwards(root: Path) -> None:
+async def test_a_line_without_a_newline_from_another_program_is_found_after_reopening(root: Path) -> None:
     async with SessionHost(root) as host:
-        await filled(host, "a")
+        await create_sessions(host, "a")
         session = await host.load("a")
         line = (root / "a.jsonl").read_bytes().splitlines()[-1]
         with (root / "a.jsonl").open("ab") as file:
@@ -200,20 +200,18 @@ async def test_a_line_that_another_program_left_without_its_newline_is_found_aft
 
 
 @BOTH
-async def test_what_was_found_is_in_the_order_of_the_listing_after_a_session_was_loaded(
-    root: Path, index: bool
-) -> None:
+async def test_hits_are_in_the_order_of_the_listing(root: Path, index: bool) -> None:
     async with SessionHost(root, clock=ManualClock(step=timedelta(seconds=1))) as host:
-        await filled(host, "a", "b")
+        await create_sessions(host, "a", "b")
         assert await found(host, "needle", index=index) == ["b", "a"]
         await host.load("a")
         assert await found(host, "needle", index=index) == ["a", "b"]
         assert [row.id for row in await host.list_sessions()] == ["a", "b"]
 
 
-async def test_what_was_deleted_is_in_no_index_while_the_host_lives(root: Path) -> None:
+async def test_a_deleted_session_is_removed_from_every_index_at_once(root: Path) -> None:
     async with SessionHost(root / "work") as host:
-        await filled(host, "a", "b")
+        await create_sessions(host, "a", "b")
         assert await found(host, "needle", index=True) == ["b", "a"]
     async with SessionHost(root) as host:
         session = await host.create("c")
