@@ -135,11 +135,12 @@ class SessionActor:
             return (await self._perform_in_turn(Append((message,))))[0].id or ""
         await checkpoint_if_cancelled()
         log, runtime = self.log, self._runtime
-        entry = decide_message(log.index, message, runtime.now(), runtime.new_id, log.dialect)
+        now, timer = runtime.now, runtime.timer
+        entry = decide_message(log.index, message, now(), runtime.new_id, log.dialect)
         line, as_decoded = log.dialect.write(entry)
         decision = Decision([as_decoded], [line])
         remainder = self._write_now(decision)
-        if remainder is not None or runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
+        if remainder is not None or timer() - runtime.turn_at > runtime.limits.inline_for_s:
             return (await self._complete(Append((message,)), decision, remainder))[0].id or ""
         return entry.id
 

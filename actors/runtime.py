@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -139,6 +140,7 @@ class Runtime:
     """The seams, bounds and counters that a host hands to its actors.
 
     Attributes:
+        now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
         touched: The logs that were written to, for subscribers of the listing.
         turn_at: When (on `timer`) the event loop last had its turn, as far as inline commands know.
@@ -146,10 +148,10 @@ class Runtime:
 
     __slots__ = (
         "bodies",
-        "clock",
         "counters",
         "limits",
         "new_id",
+        "now",
         "offload",
         "owner",
         "spawn",
@@ -173,7 +175,7 @@ class Runtime:
     ) -> None:
         self.store = store
         self.owner = owner
-        self.clock = clock
+        self.now = clock if clock is system_clock else partial(_in_whole_ms, clock)
         self.new_id = new_id
         self.offload = offload
         self.limits = limits
@@ -184,8 +186,9 @@ class Runtime:
         self.touched = Touched()
         self.turn_at = timer()
 
-    def now(self) -> datetime:
-        """Return the clock's time, to the millisecond that every dialect can write."""
-        now = self.clock()
-        excess_us = now.microsecond % 1000
-        return now.replace(microsecond=now.microsecond - excess_us) if excess_us else now
+
+def _in_whole_ms(clock: Clock) -> datetime:
+    """Return a clock's time, to the millisecond that every dialect can write."""
+    now = clock()
+    excess_us = now.microsecond % 1000
+    return now.replace(microsecond=now.microsecond - excess_us) if excess_us else now

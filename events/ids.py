@@ -38,7 +38,10 @@ class Ids:
 
     def append(self, entry_id: str) -> None:
         """Add the id of the next seq; the empty string for a line that has none."""
-        data = _encoded(entry_id)
+        try:
+            data = entry_id.encode()
+        except UnicodeEncodeError:  # half a surrogate pair
+            data = entry_id.encode("utf-8", "surrogatepass")
         if self._ends is None and len(data) != self._width:
             self._note_lengths({len(data)})
         self._text += data
@@ -145,10 +148,3 @@ class Ids:
             ids._count = len(stored_ends) - 1
         ids._sorted.frombytes(ordered)
         return ids
-
-
-def _encoded(entry_id: str) -> bytes:
-    try:
-        return entry_id.encode()
-    except UnicodeEncodeError:  # half a surrogate pair
-        return entry_id.encode("utf-8", "surrogatepass")

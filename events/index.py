@@ -36,7 +36,7 @@ from .entries import (
 )
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
-from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, is_asked, kind_of, kind_of_role, kinds_of_roles, names_model
+from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, is_asked, kind_of, kind_of_message, names_model
 from .previews import preview
 
 ROOT = 0
@@ -49,6 +49,7 @@ CYCLE = -2
 _MARKING = frozenset(
     {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
 )
+_SPOKEN = frozenset({Kind.USER, Kind.ASSISTANT})
 _RUN_MIN = 4  # for shorter runs, the search for a run costs more than it saves
 _SNAPSHOT_VERSION = 4
 
@@ -340,7 +341,7 @@ class LogIndex:
         """Add messages that each follow the line before."""
         above, count = self.head, len(run)
         first = above + 1
-        kinds = kinds_of_roles([entry.message.role for entry in run])
+        kinds = [kind_of_message(entry.message) for entry in run]
         self.ids.extend([entry.id for entry in run])
         self.parents.extend(range(above, above + count))
         self.models.extend(self._models_of_run(run, above))
@@ -357,7 +358,7 @@ class LogIndex:
                 self.first_message = preview(plain_text(run[place].message.content))
         times = [entry.timestamp for entry in run]
         self.last_time = max(self.last_time, *times)
-        spoken = [time for time, kind in zip(times, kinds, strict=True) if kind == Kind.USER or kind == Kind.ASSISTANT]
+        spoken = [time for time, kind in zip(times, kinds, strict=True) if kind in _SPOKEN]
         self.last_message_time = max(self.last_message_time, *spoken) if spoken else self.last_message_time
         self.leaf = self.tip = self.head
         self._last_id = run[-1].id
@@ -501,12 +502,12 @@ class LogIndex:
 
     def _note_message(self, entry: MessageEntry, seq: int) -> int:
         """Count a message, and return its kind."""
-        kind = kind_of_role(entry.message.role)
+        kind = kind_of_message(entry.message)
         self.message_counts[kind] += 1
-        if kind == Kind.USER or kind == Kind.ASSISTANT:
+        if kind in _SPOKEN:
             if entry.timestamp > self.last_message_time:  # noqa: PLR1730 - max() costs a call on the hot path
                 self.last_message_time = entry.timestamp
-            if kind == Kind.USER and not self.first_user and is_asked(entry.message):
+            if not self.first_user and kind == Kind.USER and is_asked(entry.message):
                 self.first_user = seq
                 self.first_message = preview(plain_text(entry.message.content))
         return kind

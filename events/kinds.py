@@ -5,7 +5,6 @@ Kinds distinguish only what is needed to find, order and count entries without r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from .entries import Entry, Message, MessageEntry, OpaqueEntry
@@ -58,6 +57,7 @@ _BY_TYPE: Final = {
     "context_edit": Kind.CONTEXT_EDIT,
 }
 _BY_ROLE: Final = {"user": Kind.USER, "assistant": Kind.ASSISTANT, "tool": Kind.TOOL, "system": Kind.SYSTEM}
+_OTHER_MESSAGE: Final = Kind.OTHER_MESSAGE
 
 RESET_TYPE: Final = "reset_boundary"
 """The type of omp's entry that hides everything before it on the path from contexts."""
@@ -72,20 +72,15 @@ TYPE_NAMES: Final = {
 """The name of each kind's entry type."""
 
 
-def kind_of_role(role: str) -> int:
-    """Return the kind of a message of this role."""
-    return _BY_ROLE.get(role, Kind.OTHER_MESSAGE)
-
-
-def kinds_of_roles(roles: Iterable[str]) -> list[int]:
-    """Return the kinds of messages of these roles."""
-    return [_BY_ROLE.get(role, Kind.OTHER_MESSAGE) for role in roles]
+def kind_of_message(message: Message) -> int:
+    """Return the kind of a message, which follows from its role."""
+    return _BY_ROLE.get(message.role, _OTHER_MESSAGE)
 
 
 def kind_of(entry: Entry) -> int | None:
     """Return the kind of an entry, or None if its type is unknown."""
     if isinstance(entry, MessageEntry):
-        return kind_of_role(entry.message.role)
+        return kind_of_message(entry.message)
     if isinstance(entry, OpaqueEntry):
         return Kind.RESET if entry.type == RESET_TYPE else None
     return _BY_TYPE[entry.type]

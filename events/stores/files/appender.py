@@ -130,11 +130,12 @@ class Appender:
 
         Only the write is timed, so that a pause of the garbage collector does not count.
         """
-        start = self._timer()
+        timer, write = self._timer, self._disk.write
+        start = timer()
         try:
-            return self._disk.write(fd, data)
+            return write(fd, data)
         finally:
-            if (end := self._timer()) - start > self._slow_write_s:
+            if (end := timer()) - start > self._slow_write_s:
                 self._slow_until = end + self._slow_for_s
 
     def _fenced(self, lease: Lease) -> Fenced:
