@@ -252,3 +252,12 @@ class OsDisk:
     def read_link(self, path: str) -> str:
         """Return where a symbolic link points."""
         return os.readlink(path)
+
+
+def is_system_disk(disk: Disk) -> bool:
+    """Tell whether the paths of a disk are those of the operating system."""
+    try:
+        disk_stat, os_stat = disk.stat("/"), os.stat("/")
+    except OSError:
+        return False
+    return (disk_stat.device, disk_stat.inode) == (os_stat.st_dev, os_stat.st_ino)

@@ -19,7 +19,8 @@ from watchfiles import _rust_notify
 from treering import Entry, HostClosed, Session, SessionHost
 from treering.actors import follower
 from treering.events.stores.base import Ref
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import FileStore, watcher
+from treering.testing.disks import MemoryDisk
 from treering.testing.stores.case import line
 
 PATIENCE_S = 60
@@ -154,11 +155,40 @@ async def test_other_subscribers_are_woken_after_the_one_that_ran_the_watcher_le
                 assert await next_seq(entries) == 2
 
 
-@pytest.mark.parametrize("watcher", [FailsToWatch, CannotBeCreated])
-async def test_polling_replaces_a_watcher_that_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watcher: type
+async def test_a_change_is_checked_only_by_the_watches_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_rust_notify, "RustNotify", watcher)
+    checks = 0
+    checked = watcher.Watch.changed
+
+    def counted(watch: watcher.Watch) -> set[Ref]:
+        nonlocal checks
+        checks += 1
+        return checked(watch)
+
+    async with (
+        SessionHost(tmp_path) as writing,
+        SessionHost(store=store_without_polling(tmp_path)) as host,
+        AsyncExitStack() as all_,
+    ):
+        owned = [await create_session(writing, f"s{number}") for number in range(FOLLOWED)]
+        readers = [await host.load(each.id, read_only=True) for each in owned]
+        entries = [await all_.enter_async_context(each.subscribe(after=1)) for each in readers]
+        for session, each in zip(owned, entries, strict=True):  # until every watch has begun
+            await session.append_message("user", "two")
+            assert await next_seq(each) == 2
+        monkeypatch.setattr(watcher.Watch, "changed", counted)
+        for seq in range(3, 8):
+            await owned[0].append_message("user", "more")
+            assert await next_seq(entries[0]) == seq
+        assert 5 <= checks < FOLLOWED
+
+
+@pytest.mark.parametrize("native", [FailsToWatch, CannotBeCreated])
+async def test_polling_replaces_a_watcher_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: type
+) -> None:
+    monkeypatch.setattr(_rust_notify, "RustNotify", native)
     store = FileStore(tmp_path, watch_poll_s=0.001)
     async with SessionHost(tmp_path) as writing, SessionHost(store=store) as host:
         owned = await create_session(writing, "s")
@@ -171,6 +201,20 @@ async def test_polling_replaces_a_watcher_that_fails(
                     assert await next_seq(entries) == seq
         assert [(each["event"], each["log_level"]) for each in logs] == [("watch_polls", "warning")]
         assert await reader.entries()
+
+
+async def test_a_disk_in_memory_is_watched_by_polling(watchers: WatcherCounts) -> None:
+    disk = MemoryDisk()
+    store = FileStore("/sessions", disk=disk, watch_poll_s=0.001)
+    async with SessionHost(store=FileStore("/sessions", disk=disk)) as writing, SessionHost(store=store) as host:
+        owned = await create_session(writing, "s")
+        reader = await host.load("s", read_only=True)
+        async with reader.subscribe() as entries:
+            assert await next_seq(entries) == 1
+            for seq in range(2, 5):
+                await owned.append_message("user", "more")
+                assert await next_seq(entries) == seq
+            assert not watchers.open
 
 
 class WritesBeforeWatching(FileStore):

@@ -11,7 +11,9 @@ told to check. If none are available, the watches check when their timeouts expi
 from __future__ import annotations
 
 import os
+import random
 import threading
+from collections import Counter
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +32,9 @@ FOLDERS_MAX = 1024
 AGAIN_S = 60.0
 """After how many seconds to try again if notifications are not available."""
 
+_UNDECODED = "\N{REPLACEMENT CHARACTER}"
+"""Stands in the reported paths for what is not valid Unicode."""
+
 _STEP_MS = 5
 _DEBOUNCE_MS = 20
 
@@ -38,23 +43,26 @@ class Place:
     """The waiting place of one watch.
 
     Attributes:
-        folders: The folders that the watch is interested in.
-        noticed: Whether something may have changed in them since its last wait.
+        paths: The files and folders whose changes concern the watch.
+        noticed: Whether one of them may have changed since its last wait.
         wakeup: Wakes the watch while it waits and another one listens.
     """
 
-    __slots__ = ("_notices", "folders", "noticed", "wakeup")
+    __slots__ = ("_notices", "noticed", "paths", "wakeup")
 
     def __init__(self, notices: Notices) -> None:
         self._notices = notices
-        self.folders: frozenset[str] = frozenset()
+        self.paths: frozenset[str] = frozenset()
         self.noticed = False
         self.wakeup: Event | None = None
 
-    def watch_folders(self, folders: frozenset[str]) -> None:
-        """Watch these folders, and no others, from the next wait on. The watch is notified once when that has begun."""
-        if folders != self.folders:
-            self._notices.watch_folders(self, folders)
+    def watch(self, paths: frozenset[str]) -> None:
+        """Watch these paths, and no others, from the next wait on; the folder of each exists.
+
+        The watch is notified once when that has begun.
+        """
+        if paths != self.paths:
+            self._notices.watch(self, paths)
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until something may have changed since the last wait, or until the timeout expires."""
@@ -78,7 +86,8 @@ class Notices:
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(1)  # the thread blocks for long, so it must not count against the default limit
         self._places: dict[Place, None] = {}
-        self._places_by_folder: dict[str, set[Place]] = {}
+        self._places_by_path: dict[str, list[Place]] = {}
+        self._counts_by_folder: Counter[str] = Counter()
         self._native: RustNotify | None = None
         self._watched: frozenset[str] = frozenset()
         self._outdated = False
@@ -93,24 +102,30 @@ class Notices:
         try:
             yield place
         finally:
-            self.watch_folders(place, frozenset())
+            self.watch(place, frozenset())
             del self._places[place]
             if not self._places:
                 self._close()
 
-    def watch_folders(self, place: Place, folders: frozenset[str]) -> None:
-        """Set the folders that a place is interested in."""
-        for folder in place.folders - folders:
-            places = self._places_by_folder[folder]
-            places.discard(place)
+    def watch(self, place: Place, paths: frozenset[str]) -> None:
+        """Set the paths whose changes concern a place."""
+        for path in place.paths - paths:
+            places = self._places_by_path[path]
+            places.remove(place)
             if not places:
-                del self._places_by_folder[folder]
-        for folder in folders - place.folders:
-            self._places_by_folder.setdefault(folder, set()).add(place)
-        place.folders = folders
+                del self._places_by_path[path]
+            folder = os.path.dirname(path)
+            self._counts_by_folder[folder] -= 1
+            if not self._counts_by_folder[folder]:
+                del self._counts_by_folder[folder]
+        for path in paths - place.paths:
+            self._places_by_path.setdefault(path, []).append(place)
+            self._counts_by_folder[os.path.dirname(path)] += 1
+        place.paths = paths
         # Reopening makes every watch check its files, so folders that are no longer needed may stay for a while.
         is_full = len(self._watched) >= FOLDERS_MAX
-        if len(self._watched) > 2 * len(self._places_by_folder) or not (is_full or folders <= self._watched):
+        is_watched = is_full or self._watched.issuperset(map(os.path.dirname, paths))
+        if len(self._watched) > 2 * len(self._counts_by_folder) or not is_watched:
             self._outdated = True
             if self._stop is not None:
                 self._stop.set()
@@ -129,7 +144,9 @@ class Notices:
         finally:
             place.wakeup = None
             if self._must_listen():
-                next((each for each in self._places if each.wakeup is not None), place).wake()
+                # A random one: it costs much if the watch that listens ends, and watches may end in their order.
+                waiting = [each for each in self._places if each.wakeup is not None]
+                random.choice(waiting or [place]).wake()
         place.noticed = False
 
     # -- listening
@@ -172,7 +189,7 @@ class Notices:
         """Open notifications for all folders of interest, and tell all watches to check for earlier changes."""
         from watchfiles._rust_notify import RustNotify
 
-        folders = [folder for folder in sorted(self._places_by_folder) if os.path.isdir(folder)][:FOLDERS_MAX]
+        folders = [folder for folder in sorted(self._counts_by_folder) if os.path.isdir(folder)][:FOLDERS_MAX]
         self._discard()
         self._watched = frozenset(folders)
         self._notify(self._places)
@@ -180,12 +197,15 @@ class Notices:
         self._failed_at = None
 
     def _notify_affected(self, changes: set[tuple[int, str]] | Literal["signal", "stop", "timeout"]) -> None:
-        """Notify the places that are interested in the changed folders."""
+        """Notify the places that the changes concern."""
         if isinstance(changes, str):
             return
-        for folder in {os.path.dirname(path) for _, path in changes}:
-            # A folder that is reported under another name than it was requested by concerns all places.
-            self._notify(self._places_by_folder.get(folder, self._places))
+        for _, path in changes:
+            if os.path.dirname(path) not in self._watched or _UNDECODED in path:
+                self._notify(self._places)  # the path is reported under another name than it was requested by
+                return
+        for _, path in changes:
+            self._notify(self._places_by_path.get(path, ()))
 
     @staticmethod
     def _notify(places: Iterable[Place]) -> None:

@@ -7,7 +7,7 @@ import socket
 import threading
 from weakref import WeakKeyDictionary
 
-from ...disk import Disk
+from ...disk import Disk, is_system_disk
 from ...errors import SessionLocked
 from .locks import Held, Locks, locks_of_this_system
 
@@ -50,10 +50,4 @@ class PrivateLocks(Locks):
 
 def locks_of(disk: Disk, root: str) -> Locks:
     """Return the locks for a disk: those of the operating system if it is the operating system's disk."""
-    try:
-        disk_stat, os_stat = disk.stat("/"), os.stat("/")
-    except OSError:
-        return PrivateLocks(disk, root)
-    if (disk_stat.device, disk_stat.inode) == (os_stat.st_dev, os_stat.st_ino):
-        return locks_of_this_system(disk, root)
-    return PrivateLocks(disk, root)
+    return locks_of_this_system(disk, root) if is_system_disk(disk) else PrivateLocks(disk, root)

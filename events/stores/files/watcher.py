@@ -3,17 +3,18 @@
 A notification only says that it is time to check. A change is detected by comparing the file status with that of the
 previous check; the first check is made when the watch is created. So no change is missed between that call and the
 first wait, and the last change is never lost. Slow polling makes up for missing notifications: on network file systems,
-for folders that do not exist yet, and if the system has no more watches available. All watches share their
-notifications: see `notices`.
+for folders that do not exist yet, on disks that are not the operating system's, and if the system has no more watches
+available. All watches share their notifications: see `notices`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from itertools import chain
 from typing import TypeAlias
 
-from ...disk import Disk
+from ...disk import Disk, is_system_disk
 from ..base import Ref
 from . import notices
 from .beside import LEAF_SUFFIX
@@ -53,6 +54,7 @@ class Watch:
         self._until_settled = until_settled
         self._paths = paths
         self._poll_s = poll_s
+        self._has_notices = is_system_disk(disk)
         self._statuses = {ref: status_of(disk, path) for ref, path in paths.items()}
 
     def changed(self) -> set[Ref]:
@@ -69,7 +71,8 @@ class Watch:
         """Yield the logs that changed, whenever there are any."""
         with notices.here().place() as place:
             while True:
-                place.watch_folders(frozenset(map(_nearest, self._paths.values())))
+                if self._has_notices:
+                    place.watch(frozenset(chain.from_iterable(map(_to_watch, self._paths.values()))))
                 if changed := self.changed():
                     for ref in changed:
                         await self._until_settled(ref)
@@ -78,9 +81,9 @@ class Watch:
                     await place.wait(self._poll_s)
 
 
-def _nearest(path: str) -> str:
-    """Return the folder of a file, or the nearest existing one above."""
-    while True:
-        path = os.path.dirname(path)
-        if os.path.isdir(path) or path == os.path.dirname(path):
-            return path
+def _to_watch(path: str) -> tuple[str, ...]:
+    """Return the paths of a log and its leaf record, or else the topmost missing folder, without which neither is."""
+    missing, folder = path, os.path.dirname(path)
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        missing, folder = folder, os.path.dirname(folder)
+    return (path, path + LEAF_SUFFIX) if missing == path else (missing,)
