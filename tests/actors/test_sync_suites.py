@@ -67,7 +67,8 @@ class TestFileStoreFromThreads(StoreSuite):
 @pytest.mark.timeout(SUITES_S)
 def test_the_session_tests_pass_through_the_blocking_facade() -> None:
     # Invalid input is refused before a call reaches another thread, so those tests would only repeat themselves.
-    options = ["-q", "--tb=short", "-p", "threaded", "-p", "no:cacheprovider", "-k", "asyncio and not test_invalid_input"]
+    selection = "asyncio and not test_invalid_input"
+    options = ["-q", "--tb=short", "-p", "threaded", "-p", "no:cacheprovider", "-k", selection]
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(HERE.parent / "sessions")],
