@@ -37,64 +37,43 @@ _VERSION_4 = int.from_bytes(bytes.fromhex("00000000000040008000000000000000") * 
 _DIGITS = re.compile("(.{8})(.{4})(.{4})(.{4})(.{12})")
 
 
-class SystemClock:
-    """Returns the system's time to the millisecond; calls within one millisecond share a value."""
-
-    __slots__ = ("_last", "_last_ms")
-
-    def __init__(self) -> None:
-        self._last_ms = 0
-        self._last = datetime.fromtimestamp(0, UTC)
-
-    def now(self) -> datetime:
-        """Return the time."""
-        now_ms = time.time_ns() // 1_000_000
-        if now_ms != self._last_ms:
-            self._last = datetime.fromtimestamp(now_ms / 1000, UTC)
-            self._last_ms = now_ms  # set last, since hosts in other threads read it
-        return self._last
+_latest = [(0, datetime.fromtimestamp(0, UTC))]
+"""The latest millisecond for which `system_clock` made a time, and that time."""
 
 
-system_clock: Clock = SystemClock().now
-"""The default clock of a host."""
+def system_clock() -> datetime:
+    """Return the system's time to the millisecond; calls within one millisecond share a value."""
+    latest_ms, now = _latest[0]
+    now_ms = time.time_ns() // 1_000_000
+    if now_ms != latest_ms:
+        now = datetime.fromtimestamp(now_ms / 1000, UTC)
+        _latest[0] = (now_ms, now)  # in one step, since hosts in other threads read it
+    return now
 
 
-class RandomIds:
-    """Returns fresh uuid4 strings (RFC 9562, section 5.4), much faster than the standard library.
+_prepared_ids: list[str] = []
+
+
+def random_id() -> str:
+    """Return a fresh uuid4 (RFC 9562, section 5.4), much faster than the standard library.
 
     Random bytes of the operating system are fetched for many ids at once, and discarded in the child process of a fork.
     """
-
-    __slots__ = ("_ids",)
-
-    def __init__(self) -> None:
-        self._ids: list[str] = []
-
-    def next(self) -> str:
-        """Return a fresh uuid4."""
-        try:
-            return self._ids.pop()
-        except IndexError:
-            self._ids = ids = _several_ids()
-            return ids.pop()
-
-    def forget(self) -> None:
-        """Discard the prepared ids, so that the next one is fetched afresh."""
-        self._ids = []
+    try:
+        return _prepared_ids.pop()
+    except IndexError:
+        first, *others = _several_ids()
+        _prepared_ids.extend(others)
+        return first
 
 
 def _several_ids() -> list[str]:
-    """Return several uuid4 strings from one fetch of random bytes."""
     size = 16 * _IDS_AT_ONCE
     bits = int.from_bytes(os.urandom(size)) & _FIXED_BITS | _VERSION_4
     return list(map("-".join, _DIGITS.findall(bits.to_bytes(size).hex())))
 
 
-_random_ids = RandomIds()
-random_id: NewId = _random_ids.next
-"""The default id source of a host."""
-
-after_fork_in_child(_random_ids.forget)
+after_fork_in_child(_prepared_ids.clear)
 
 
 class Limits(Struct, frozen=True, kw_only=True):

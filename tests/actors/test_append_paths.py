@@ -47,8 +47,11 @@ async def stored_by(append: AppendOne, dialect: Literal["native", "pi", "omp"], 
                 except TreeringError as error:
                     errors.append((type(error), error.message))
             entries, index = await session.entries(), (await session.log()).index.dump()
-        log = Path(folder, session.ref)
-        return log.read_bytes() if log.exists() else b"", index, entries, errors
+        return _file(Path(folder, session.ref)), index, entries, errors
+
+
+def _file(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])

@@ -357,7 +357,8 @@ def test_the_imported_pieces_of_an_answer_add_up_to_the_whole(
     answers: dict[str, Message] = {}
     usages: dict[str, Usage] = {}
     whole = (len(content), 99, 9)
-    for parts, chars, output in [*sorted(looks), whole, whole]:
+    growing = sorted((min(parts, len(content)), chars, output) for parts, chars, output in looks)
+    for parts, chars, output in [*growing, whole, whole]:
         seen = [*content[:parts]]
         if seen and isinstance(seen[-1], TextPart):
             seen[-1] = text(seen[-1].text.content[:chars])
