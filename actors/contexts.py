@@ -18,7 +18,6 @@ from ..events.kinds import Kind
 from ..events.wording import counted
 from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
-from ..projections.building.measured import UsedTokens, used_tokens
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.source import ContextSource
 from ..projections.building.strategy import NeededSummary, needs_path
@@ -30,6 +29,7 @@ from ..projections.building.summary_cache import (
     stored_summaries,
     summarizer_id,
 )
+from ..projections.building.used_tokens import UsedTokens, used_tokens
 from ..projections.context import Context, ContextMessage, boundary, told_by
 from ..projections.tokens import Tokenizer, context_tokens, tokenizer_of
 from .shown_path import ShownPath

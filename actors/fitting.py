@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ..projections.building.budget import ContextBudget
 from ..projections.building.builder import ContextBuilder, ContextBuildResult
-from ..projections.building.measured import UsedTokens
 from ..projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
     Summarizer,
@@ -15,6 +14,7 @@ from ..projections.building.summaries import (
     checked_summarizer,
 )
 from ..projections.building.summary_cache import StoredSummary
+from ..projections.building.used_tokens import UsedTokens
 from ..projections.tokens import Tokenizer
 from .appending import Appending
 from .compaction import CompactionReport, compact

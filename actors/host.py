@@ -47,7 +47,7 @@ from .session import Session
 from .statistics import HostStatistics, SessionStatistics
 
 if TYPE_CHECKING:
-    from .catalog.keeping import RetentionReport
+    from .catalog.archiving import RetentionReport
 
 _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 
@@ -467,7 +467,7 @@ class SessionHost(SessionLookup):
             AppendError: The write failed; the session is not archived.
             OSError: The file could not be compressed; the session is archived, and its file is as it was.
         """
-        from .catalog.keeping import archive
+        from .catalog.archiving import archive
 
         self.core.check()
         await self._recover()
@@ -483,7 +483,7 @@ class SessionHost(SessionLookup):
             LogDamaged: Its compressed file is damaged; it was left as it is.
             AppendError: The write failed; the session is still archived.
         """
-        from .catalog.keeping import unarchive
+        from .catalog.archiving import unarchive
 
         self.core.check()
         await self._recover()
@@ -499,7 +499,7 @@ class SessionHost(SessionLookup):
         Args:
             dry_run: Change nothing, and report what would be done.
         """
-        from .catalog.keeping import retire
+        from .catalog.archiving import retire
 
         self.core.check()
         await self._recover()

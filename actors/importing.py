@@ -22,24 +22,24 @@ from ..events.entries import Entry, MessageEntry, UsageEntry
 from ..events.errors import Conflict, ForeignFormatError, InvalidInput, LogError, SessionExists, SessionLocked, Where
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import describes
-from ..events.foreign.kept import KeptSession
-from ..events.foreign.opened import cannot_read
-from ..events.foreign.restated import ids_apart
-from ..events.foreign.several import unreadable
+from ..events.foreign.dialect_conversion import ids_apart
+from ..events.foreign.opening import cannot_read
+from ..events.foreign.own_dialects import KeptSession
+from ..events.foreign.storage_reading import unreadable
 from ..events.foreign.walk import Found, Walk
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
 from ..events.wording import entries_counted
-from .catalog.keeping import unarchive
-from .half_said import Latest
+from .catalog.archiving import unarchive
+from .growing_answers import Latest
 from .import_report import ImportReport, ImportReports
 from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
 from .leaf_record import encode_leaf
 from .naming import new_ref
 from .open_log import OpenLog
-from .same import Refs, compare_with_log, load_log, matching_of
+from .overlap import Refs, compare_with_log, load_log, matching_of
 from .whole_log import put_log
 
 if TYPE_CHECKING:

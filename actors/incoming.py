@@ -34,9 +34,9 @@ from ..events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, 
 from ..events.findings import Finding, Severity
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import derived_id
-from ..events.foreign.kept import KeptSession
+from ..events.foreign.own_dialects import KeptSession
 from ..events.wording import counted
-from .half_said import Latest, growth, usage_beyond
+from .growing_answers import Latest, growth, usage_beyond
 from .keys import id_of_key
 from .matching import DESCRIBED, Matching
 from .naming import checked_id

@@ -26,8 +26,8 @@ from ..events.content import JSON, MaybeRaw, ToolResultPart, json_object, json_v
 from ..events.entries import Custom, CustomEntry, Message, MessageEntry
 from ..events.errors import LeafMoved
 from ..events.kinds import MESSAGE_KINDS, Kind
-from ..events.showing import shown
 from ..events.stores.base import TornTail
+from ..events.struct_repr import shown
 from ..projections.building import pairing
 from ..projections.context import ContextMessage
 

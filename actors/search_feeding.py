@@ -14,9 +14,9 @@ from ..projections.search.lines import TextReader
 from ..projections.search.texts import Said
 from .naming import is_text
 from .runtime import Runtime
-from .search_ground import FileStamps, is_indexed
 from .search_index import SearchIndex
 from .search_portions import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion
+from .search_scope import FileStamps, is_indexed
 
 INLINE_MAX = 64 * 1024
 """How many bytes or characters are searched on the event loop; more goes to a worker thread."""

@@ -37,8 +37,8 @@ from .naming import check_text, checked_path
 from .runtime import Runtime
 from .search_feeding import INLINE_MAX, feed, texts_of
 from .search_file import IndexUnavailable
-from .search_ground import LOOKUP_MAX, FileStamps, Lookup, SearchRequest, SearchScope, stamps_of, warn_index_unavailable
 from .search_index import SearchIndex
+from .search_scope import LOOKUP_MAX, FileStamps, Lookup, SearchRequest, SearchScope, stamps_of, warn_index_unavailable
 
 _LOOKUPS_AT_ONCE = 64
 

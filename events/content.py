@@ -26,7 +26,7 @@ from msgspec import Meta, Raw, Struct, field
 
 from .characters import why_unwritable
 from .errors import InvalidEntry
-from .showing import shown
+from .struct_repr import shown
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 """Any JSON value, as the standard library decodes it."""

@@ -19,7 +19,7 @@ from msgspec import Meta, Raw, Struct
 
 from .content import JSON, Content, ContentLike, MaybeRaw, NonEmpty, as_content, json_object, json_value, raw_object
 from .errors import InvalidEntry
-from .showing import shown
+from .struct_repr import shown
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things: never negative."""

@@ -27,12 +27,12 @@ from ..session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
 from .hooks import AgentHooks
-from .keeping import BufferedTurn, Emit
+from .keeper import BufferedTurn, Emit
 from .leaving import leave
-from .live import LiveTurn
+from .live_turn import LiveTurn
 from .model import Model
 from .options import DEFAULT_AGENT_OPTIONS, AgentOptions
-from .sent import RequestSubscription, SentContext, SentRequests
+from .sent_requests import RequestSubscription, SentContext, SentRequests
 from .streaming import TurnStream
 from .summarizing import summarizer_of
 from .tool import Tool

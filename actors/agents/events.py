@@ -16,7 +16,7 @@ from ...events.errors import TreeringError
 from ..compaction import CompactionReport
 from ..open_calls import OpenCall, Recovery
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
-from .sent import SentContext
+from .sent_requests import SentContext
 
 
 class Recovered(Struct, frozen=True):

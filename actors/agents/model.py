@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from ...events.content import JSON, ToolUse, json_object, raw_json
 from ...events.entries import Message
-from ...events.showing import shown
+from ...events.struct_repr import shown
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
 """The only key in the input of a call whose arguments are not a JSON object; its value is the model's text."""

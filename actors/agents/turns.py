@@ -33,10 +33,10 @@ from .answers import calls_of, with_missing_fields, with_unique_call_ids
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
 from .hooks import AgentHooks, TurnInput
-from .keeping import Emit, Keeper
+from .keeper import Emit, Keeper
 from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
 from .options import AgentOptions
-from .sent import SentContext, SentRequests
+from .sent_requests import SentContext, SentRequests
 from .tool import Tool, ToolOutput
 from .validation import answer_stream, checked_answer, checked_input, run_hook
 from .window import Window, window_of

@@ -10,7 +10,7 @@ from ...events.dialects.base import Dialect
 from ...events.dialects.torn import still_torn
 from ...events.disk import Disk
 from ...events.entries import Header
-from ...events.foreign.restated import Restated
+from ...events.foreign.dialect_conversion import Restated
 from ...events.kinds import Kind
 from ...events.stores.files import FileStore
 from ...events.stores.files.head import read_head

@@ -33,7 +33,7 @@ from .signals import exit_on_signals
 from .subscriptions import SyncSubscription
 
 if TYPE_CHECKING:
-    from ..catalog.keeping import RetentionReport
+    from ..catalog.archiving import RetentionReport
 
 
 SyncSessionLike: TypeAlias = SyncSession | SessionSummary | str | os.PathLike[str]

@@ -15,9 +15,9 @@ from ...events.stores.base import Cursor
 from ...projections.base import Projection, Valued
 from ...projections.building.budget import ContextBudget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.measured import UsedTokens
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.building.summary_cache import StoredSummary
+from ...projections.building.used_tokens import UsedTokens
 from ...projections.changes import Changed, Snapshot
 from ...projections.context import Context, ContextChange
 from ...projections.labels import LabelChange

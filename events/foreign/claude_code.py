@@ -30,7 +30,7 @@ from .claude_entries import Entries, time_of
 from .claude_lines import Outline, outline_of
 from .claude_scan import Scan
 from .claude_tree import Conversation, Tree
-from .several import unreadable
+from .storage_reading import unreadable
 
 _LINES_CHECKED = 50
 _LONG_FIRST_LINE = b'{"parentUuid":'  # how a first line begins that is longer than the head

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ..errors import ForeignFormatError
 from .base import Format
-from .kept import KeptFormat
-from .opened import beginning_of, cannot_read
+from .opening import beginning_of, cannot_read
+from .own_dialects import KeptFormat
 
 HEAD_MAX = 256 * 1024
 """The number of bytes by which a format recognizes a file; a first line may be long."""
@@ -30,9 +30,9 @@ class Place(Struct, frozen=True):
 
 
 FORMATS: Mapping[str, Place] = {
-    "native": Place("kept", "NativeFormat"),
-    "omp": Place("kept", "OmpFormat"),
-    "pi": Place("kept", "PiFormat"),
+    "native": Place("own_dialects", "NativeFormat"),
+    "omp": Place("own_dialects", "OmpFormat"),
+    "pi": Place("own_dialects", "PiFormat"),
     "treering-json": Place("treering_json", "TreeringJsonFormat"),
     "dive": Place("dive", "DiveFormat"),
     "codex": Place("codex", "CodexFormat"),

@@ -38,7 +38,7 @@ from .base import ForeignSession
 from .block_messages import read_message, write_message
 from .chain import Chain, Names, derived_id
 from .json_lines import Line, Notes, beginning, document, objects
-from .spoken import message_of
+from .simple_messages import message_of
 from .values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
 
 NAME = "dive"

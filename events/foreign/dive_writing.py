@@ -17,7 +17,7 @@ from ..entries import CompactionEntry, Entry, Header, Message, SessionInfoEntry,
 from .block_messages import write_message
 from .chain import derived_id
 from .dive import COMPACTION, TURN
-from .spoken import message_of
+from .simple_messages import message_of
 from .values import Object, iso
 
 

@@ -15,7 +15,7 @@ from ..content import ToolUse, text
 from ..entries import CompactionEntry, CustomEntry, Entry, Message, ToolExecution, ToolExecutionEntry
 from .chain import derived_id
 from .nanocoder_lines import SUMMARY_TYPE
-from .spoken import Said, spoken
+from .simple_messages import Said, spoken
 from .values import Object, as_count, as_number, as_object, as_text, iso
 
 Counter: TypeAlias = Callable[[Message], int]

@@ -24,7 +24,7 @@ from .opencode_database import HEAD, in_database, is_database
 from .opencode_messages import is_finished, is_summary, model_of, read_answer, read_summary, read_user
 from .opencode_parts import Item, created
 from .opencode_storage import InFile, InTree, Record, StoredSession, is_in_first_tree, is_tree
-from .several import read_each
+from .storage_reading import read_each
 from .values import Object, as_list, as_object, as_text, as_time, kept_json
 
 NAME = "opencode"

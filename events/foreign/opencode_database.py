@@ -13,7 +13,7 @@ from .base import ForeignSession
 from .json_lines import Notes, decoded
 from .opencode_storage import Record
 from .opencode_untouched import UnmodifiedDatabase, open_unmodified, open_without_log
-from .several import read_each
+from .storage_reading import read_each
 from .values import Object, as_text
 
 HEAD = b"SQLite format 3\0"

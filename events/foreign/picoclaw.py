@@ -41,7 +41,7 @@ from .base import ForeignSession
 from .chain import Chain, Names, derived_id
 from .chat_messages import read_message
 from .json_lines import Line, Notes, beginning, document, objects, objects_of
-from .spoken import Said, spoken
+from .simple_messages import Said, spoken
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
 NAME = "picoclaw"

@@ -28,8 +28,8 @@ from ..entries import Entry, Header, OpaqueEntry
 from ..errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
 from ..findings import Finding
 from ..undecodable import UNDECODABLE
-from .kept import KeptFormat, KeptSession
-from .restated import kept, own_line
+from .dialect_conversion import kept, own_line
+from .own_dialects import KeptFormat, KeptSession
 
 FORMAT = "treering-session"
 """The value of the document's `format` field."""

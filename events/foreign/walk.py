@@ -23,8 +23,8 @@ from .base import ForeignSession, Format
 from .claude_agents import PREFIX
 from .detect import FORMATS, HEAD_MAX, format_named, head_of
 from .json_lines import beginning
-from .kept import KeptFormat, KeptSession
-from .opened import beginning_of, cannot_read, is_packed
+from .opening import beginning_of, cannot_read, is_packed
+from .own_dialects import KeptFormat, KeptSession
 
 UNKNOWN_SHOWN = 5
 """How many of the files that are not sessions are listed by path."""

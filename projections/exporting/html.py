@@ -29,6 +29,7 @@ from ...events.entries import (
     MessageEntry,
 )
 from ...events.wording import counted, entries_counted
+from .descriptions import arguments_line, describe_event, describe_usage, json_text, one_line, speaker
 from .html_parts import (
     MARK,
     about_list,
@@ -45,7 +46,6 @@ from .html_parts import (
     time_tag,
 )
 from .rich_text import RichText
-from .telling import arguments_line, describe_event, describe_usage, json_text, one_line, speaker
 from .view import About
 
 NESTED_MAX = 24

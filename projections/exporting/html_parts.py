@@ -16,7 +16,7 @@ from msgspec import Raw
 from ...events.content import ImageSource, json_value
 from ...events.entries import Entry
 from ...events.undecodable import UNDECODABLE
-from .telling import describe_image, json_text, moment
+from .descriptions import describe_image, json_text, moment
 from .view import About
 
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})

@@ -34,7 +34,7 @@ from ...events.entries import (
     MessageEntry,
 )
 from ...events.wording import counted, entries_counted
-from .telling import (
+from .descriptions import (
     describe_event,
     describe_image,
     describe_usage,

@@ -40,8 +40,8 @@ from .actors.agents.model import ToolCallStarted as ToolCallStarted
 from .actors.agents.model import ToolSpec as ToolSpec
 from .actors.agents.model import malformed_arguments as malformed_arguments
 from .actors.agents.options import AgentOptions as AgentOptions
-from .actors.agents.sent import RequestSubscription as RequestSubscription
-from .actors.agents.sent import SentContext as SentContext
+from .actors.agents.sent_requests import RequestSubscription as RequestSubscription
+from .actors.agents.sent_requests import SentContext as SentContext
 from .actors.agents.streaming import TurnStream as TurnStream
 from .actors.agents.summarizing import summarizer_of as summarizer_of
 from .actors.agents.tool import Suspend as Suspend
@@ -49,9 +49,9 @@ from .actors.agents.tool import Tool as Tool
 from .actors.agents.tool import ToolOutput as ToolOutput
 from .actors.agents.tool import tool as tool
 from .actors.branch_summaries import BranchReport as BranchReport
-from .actors.catalog.keeping import RetentionReport as RetentionReport
-from .actors.catalog.keeping import Retired as Retired
-from .actors.catalog.keeping import Spared as Spared
+from .actors.catalog.archiving import RetentionReport as RetentionReport
+from .actors.catalog.archiving import Retired as Retired
+from .actors.catalog.archiving import Spared as Spared
 from .actors.catalog.root import default_root as default_root
 from .actors.catalog.settings import Settings as Settings
 from .actors.commands import AppendOptions as AppendOptions
@@ -195,7 +195,6 @@ from .projections.building.builder import ContextBuilder as ContextBuilder
 from .projections.building.builder import ContextBuildResult as ContextBuildResult
 from .projections.building.builder import StrategyFailure as StrategyFailure
 from .projections.building.composing import compose as compose
-from .projections.building.measured import UsedTokens as UsedTokens
 from .projections.building.source import ContextSource as ContextSource
 from .projections.building.strategy import ContextStrategy as ContextStrategy
 from .projections.building.strategy import NeededSummary as NeededSummary
@@ -204,6 +203,7 @@ from .projections.building.summaries import Summarizer as Summarizer
 from .projections.building.summaries import SummarizerOptions as SummarizerOptions
 from .projections.building.summaries import SummaryRequest as SummaryRequest
 from .projections.building.summary_cache import StoredSummary as StoredSummary
+from .projections.building.used_tokens import UsedTokens as UsedTokens
 from .projections.changes import Changed as Changed
 from .projections.changes import Snapshot as Snapshot
 from .projections.context import Context as Context

@@ -22,7 +22,7 @@ from treering import (
     tool_use,
 )
 from treering.events.entries import Compaction
-from treering.projections.building.measured import UsedTokens, used_tokens
+from treering.projections.building.used_tokens import UsedTokens, used_tokens
 from treering.projections.tokens import (
     IMAGE_TOKENS,
     MESSAGE_TOKENS,

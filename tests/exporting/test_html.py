@@ -14,9 +14,9 @@ from markdown_it import MarkdownIt
 from msgspec import Raw
 
 from treering import Session, SessionHost, image, text, thinking, tool_result, tool_use
+from treering.projections.exporting.descriptions import is_plain
 from treering.projections.exporting.html import NESTED_MAX
 from treering.projections.exporting.rich_text import RichText
-from treering.projections.exporting.telling import is_plain
 
 from .conftest import DOT
 

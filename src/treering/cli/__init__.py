@@ -7,9 +7,10 @@ Stdout carries results and nothing else; errors, warnings, progress and counts g
 and progress. The exit status is 0, 1 for an error (described in one sentence), or 2 for wrong usage or a missing
 terminal.
 
-There is one module per command, loaded when it runs (`shelf`). They share these: `home` locates sessions, `opening`
-opens one and reports damage, `rows` and `telling` describe a session or an entry in one line, `drawing` lays out the
-tree, `picker` lets a person choose, `output` writes. rich is imported only when output for people needs it.
+There is one module per command, loaded when it runs (`command_list`). They share these: `home` locates sessions,
+`opening` opens one and reports damage, `rows` and `descriptions` describe a session or an entry in one line, `drawing`
+lays out the tree, `picker` lets a person choose, `output` writes. rich is imported only when output for people needs
+it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from __future__ import annotations
 import click
 
 from .. import __version__
+from .command_list import LazyCommands, Place, Section
 from .logs import be_verbose
 from .output import prepare
-from .shelf import Place, Section, Shelf
 
 _SECTIONS = (
     Section(
@@ -41,9 +42,9 @@ _SECTIONS = (
         "Archiving and moving",
         {
             "archive": Place(
-                "keeping", "archive", "Archive sessions: leave them out of the listing, and keep everything."
+                "archive", "archive", "Archive sessions: leave them out of the listing, and keep everything."
             ),
-            "unarchive": Place("keeping", "unarchive", "Restore archived sessions."),
+            "unarchive": Place("archive", "unarchive", "Restore archived sessions."),
             "delete": Place("delete", "delete", "Delete sessions for good."),
             "gc": Place("gc", "gc", "Archive old sessions, according to the settings."),
             "export": Place("export", "export", "Export a session as a page, a text, or a file of another program."),
@@ -79,7 +80,7 @@ _SECTIONS = (
 )
 
 
-@click.group(cls=Shelf, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommands, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--verbose", is_flag=True, help="Show all details of warnings; put it before the command.")
 @click.version_option(__version__, prog_name="treering", message="%(prog)s %(version)s")
 def main(verbose: bool) -> None:

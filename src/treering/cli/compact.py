@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from ..actors.compaction import KEEP_TOKENS, CompactionReport
 from ..events.wording import counted
+from .descriptions import short
 from .home import Home, root_option, session_argument
 from .opening import json_option
 from .output import clean, echo_json, echo_lines, quiet_option, run, tell
-from .telling import short
 
 
 class _Request(Struct, frozen=True):

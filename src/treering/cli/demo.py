@@ -26,9 +26,9 @@ from ..actors.session import Session
 from ..events.content import tool_use
 from ..events.doctor import examine
 from ..projections.feed import Reset
+from .descriptions import preview_of, role_of, short
 from .output import echo_lines, run
 from .story import SESSION, TORN, story_clock, story_ids
-from .telling import preview_of, role_of, short
 from .tree import tree_lines
 
 T = TypeVar("T")

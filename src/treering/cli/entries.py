@@ -9,11 +9,11 @@ import msgspec
 
 from ..actors.session import Session
 from ..events.entries import Entry, OpaqueEntry
+from .descriptions import line_of
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import as_json as encoded
 from .output import run
-from .telling import line_of
 
 _AT_ONCE = 256
 

@@ -16,10 +16,10 @@ from ..events.findings import Finding
 from ..events.foreign.detect import FORMATS
 from ..events.foreign.walk import UNKNOWN_SHOWN
 from ..events.wording import counted
+from .descriptions import short
 from .home import Home, root_option
 from .opening import json_option
 from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell
-from .telling import short
 
 
 @click.command("import")

@@ -14,12 +14,12 @@ from ..events.errors import SessionNotFound
 from ..events.kinds import Kind
 from ..projections.context import ModelRef
 from ..projections.summary import CORRUPTED, SessionSummary
+from .descriptions import short
 from .home import Home, root_option, session_completion
 from .opening import json_option
 from .output import echo_json, echo_lines, line, run
 from .rows import name_of, place_of, status_of, used
-from .telling import short
-from .when import when
+from .time_output import when
 
 
 class Info(Struct, frozen=True, kw_only=True):

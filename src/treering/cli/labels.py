@@ -8,11 +8,11 @@ import click
 
 from ..projections.labels import LabelledEntry
 from ..projections.labels import labels as labels_of
+from .descriptions import preview_of, role_of, short
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, columns, echo_json, run
 from .table import WIDTH_OF_PIPES
-from .telling import preview_of, role_of, short
 
 
 @click.command()

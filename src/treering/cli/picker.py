@@ -26,12 +26,12 @@ from ..events.entries import MessageEntry
 from ..events.errors import TreeringError
 from ..events.projects import project_hash
 from ..projections.summary import SessionSummary
+from .descriptions import preview_of, role_of
 from .keys import Keys
 from .logs import holding_logs
 from .output import line
 from .picker_screen import Layout, draw
 from .picking import Picked, Picking
-from .telling import preview_of, role_of
 
 _ALTERNATE, _BACK = "\x1b[?1049h\x1b[?25l", "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l"
 _CHUNK = 4096

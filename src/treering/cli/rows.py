@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..events.wording import counted
 from ..projections.summary import ACTIVE, SessionSummary
 from .output import line
-from .when import when
+from .time_output import when
 
 NAMELESS = "(no user message yet)"
 """The placeholder for a session without a name and without a user message."""

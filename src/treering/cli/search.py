@@ -11,15 +11,15 @@ from ..actors.hits import Hit
 from ..events.entries import ROLES
 from ..events.kinds import TYPE_NAMES
 from ..events.wording import counted
+from .descriptions import colored, short
 from .home import Home, root_option
-from .moments import Moment
 from .opening import json_option
 from .output import as_json as encoded
 from .output import clean, line, quiet_option, run, tell
 from .prefixes import Prefixes
 from .rows import NAMELESS
-from .telling import colored, short
-from .when import when
+from .time_input import Moment
+from .time_output import when
 
 _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted"})
 

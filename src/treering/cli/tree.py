@@ -9,11 +9,11 @@ import click
 
 from ..actors.session import Session
 from ..projections.tree import LeafChanged, Tree, TreeNode, TreeReplica, to_json
+from .descriptions import PREVIEW_CHARS, colored, preview_of, role_of, short
 from .drawing import gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, columns, echo_json, echo_lines, run
-from .telling import PREVIEW_CHARS, colored, preview_of, role_of, short
 
 _PREVIEW_LEAST = 20
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...events.errors import InvalidInput, NotFound
 from ...events.wording import counted
 from ..compact import report_lines
+from ..descriptions import short
 from ..opening import find_entry
 from ..output import clean
-from ..telling import short
 from ..tree import tree_lines
 from .slash import slash
 from .talk import Talk

@@ -10,7 +10,7 @@ from ...actors.agents.agent import AgentSession
 from ...actors.agents.hooks import AgentHooks, LeavePolicy
 from ...actors.agents.model import Model
 from ...actors.agents.options import AgentOptions
-from ...actors.agents.sent import SentContext
+from ...actors.agents.sent_requests import SentContext
 from ...actors.agents.streaming import TurnStream
 from ...actors.branch_summaries import BranchReport
 from ...actors.compaction import CompactionReport
@@ -19,7 +19,7 @@ from ...actors.naming import is_text
 from ...actors.session import Session
 from ...events.errors import Closed
 from ...projections.building.budget import ContextBudget, calculate_budget
-from ...projections.building.measured import UsedTokens
+from ...projections.building.used_tokens import UsedTokens
 from ...projections.tokens import ByteEstimator
 from .models import Models, summarizer_for
 

@@ -12,9 +12,9 @@ from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import Model
 from ...actors.naming import is_text
 from ...events.errors import InvalidInput
+from ..descriptions import short
 from ..home import Home
 from ..output import INTERRUPTED, as_json, clean
-from ..telling import short
 from .conversation import Conversation
 from .front import Front
 from .models import Models

@@ -11,11 +11,11 @@ from ...events.content import ThinkingPart, plain_text
 from ...events.previews import preview
 from ...events.wording import counted
 from ...projections.context import Context
+from ..descriptions import part_text
 from ..home import Home
 from ..output import clean, run
 from ..picking import Picked
 from ..table import table_of
-from ..telling import part_text
 from .reader import PROMPT
 
 _SHOWN_MAX = 20

@@ -6,12 +6,12 @@ import os
 
 from ...events.errors import InvalidInput
 from ...events.wording import counted
+from ..descriptions import short
 from ..info import info_lines, info_of
 from ..output import clean
 from ..picker import has_terminal
 from ..rows import NAMELESS
 from ..table import table_of
-from ..telling import short
 from .opening import recent_lines
 from .slash import slash
 from .talk import Talk

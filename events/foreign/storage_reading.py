@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import ForeignFormatError, TreeringError
 from ..findings import Finding
 from .base import ForeignSession
-from .opened import cannot_read
+from .opening import cannot_read
 
 
 def unreadable(error: TreeringError | OSError, path: Path) -> Finding:

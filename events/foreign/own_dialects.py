@@ -18,7 +18,7 @@ from ..dialects.native import is_object
 from ..entries import Header
 from ..errors import ForeignFormatError, NotASession, UnsupportedVersion, Where
 from ..findings import Finding
-from .opened import opened
+from .opening import opened
 
 _CHUNK = 64 * 1024
 

@@ -56,7 +56,7 @@ class Section(Struct, frozen=True):
     commands: Mapping[str, Place]
 
 
-class Shelf(Commands):
+class LazyCommands(Commands):
     """A click group that loads its commands on demand.
 
     Args:

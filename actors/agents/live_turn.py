@@ -25,7 +25,7 @@ from ..session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
 from .hooks import LeavePolicy
-from .keeping import Emit, history_change_error
+from .keeper import Emit, history_change_error
 from .leaving import leave
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
 from .window import Window

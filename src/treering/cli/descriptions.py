@@ -25,7 +25,7 @@ from ..events.entries import (
 )
 from ..events.previews import preview
 from .output import clean
-from .when import in_zone
+from .time_output import in_zone
 
 PREVIEW_CHARS = 90
 """The maximum length of the preview of an entry."""
