@@ -121,7 +121,7 @@ class SessionActor:
 
         If the caller is cancelled, the command is either not accepted or carried out whole.
         """
-        if isinstance(command, Append) and self._at_rest():
+        if isinstance(command, Append) and self._can_append_now():
             await checkpoint_if_cancelled()
             draft = Draft(self.log.index)
             if not seqs_to_read(draft, command):
@@ -131,7 +131,7 @@ class SessionActor:
 
     async def append_message(self, message: Message) -> str:
         """Append a message below the leaf and return its id: `perform` of that command, with less work in between."""
-        if not self._at_rest():
+        if not self._can_append_now():
             return (await self._perform_in_turn(Append((message,))))[0].id or ""
         await checkpoint_if_cancelled()
         log, runtime = self.log, self._runtime
@@ -142,13 +142,13 @@ class SessionActor:
         remainder = self._write_now(decision)
         if remainder is not None or timer() - runtime.turn_at > runtime.limits.inline_for_s:
             return (await self._complete(Append((message,)), decision, remainder))[0].id or ""
-        return entry.id
+        return as_decoded.id or ""
 
     # -- carrying them out
 
-    def _at_rest(self) -> bool:
+    def _can_append_now(self) -> bool:
         """Tell whether an append can be carried out on its caller's task."""
-        return not (self._mailbox.serving or self._stale or self.log.index.info.status == ARCHIVED)
+        return not (self._mailbox.serving or self._stale or self.archived)
 
     async def _perform_in_turn(self, command: Command | AnswerFromLog) -> CommandResult:
         """Carry out a command through the mailbox."""
@@ -167,7 +167,7 @@ class SessionActor:
             self._stale = True
             raise
         if isinstance(outcome, Committed):
-            if outcome.head.seq == decision.entries[-1].seq:
+            if _landed_as_decided(outcome, decision):
                 self._apply((decision,), outcome, started)
                 return None
             self._stale = True
@@ -205,7 +205,7 @@ class SessionActor:
                 raise
             except Exception as error:  # noqa: BLE001 - `_run` below turns it into a reply
                 outcome = error
-            if isinstance(outcome, Committed) and self._landed_as_expected(deferred.request, outcome):
+            if isinstance(outcome, Committed) and _landed_as_decided(outcome, deferred.decision):
                 self._apply([deferred.decision], outcome, deferred.started)
                 return deferred.decision.entries
             deferred.decision.mail = mail = Mail(command)
@@ -376,11 +376,6 @@ class SessionActor:
         expected_head = Cursor(log.generation, first - 1)
         return stores.Append(self._lease, expected_head, lines, atomic, self._header_block, log.dialect)
 
-    @staticmethod
-    def _landed_as_expected(request: stores.Append, outcome: Committed) -> bool:
-        """Return whether the lines landed where they were meant to, with no other program's lines before them."""
-        return outcome.head.seq == request.expected_head.seq + len(request.lines)
-
     async def _commit(self, group: Sequence[Decision]) -> list[Mail]:
         """Write a group of commands and reply to each, or return those that must be decided again."""
         lines = tuple(line for each in group for line in each.lines)
@@ -396,7 +391,7 @@ class SessionActor:
     ) -> list[Mail]:
         mails = [each.mail for each in group if each.mail is not None]
         if isinstance(outcome, Committed):
-            if self._landed_as_expected(request, outcome):
+            if _landed_as_decided(outcome, group[-1]):
                 self._apply(group, outcome, started)
                 for each in group:
                     if each.mail is not None:
@@ -567,6 +562,11 @@ class SessionActor:
         finally:
             self._mailbox.close()
             await self._runtime.store.release([self._lease])
+
+
+def _landed_as_decided(outcome: Committed, last: Decision) -> bool:
+    """Tell whether the lines have the seqs that were decided, so that no other program's lines came before them."""
+    return outcome.head.seq == last.entries[-1].seq
 
 
 def _note_written(mails: Sequence[Mail]) -> None:

@@ -76,7 +76,7 @@ class Draft:
     def __init__(self, index: LogIndex) -> None:
         self.index = index
         self.leaf = index.leaf
-        self.head, self.leaf_id, self.last_time = index.end()
+        self.head, self.leaf_id, self.last_time = index.position()
         self._ids: dict[str, int] = {}
         self._parents: dict[int, int] = {}
 
@@ -207,7 +207,7 @@ def decide_message(
     index: LogIndex, message: Message, now: datetime, new_id: Callable[[], str], dialect: Dialect
 ) -> MessageEntry:
     """Decide the append of one message below the leaf: what `decide` returns for it, without a draft."""
-    head, leaf_id, last_time = index.end()
+    head, leaf_id, last_time = index.position()
     return MessageEntry(
         id=dialect.new_id(new_id(), index.ids.find),
         parent_id=leaf_id,

@@ -227,7 +227,7 @@ class OpenLog:
     def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> int:
         """Fold the entries that one command just wrote here, publish them, and return the size of their lines."""
         index, first = self.index, entries[0].seq
-        folded = 0 if first == len(index.kinds) else max(0, index.seen + 1 - first)  # by a reader that was quicker
+        folded = max(0, index.seen + 1 - first)  # lines that a reader has folded meanwhile, withheld ones included
         if folded:
             index.fold_all(entries[folded:])
         else:

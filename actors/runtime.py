@@ -38,7 +38,7 @@ _DIGITS = re.compile("(.{8})(.{4})(.{4})(.{4})(.{12})")
 
 
 _latest = [(0, datetime.fromtimestamp(0, UTC))]
-"""The latest millisecond for which `system_clock` made a time, and that time."""
+"""The latest millisecond for which `system_clock` made a time, and that time; a list, to be replaced in one step."""
 
 
 def system_clock() -> datetime:
@@ -47,7 +47,7 @@ def system_clock() -> datetime:
     now_ms = time.time_ns() // 1_000_000
     if now_ms != latest_ms:
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
-        _latest[0] = (now_ms, now)  # in one step, since hosts in other threads read it
+        _latest[0] = (now_ms, now)  # hosts in other threads read it
     return now
 
 

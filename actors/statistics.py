@@ -52,7 +52,7 @@ class Counters:
         self.appends = 0
         self.bytes = 0
         self.failures = 0
-        self.buckets = [0] * 64
+        self.buckets = [0] * 64  # enough for any number of microseconds
 
     def committed(self, entries: int, size: int, seconds: float) -> None:
         """Count one write."""

@@ -26,8 +26,7 @@ class Touched:
         """Note that a log was written to, or removed."""
         for listener in self.listeners:
             listener[ref] = None
-        if self._event is not None:
-            self.wake()
+        self.wake()
 
     def close(self) -> None:
         """Let the subscribers read what is there, and then end."""

@@ -183,10 +183,10 @@ class LogIndex:
         """The lines of a batch whose last line has not been folded yet."""
         return self._pending
 
-    def end(self) -> tuple[int, str | None, datetime]:
-        """Return what the next append depends on: the last seq, the leaf's id, and the latest time.
+    def position(self) -> tuple[int, str | None, datetime]:
+        """Return what the next append depends on: the seq of the last line, the leaf's id, and the latest time.
 
-        Withheld lines are included, as in `seen`. This is a method because properties cost more on the hot path.
+        Withheld lines are included, as in `seen`.
         """
         leaf, head, last_time = self.leaf, len(self.kinds) - 1, self.last_time
         leaf_id = (self._last_id or None) if leaf == head else self.ids[leaf] or None
@@ -202,7 +202,7 @@ class LogIndex:
     @property
     def leaf_id(self) -> str | None:
         """The id of the leaf, or None in an empty session."""
-        return self.end()[1]
+        return self.position()[1]
 
     def find(self, entry_id: object) -> int:
         """Return the seq of the latest visible entry with this id; 0 if there is none or the value is not a text."""

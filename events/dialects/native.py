@@ -115,16 +115,18 @@ class NativeDialect:
 
     def write(self, entry: KnownEntry) -> tuple[bytes, KnownEntry]:
         """Return the entry's line and the entry as it will be read back; see `Dialect.write`."""
-        try:
-            if _is_plain(entry):
-                return _encoder.encode(entry) + b"\n", entry
+        is_plain = _is_plain(entry)
+        if not is_plain:
             entry = _checked(entry)
+        try:
             line = _encoder.encode(entry)
-            read = _decode_known(line)
+            read = entry if is_plain else _decode_known(line)
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
+        if is_plain:
+            return line + b"\n", entry
         if read != entry:
             check_as_given(entry, read)
         if b"\n" in line:  # from raw JSON with line breaks

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
+import anyio
 import pytest
 
 from treering import (
@@ -20,8 +22,11 @@ from treering import (
     SessionHost,
     SessionInfo,
     Usage,
+    message,
     text,
 )
+from treering.events.stores.base import Append, Outcome, Page, Ref
+from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 T = TypeVar("T")
@@ -153,3 +158,45 @@ async def test_a_short_write_of_a_batch_leaves_the_session_unchanged(dialect: Li
         assert await visible_ids(session) == [first, *batch_ids]
         assert await session.passivate()
         assert await visible_ids(session) == [first, *batch_ids]
+
+
+class PausingStore(FileStore):
+    """Pauses a read between two pages, and the reply to an append until that read has its first page."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, durability="file")
+        self.pausing = False
+        self.reading, self.landed, self.has_page, self.replied = (anyio.Event() for _ in range(4))
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        if self.pausing and not self.landed.is_set():
+            self.reading.set()
+            await self.landed.wait()
+        elif self.pausing:
+            self.has_page.set()
+            await self.replied.wait()
+        return await super().read(ref, generation, after, through=through)
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        outcomes = await super().append(appends)
+        if self.pausing:
+            self.landed.set()
+            await self.has_page.wait()
+        return outcomes
+
+
+async def test_a_batch_that_a_reader_has_folded_in_part_is_folded_once(tmp_path: Path) -> None:
+    store = PausingStore(tmp_path)
+    async with SessionHost(store=store, dialect="pi") as host:
+        session = await host.create()
+        await session.append_message("user", "hello")
+        store.pausing = True
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.refresh)
+            await store.reading.wait()
+            ids = await session.append_many([message("user", letter * 700_000) for letter in "abc"])
+            store.replied.set()
+        store.pausing = False
+        assert [entry.id for entry in await session.entries()][1:] == ids
+        await session.append_message("user", "more")
+        assert len(await session.entries()) == 5

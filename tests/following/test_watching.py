@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -182,6 +183,19 @@ async def test_a_change_is_checked_only_by_the_watches_of_its_file(
             await owned[0].append_message("user", "more")
             assert await next_seq(entries[0]) == seq
         assert 5 <= checks < FOLLOWED
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+async def test_a_log_is_followed_under_a_second_name(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
+    async with SessionHost(tmp_path) as writing, SessionHost(store=store_without_polling(tmp_path)) as host:
+        owned = await create_session(writing, "s")
+        path = tmp_path / owned.ref
+        link(path, path.with_name("second.jsonl"))
+        reader = await host.load(path.with_name("second.jsonl"), read_only=True)
+        async with reader.subscribe(after=1) as entries:
+            for seq in range(2, 5):
+                await owned.append_message("user", "more")
+                assert await next_seq(entries) == seq
 
 
 @pytest.mark.parametrize("native", [FailsToWatch, CannotBeCreated])

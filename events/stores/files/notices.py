@@ -1,4 +1,4 @@
-"""The operating system's notifications of changed folders, shared by all watches of an event loop.
+"""The operating system's notifications of changed files, shared by all watches of an event loop.
 
 Notifications need a few descriptors and a thread, so all watches share them: they are opened for the first watch and
 closed after the last. No task is dedicated to them. One of the waiting watches listens, in a thread that it awaits, and
@@ -32,9 +32,6 @@ FOLDERS_MAX = 1024
 AGAIN_S = 60.0
 """After how many seconds to try again if notifications are not available."""
 
-_UNDECODED = "\N{REPLACEMENT CHARACTER}"
-"""Stands in the reported paths for what is not valid Unicode."""
-
 _STEP_MS = 5
 _DEBOUNCE_MS = 20
 
@@ -43,7 +40,8 @@ class Place:
     """The waiting place of one watch.
 
     Attributes:
-        paths: The files and folders whose changes concern the watch.
+        paths: The files and folders whose changes concern the watch. A path that ends with a slash stands for
+            everything in that folder.
         noticed: Whether one of them may have changed since its last wait.
         wakeup: Wakes the watch while it waits and another one listens.
     """
@@ -88,6 +86,7 @@ class Notices:
         self._places: dict[Place, None] = {}
         self._places_by_path: dict[str, list[Place]] = {}
         self._counts_by_folder: Counter[str] = Counter()
+        self._random = random.Random()  # the program's own generator is left alone
         self._native: RustNotify | None = None
         self._watched: frozenset[str] = frozenset()
         self._outdated = False
@@ -146,7 +145,7 @@ class Notices:
             if self._must_listen():
                 # A random one: it costs much if the watch that listens ends, and watches may end in their order.
                 waiting = [each for each in self._places if each.wakeup is not None]
-                random.choice(waiting or [place]).wake()
+                self._random.choice(waiting or [place]).wake()
         place.noticed = False
 
     # -- listening
@@ -201,11 +200,13 @@ class Notices:
         if isinstance(changes, str):
             return
         for _, path in changes:
-            if os.path.dirname(path) not in self._watched or _UNDECODED in path:
+            if os.path.dirname(path) not in self._watched:
                 self._notify(self._places)  # the path is reported under another name than it was requested by
                 return
         for _, path in changes:
             self._notify(self._places_by_path.get(path, ()))
+        for folder in {os.path.dirname(path) for _, path in changes}:
+            self._notify(self._places_by_path.get(f"{folder}/", ()))
 
     @staticmethod
     def _notify(places: Iterable[Place]) -> None:

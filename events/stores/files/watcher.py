@@ -10,6 +10,7 @@ available. All watches share their notifications: see `notices`.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from itertools import chain
 from typing import TypeAlias
@@ -30,10 +31,10 @@ def status_of(disk: Disk, path: str) -> Status:
 
 def _file_status(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
     try:
-        stat = disk.stat(path)
+        status = disk.stat(path)
     except OSError:
         return None
-    return stat.device, stat.inode, stat.size, stat.modified_ns
+    return status.device, status.inode, status.size, status.modified_ns
 
 
 class Watch:
@@ -82,8 +83,22 @@ class Watch:
 
 
 def _to_watch(path: str) -> tuple[str, ...]:
-    """Return the paths of a log and its leaf record, or else the topmost missing folder, without which neither is."""
+    """Return the paths whose changes concern a log.
+
+    These are the log and its leaf record. If their folder does not exist, it is the topmost folder that is missing. If
+    the log has several names, its changes may be reported under another one: everything in the folder concerns it.
+    """
     missing, folder = path, os.path.dirname(path)
     while not os.path.isdir(folder) and folder != os.path.dirname(folder):
         missing, folder = folder, os.path.dirname(folder)
-    return (path, path + LEAF_SUFFIX) if missing == path else (missing,)
+    if missing != path:
+        return (missing,)
+    return (f"{folder}/",) if _has_several_names(path) else (path, path + LEAF_SUFFIX)
+
+
+def _has_several_names(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode) or status.st_nlink > 1

@@ -35,10 +35,11 @@ def append_at(
         write: A replacement for the disk's `write`, which measures how long it takes.
     """
     lines, table, landed = request.lines, log.table, 0
+    write = write or disk.write
     data = lines[0] if len(lines) == 1 else b"".join(lines)
     try:
         while landed < len(data):
-            written = (write or disk.write)(fd, data[landed:] if landed else data)
+            written = write(fd, data[landed:] if landed else data)
             if not written:
                 raise OSError(errno.EIO, "the disk wrote nothing", log.path)
             landed += written
@@ -55,10 +56,10 @@ def append_at(
             disk.datasync(fd)
         except OSError as error:
             return _unflushed(log, error)
-    start = log.size
+    line_end = log.size
     for line in lines:
-        start += len(line)
-        table.ends.append(start)
+        line_end += len(line)
+        table.ends.append(line_end)
     table.scanned = log.size = end
     log.head = Cursor(log.head.generation, len(table.ends) - 1)
     return Committed(log.head)
