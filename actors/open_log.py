@@ -226,8 +226,9 @@ class OpenLog:
 
     def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> int:
         """Fold the entries that one command just wrote here, publish them, and return the size of their lines."""
-        index, first = self.index, entries[0].seq
-        folded = max(0, index.seen + 1 - first)  # lines that a reader has folded meanwhile, withheld ones included
+        index, first, folded = self.index, entries[0].seq, 0
+        if first != len(index.kinds) or index.withheld:  # a reader may have folded some of them meanwhile
+            folded = max(0, index.seen + 1 - first)
         if folded:
             index.fold_all(entries[folded:])
         else:
