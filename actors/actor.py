@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 import anyio
-from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -126,7 +126,12 @@ class SessionActor:
             draft = Draft(self.log.index)
             if not seqs_to_read(draft, command):
                 decision = self._decide(draft, command, NO_ENTRIES)
-                return await self._complete(command, decision, self._write_now(decision))
+                remainder = self._write_now(decision)
+                if remainder is not None:
+                    return await self._finish(command, remainder)
+                if self._runtime.turn_is_due():
+                    await self._runtime.give_turn()
+                return decision.entries
         return await self._perform_in_turn(command)
 
     async def append_message(self, message: Message) -> str:
@@ -135,13 +140,14 @@ class SessionActor:
             return (await self._perform_in_turn(Append((message,))))[0].id or ""
         await checkpoint_if_cancelled()
         log, runtime = self.log, self._runtime
-        now, timer = runtime.now, runtime.timer
+        now = runtime.now
         entry = decide_message(log.index, message, now(), runtime.new_id, log.dialect)
         line, as_decoded = log.dialect.write(entry)
-        decision = Decision([as_decoded], [line])
-        remainder = self._write_now(decision)
-        if remainder is not None or timer() - runtime.turn_at > runtime.limits.inline_for_s:
-            return (await self._complete(Append((message,)), decision, remainder))[0].id or ""
+        remainder = self._write_now(Decision([as_decoded], [line]))
+        if remainder is not None:
+            return (await self._finish(Append((message,)), remainder))[0].id or ""
+        if runtime.turn_is_due():
+            await runtime.give_turn()
         return as_decoded.id or ""
 
     # -- carrying them out
@@ -180,14 +186,8 @@ class SessionActor:
         self._runtime.counters.failures += 1
         raise outcome.error
 
-    async def _complete(self, command: Append, decision: Decision, remainder: _Remainder | None) -> CommandResult:
-        """Do what is left to do of an append, and return its entries; let the event loop have its turn if it is due."""
-        if remainder is None:
-            runtime = self._runtime
-            if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
-                await cancel_shielded_checkpoint()
-                runtime.turn_at = runtime.timer()
-            return decision.entries
+    async def _finish(self, command: Append, remainder: _Remainder) -> CommandResult:
+        """Do what is left to do of an append, and return its entries."""
         if isinstance(remainder, _DeferredAppend):
             return await self._perform_deferred(command, remainder)
         return await self._perform_in_turn(command if isinstance(remainder, Fenced) else remainder)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+from anyio.lowlevel import cancel_shielded_checkpoint
 from msgspec import Struct
 
 from ..events.child_process import after_fork_in_child
@@ -164,6 +165,15 @@ class Runtime:
         self.counters = Counters()
         self.touched = Touched()
         self.turn_at = timer()
+
+    def turn_is_due(self) -> bool:
+        """Tell whether commands have run on their callers' tasks for so long that the event loop must get its turn."""
+        return self.timer() - self.turn_at > self.limits.inline_for_s
+
+    async def give_turn(self) -> None:
+        """Let the event loop have its turn, even if the caller is cancelled."""
+        await cancel_shielded_checkpoint()
+        self.turn_at = self.timer()
 
 
 def _in_whole_ms(clock: Clock) -> datetime:
