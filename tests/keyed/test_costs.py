@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from treering import KeyedSessions, Limits, SessionHost, message
+from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
 
 KEY = "telegram:123456"
@@ -74,7 +75,7 @@ async def test_the_memory_of_conversations_is_bounded(root: Path) -> None:
 
 @pytest.mark.feature("P-55")
 async def test_the_cached_bytes_are_proportional_to_the_messages(root: Path) -> None:
-    async with SessionHost(root) as host:
+    async with SessionHost(root, clock=ManualClock()) as host:  # a time on the full second is written in fewer digits
         sessions = KeyedSessions(host)
         sizes: list[int] = []
         for number in range(4):
