@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt
 from treering.events.stores.base import Append, Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
-from treering.testing.disks import WrappedDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
@@ -412,3 +413,79 @@ async def test_an_append_after_a_failed_flush_is_in_doubt_too(root: Path, disk: 
     outcomes = [(await store.append([request]))[0] for request in requests]
     assert [type(outcome) for outcome in outcomes] == [InDoubt, InDoubt]
     await store.aclose()
+
+
+# -- reads
+
+
+async def failing_reads(disk: FaultyDisk, read: Callable[[], Awaitable[object]]) -> int:
+    """Repeat a call, failing its first `pread` of a log, then its second, and so on; return how often it raised that.
+
+    It need not raise the error if it only meant to write a snapshot.
+    """
+    raised = 0
+    for nth in count(1):
+        fault = disk.fail("pread", errno.EIO, path="*.jsonl", nth=nth)
+        try:
+            await read()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raised += 1
+        if not fault.done:
+            fault.lift()
+            break
+    return raised
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("lines_max", [0, 4])
+async def test_a_replaced_log_whose_file_cannot_be_read_for_a_while_is_not_forgotten(
+    owned: bool, lines_max: int
+) -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = FileStore("/sessions", disk=disk)
+    writer = await own(store)
+    await writer.append(*lines(1, 3))
+    if not owned:
+        await store.release([writer.lease])
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 3))
+    replacement = bare(lines(5, 5 + lines_max))
+
+    for _ in range(2):
+        write_file(memory, "/sessions/new", HEADER + b"".join(each + b"\n" for each in replacement))
+        memory.rename("/sessions/new", "/sessions/a.jsonl")
+        assert await failing_reads(disk, lambda: read_all(store, "a.jsonl"))
+        assert await read_all(store, "a.jsonl") == replacement
+    await store.aclose()
+
+
+async def test_a_new_log_that_cannot_be_read_for_a_while_is_not_forgotten() -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/sessions", disk=disk)
+    writer = await own(store)
+    disk.fail("pread", errno.EIO)
+    assert isinstance(await attempt(writer, line(1)), InDoubt)
+    assert await failing_reads(disk, lambda: store.resolve(writer.lease))
+    assert await read_all(store, "a.jsonl") == bare([line(1)])
+    assert disk.inner.files()["/sessions/a.jsonl"] == HEADER + line(1)
+    await store.aclose()
+
+
+async def test_a_log_that_was_put_and_cannot_be_read_is_in_doubt_and_not_forgotten() -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/sessions", disk=disk)
+    writer = await own(store)
+    await writer.append(*lines(1, 3))
+    disk.fail("pread", errno.EIO, path="/sessions/a.jsonl", nth=2)  # the first one reads for the backup
+    with pytest.raises(AppendInDoubt):
+        await store.put(writer.lease, NATIVE, HEADER, lines(5, 6))
+    assert await read_all(store, "a.jsonl") == bare(lines(5, 6))
+    await store.aclose()
+
+
+def write_file(disk: MemoryDisk, path: str, content: bytes) -> None:
+    fd = disk.open(path, os.O_WRONLY | os.O_CREAT)
+    disk.write(fd, content)
+    disk.close(fd)
