@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from treering.events.errors import AppendFailed, AppendInDoubt
 from treering.events.stores.base import Append, Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
@@ -339,6 +341,41 @@ async def test_new_files_and_their_folders_are_flushed(root: Path) -> None:
     await store.aclose()
 
 
+@pytest.mark.parametrize("failing", ["a new log", "an append", "the next host", "a repeated flush"])
+async def test_lines_that_a_flush_lost_survive_the_end_of_their_host(failing: str) -> None:
+    memory = MemoryDisk()
+    disk = UnwellDisk(memory, Random(0), lambda _: None)
+    store = FileStore("/sessions", disk=disk, durability="os" if failing == "the next host" else "file")
+    writer = await own(store)
+    if failing != "a new log":
+        await writer.append(line(1))
+    if failing == "the next host":
+        await writer.append(line(2))
+        memory = killed(memory)
+        disk = UnwellDisk(memory, Random(0), lambda _: None)
+        disk.chances = {"datasync": 1.0}
+        with pytest.raises(OSError, match=r"/sessions/a\.jsonl"):
+            await own(FileStore("/sessions", disk=disk, durability="file"))
+    else:
+        disk.chances = {"datasync": 1.0}
+        assert isinstance(await attempt(writer, *lines(1 if failing == "a new log" else 2, 2)), InDoubt)
+    if failing == "a repeated flush":
+        with pytest.raises(AppendInDoubt):
+            await store.resolve(writer.lease)
+
+    memory = killed(memory)
+    next_store = FileStore("/sessions", disk=memory, durability="file")
+    next_writer = await own(next_store)
+    assert await read_all(next_store, "a.jsonl") == bare(lines(1, 2))
+    await next_writer.append(line(3))
+    assert memory.crash().files()["/sessions/a.jsonl"] == HEADER + b"".join(lines(1, 3))
+
+
+def killed(memory: MemoryDisk) -> MemoryDisk:
+    """Return the disk as the end of the process leaves it: the system still has what was not flushed."""
+    return MemoryDisk(memory.image.copy())
+
+
 class FlushingDisk(FailingDisk):
     """A disk that records what is flushed."""
 
@@ -462,14 +499,15 @@ async def test_a_replaced_log_whose_file_cannot_be_read_for_a_while_is_not_forgo
 
 
 async def test_a_new_log_that_cannot_be_read_for_a_while_is_not_forgotten() -> None:
-    disk = FaultyDisk(MemoryDisk())
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
     store = FileStore("/sessions", disk=disk)
     writer = await own(store)
     disk.fail("pread", errno.EIO)
     assert isinstance(await attempt(writer, line(1)), InDoubt)
     assert await failing_reads(disk, lambda: store.resolve(writer.lease))
     assert await read_all(store, "a.jsonl") == bare([line(1)])
-    assert disk.inner.files()["/sessions/a.jsonl"] == HEADER + line(1)
+    assert memory.files()["/sessions/a.jsonl"] == HEADER + line(1)
     await store.aclose()
 
 
