@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from ...disk import Disk
-from ...errors import AppendInDoubt, Conflict, InvalidInput
+from ...errors import AppendInDoubt, Conflict
 from ..base import Cursor
 from ..lines import check_lines
 from .backups import back_up
@@ -22,12 +22,10 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
 
     Raises:
         Conflict: Another program appended to the existing log, or replaced it.
-        InvalidInput: The header or a line is not whole.
+        InvalidInput: A line is not whole.
         AppendInDoubt: The log was written, but may not survive a power cut, or cannot be read.
         OSError: The log cannot be written. The existing log is unchanged.
     """
-    if not header.endswith(b"\n"):
-        raise InvalidInput("the header block must end with a newline")
     _check_unchanged(disk, log)
     folder = os.path.dirname(log.path)
     new_folders = missing_folders(disk, folder)

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ...dialects.base import Dialect
-from ...dialects.detect import Detected, detect
 from ...disk import Disk
 from ...errors import AppendFailed, AppendInDoubt, InvalidInput, LogError
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
+from ..lines import check_header
 from .beside import write_all
 from .log import NOWHERE, Log
 from .table import chunks
@@ -299,7 +299,7 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
     """Create the file, and write its header block and its first lines in one write."""
     if request.header is None:
         raise InvalidInput(f"{log.path} does not exist yet: its first append needs a header block")
-    detected = _check_header(log, request.header)
+    detected = check_header(request.header, log.path)
     dialect = request.dialect or detected.dialect
     folder = os.path.dirname(log.path)
     new_folders = missing_folders(disk, folder)
@@ -337,16 +337,6 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
     finally:
         if not keeps_fd:
             disk.close(fd)
-
-
-def _check_header(log: Log, block: bytes) -> Detected:
-    try:
-        detected = detect(block, log.path)
-    except LogError as error:
-        raise InvalidInput(f"the header block is not valid: {error.message}") from error
-    if detected.size != len(block) or not block.endswith(b"\n"):
-        raise InvalidInput("the header block must consist of the header and its newline only")
-    return detected
 
 
 def flush_names(disk: Disk, log: Log) -> None:
