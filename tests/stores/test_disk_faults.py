@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from treering.events.disk import OsDisk
-from treering.events.errors import AppendFailed, AppendInDoubt
+from treering.events.errors import AppendFailed, AppendInDoubt, NotASession
 from treering.events.stores.base import Append, Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
@@ -179,6 +179,40 @@ async def test_a_log_that_cannot_be_created_leaves_no_file(store: FileStore, roo
     assert isinstance(await attempt(writer, line(1)), Failed)
     await writer.append(line(1))
     assert await read_all(store, "a.jsonl") == bare([line(1)])
+
+
+@pytest.mark.parametrize("room_bytes", [1, 10, len(HEADER) - 2, len(HEADER) - 1, len(HEADER), len(HEADER) + 5])
+async def test_a_torn_first_write_that_cannot_be_undone_is_removed_when_the_disk_works_again(
+    store: FileStore, disk: FailingDisk, room_bytes: int
+) -> None:
+    writer = await own(store)
+    disk.room_bytes = room_bytes
+    disk.fail["truncate"] = (0, 2)
+    assert isinstance(await attempt(writer, line(1)), InDoubt)
+    if room_bytes not in (len(HEADER) - 1, len(HEADER)):
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            await store.resolve(writer.lease)
+    disk.room_bytes = None
+    head = await store.resolve(writer.lease)
+    assert head.seq == 0
+    assert bool(head.generation) == (room_bytes >= len(HEADER) - 1), "a whole header stays"
+    writer.head, writer._exists = head, bool(head.generation)
+    await writer.append(line(1))
+    assert await read_all(store, "a.jsonl") == bare([line(1)])
+
+
+async def test_a_torn_first_write_is_left_if_another_program_wrote_after_it(
+    store: FileStore, root: Path, disk: FailingDisk
+) -> None:
+    writer = await own(store)
+    disk.room_bytes = 10
+    disk.fail["truncate"] = (0, 1)
+    assert isinstance(await attempt(writer, line(1)), InDoubt)
+    with (root / "a.jsonl").open("ab") as file:
+        file.write(b"theirs")
+    with pytest.raises(NotASession):
+        await store.resolve(writer.lease)
+    assert (root / "a.jsonl").read_bytes() == HEADER[:10] + b"theirs"
 
 
 async def test_partial_writes_are_continued(store: FileStore, disk: FailingDisk) -> None:

@@ -64,6 +64,7 @@ class Log:
             proceeds, instead of failing.
         durable_folders: The folders whose names are known to survive a power cut; shared by all logs of the store.
         folders_to_flush: The folders to flush before the log's own name is known to survive a power cut.
+        begun: The header block of a first append that failed and could not be undone.
         unjournaled: Whether a failed journal left the last bytes in doubt.
         unsynced: Whether a failed flush left the last bytes in doubt.
         slow: Whether the log is on a disk that may block the event loop.
@@ -76,6 +77,7 @@ class Log:
         "_crc",
         "_disk",
         "_saved_counter",
+        "begun",
         "busy",
         "closed_mtime_ns",
         "counter",
@@ -125,6 +127,7 @@ class Log:
         self.doubt_in_background = False
         self.durable_folders: set[str] = set()
         self.folders_to_flush: tuple[str, ...] = ()
+        self.begun = b""
         self.unjournaled = False
         self.unsynced = False
         self.slow = False

@@ -379,6 +379,7 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: boo
             if created:
                 disk.unlink(log.path)
         except OSError as second:
+            log.begun = request.header or b""
             return _doubt(log, second, f"the new file could neither be written ({error.strerror or error}) nor removed")
         return Failed(NOWHERE, write_failed_error(log, error))
     try:
@@ -408,7 +409,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     except FileNotFoundError:
         stat = None
     if log.header is None:
-        if stat is not None and stat.size:
+        if stat is not None and stat.size and not (log.begun and _removed_begun(disk, log)):
             log.own()
     elif stat is None or not log.is_same(stat):
         log.reload_changed()
@@ -424,6 +425,19 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     log.doubt = None
     log.doubt_in_background = False
     return log.head
+
+
+def _removed_begun(disk: Disk, log: Log) -> bool:
+    """Remove the beginning of a header that a failed first append left; return False if that is not all there is.
+
+    Nobody else can have written it, since it names the session, and nothing in it was ever acknowledged.
+    """
+    with log.opened(os.O_RDWR) as fd:
+        content = disk.pread(fd, len(log.begun), 0)
+        if len(content) >= len(log.begun) - 1 or not log.begun.startswith(content):
+            return False
+        disk.truncate(fd, 0)
+    return True
 
 
 def _flush_again(disk: Disk, log: Log, fd: int, *, sync: bool) -> None:
