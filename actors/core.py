@@ -15,7 +15,7 @@ from ..events.dialects.base import Dialect
 from ..events.entries import Header
 from ..events.errors import HostClosed, InvalidInput, WrongThread
 from ..events.index import LogIndex
-from ..events.stores.base import Ref
+from ..events.stores.base import Cursor, Ref
 from ..events.stores.files import FileStore
 from ..projections.base import Projection, Valued
 from ..projections.feed import Feed, Transient
@@ -71,6 +71,7 @@ class HostCore:
         runtime: The seams, bounds and counters.
         registry: The live actors.
         dialect: The dialect of new sessions.
+        unfinished_copies: The heads of copied logs whose callers got an error, and may repeat the call.
     """
 
     def __init__(self, runtime: Runtime, dialect: Dialect) -> None:
@@ -78,6 +79,7 @@ class HostCore:
         self.dialect = dialect
         self.folds = Folds(runtime)
         self.registry = Registry(runtime, self.folds.save)
+        self.unfinished_copies: dict[Ref, Cursor] = {}
         self._views: WeakValueDictionary[tuple[Ref, str, bool], SharedView[Any, Any]] = WeakValueDictionary()
         self._thread = threading.get_ident()
         self._dead = False

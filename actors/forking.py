@@ -118,23 +118,26 @@ def _handle(core: HostCore, ref: Ref, copy: SessionCopy, new_log: NewLog | None 
 async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool = False) -> Session:
     """Write a log in one step.
 
-    Complete batches keep their marks; in another session those mean nothing.
+    Complete batches keep their marks; in another session those mean nothing. A copy whose writing failed halfway, or is
+    in doubt, is replaced when the call is repeated, unless the copy was continued meanwhile.
     """
-    store, dialect = core.runtime.store, copy.dialect
+    store, dialect, unfinished = core.runtime.store, copy.dialect, core.unfinished_copies
     exists_error = SessionExists(f"session {ref!r} already exists: give the copy another id")
     if not replacing and core.registry.live(ref) is not None:
         raise exists_error
     async with core.registry.leased(ref) as lease:
-        if lease.header is not None and not replacing:
+        if lease.header is not None and not replacing and lease.head != unfinished.get(ref):
             raise exists_error
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
             if lease.packed and isinstance(store, ArchivingStore):
                 lease = await store.unpack(lease)
             async with put_log(store, lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
+                unfinished[ref] = head
                 core.registry.replaced(ref, head)
                 if not isinstance(copy.leaf, UnsetType):
                     await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
                 core.runtime.touched.add(ref)
+            del unfinished[ref]
     return _handle(core, ref, copy)
 
 

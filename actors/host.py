@@ -346,7 +346,8 @@ class SessionHost(SessionLookup):
             SessionExists: A session with the id of the copy exists.
             SessionNotFound: There is no session to copy.
             AmbiguousSession: The text matches several sessions.
-            AppendInDoubt: The copy was written with its leaf, but may not survive a power cut.
+            AppendInDoubt: The copy was written with its leaf, but may not survive a power cut: load it, or repeat the
+                call with the same `session_id`.
         """
         if isinstance(source, Session):
             return await fork(self.core, await copy_of(source), session_id)
@@ -366,7 +367,8 @@ class SessionHost(SessionLookup):
         Raises:
             SessionExists: A session with the same id exists, and `replace` is not set.
             SessionLocked: Another process or host owns the existing session.
-            AppendInDoubt: The session was written with its leaf, but may not survive a power cut.
+            AppendInDoubt: The session was written with its leaf, but may not survive a power cut: load it, or repeat
+                the call.
         """
         if not isinstance(session, Session):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{session!r} is not a session: give the handle that a host returned")

@@ -19,7 +19,17 @@ import anyio
 from msgspec.structs import replace
 
 from ..events.entries import Entry, MessageEntry, UsageEntry
-from ..events.errors import Conflict, ForeignFormatError, InvalidInput, LogError, SessionExists, SessionLocked, Where
+from ..events.errors import (
+    AppendError,
+    Conflict,
+    ForeignFormatError,
+    InvalidInput,
+    LogError,
+    SessionExists,
+    SessionLocked,
+    TreeringError,
+    Where,
+)
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import describes
 from ..events.foreign.dialect_conversion import ids_apart
@@ -29,7 +39,7 @@ from ..events.foreign.storage_reading import unreadable
 from ..events.foreign.walk import Found, Walk
 from ..events.index import LogIndex
 from ..events.kinds import Kind
-from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
+from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
 from ..events.stores.files import FileStore
 from ..events.wording import entries_counted
 from .catalog.archiving import unarchive
@@ -270,11 +280,15 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     advancing, descriptions = await _count_advancing(log, with_ids, found)
     existing, leaf_before = await _existing_log(core, log, with_ids, incoming, descriptions), log.index.leaf_id
     lines, head = _lines(incoming, existing, found.path), lease.head
-    while batch := await runtime.offload(_batch, lines):
-        if lease.packed and isinstance(runtime.store, ArchivingStore):
-            lease = await runtime.store.unpack(lease)
-            head = lease.head
-        head = await _append(core, Append(lease, head, tuple(batch)))
+    try:
+        while batch := await runtime.offload(_batch, lines):
+            if lease.packed and isinstance(runtime.store, ArchivingStore):
+                lease = await runtime.store.unpack(lease)
+                head = lease.head
+            head = await _append(core, Append(lease, head, tuple(batch)))
+    except (AppendError, ForeignFormatError) as error:
+        await _keep_leaf(core, lease, leaf_before, error)
+        raise
     if not incoming.added:
         return
     matching = existing.matching
@@ -288,12 +302,41 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
 
 
 async def _append(core: HostCore, append: Append) -> Cursor:
+    """Append lines, and return the head after them; lines in doubt that turn out to have landed are not an error."""
     (outcome,) = await core.runtime.store.append([append])
     if isinstance(outcome, Committed):
         return outcome.head
+    if isinstance(outcome, InDoubt):
+        try:
+            head = await _head_if_landed(core.runtime.store, append)
+        except (TreeringError, OSError) as error:
+            outcome.error.add_note(f"The log could not be examined: {error}")
+        else:
+            if head is not None:
+                return head
     if isinstance(outcome, (Failed, InDoubt)):
         raise outcome.error
     raise Conflict(f"another program wrote to {append.lease.ref} meanwhile: import again to add what is missing")
+
+
+async def _head_if_landed(store: Store, append: Append) -> Cursor | None:
+    """Return the head of a log after an append in doubt; None unless it ends with the appended lines."""
+    head, before = await store.resolve(append.lease), append.expected_head
+    if head != Cursor(before.generation, before.seq + len(append.lines)):
+        return None
+    landed = await store.bodies(append.lease.ref, head.generation, range(before.seq + 1, head.seq + 1))
+    return head if landed == [line.removesuffix(b"\n") for line in append.lines] else None
+
+
+async def _keep_leaf(core: HostCore, lease: Lease, leaf: str | None, error: TreeringError) -> None:
+    """Keep the leaf of a session that got only a part of an import, so that repeating the import completes it."""
+    try:
+        head = await core.runtime.store.resolve(lease)
+        if head.seq > lease.head.seq:
+            await core.runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
+            core.runtime.touched.add(lease.ref)
+    except (TreeringError, OSError) as second:
+        error.add_note(f"The leaf could not be kept either: {second}")
 
 
 def _batch(lines: Iterator[bytes]) -> list[bytes]:

@@ -88,7 +88,7 @@ class Append(Struct, frozen=True, gc=False):
         expected_head: The head that the caller knows.
         lines: Whole lines, each with its newline.
         atomic: Write all of the lines or none of them, as far as the store can undo a partial write.
-        header: The header block with which to create the log; None if the log exists.
+        header: The header block with which to create the log, without any line after it; None if the log exists.
         dialect: The dialect with which to create the log; None if the log exists.
     """
 

@@ -1,10 +1,26 @@
-"""The check that every store makes of appended lines: not blank, with exactly one newline, at the end."""
+"""The checks that every store makes of what it is to write: the header block and the lines after it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import InvalidInput
+from ..dialects.detect import Detected, detect
+from ..errors import InvalidInput, LogError
+
+
+def check_header(block: bytes, name: str) -> Detected:
+    """Refuse anything but one whole header, since a line after it would get no seq; return what it says.
+
+    Raises:
+        InvalidInput: The block is not a header that this version reads, lacks its newline, or holds more than that.
+    """
+    try:
+        detected = detect(block, name)
+    except LogError as error:
+        raise InvalidInput(f"the header block is not valid: {error.message}") from error
+    if detected.size != len(block) or not block.endswith(b"\n"):
+        raise InvalidInput("the header block must consist of the header and its newline only")
+    return detected
 
 
 def check_lines(lines: Iterable[bytes]) -> None:

@@ -14,14 +14,12 @@ import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
 
 from ..dialects.base import Dialect
-from ..dialects.detect import detect
 from ..entries import EPOCH, Header
 from ..errors import (
     Conflict,
     HostClosed,
     InvalidInput,
     InvalidSessionId,
-    LogError,
     LogReplaced,
     SessionLocked,
     SessionNotFound,
@@ -29,7 +27,7 @@ from ..errors import (
 )
 from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref
 from .blobs import check_kind
-from .lines import check_lines
+from .lines import check_header, check_lines
 
 PAGE = 1024 * 1024
 """The maximum size in bytes of a page with more than one line."""
@@ -208,10 +206,7 @@ class MemoryStore:
         return Committed(log.head)
 
     def _begin(self, log: _Log, ref: Ref, block: bytes, dialect: Dialect | None) -> None:
-        try:
-            detected = detect(block, ref)
-        except LogError as error:
-            raise InvalidInput(f"the header block is not valid: {error.message}") from error
+        detected = check_header(block, ref)
         log.header, log.dialect = detected.header, dialect or detected.dialect
         log.generation = f"m{next(self._shelf.generations)}"
         log.size = len(block)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -20,7 +21,7 @@ from watchfiles import _rust_notify
 from treering import Entry, HostClosed, Session, SessionHost
 from treering.actors import follower
 from treering.events.stores.base import Ref
-from treering.events.stores.files import FileStore, watcher
+from treering.events.stores.files import FileStore, notices, watcher
 from treering.testing.disks import MemoryDisk
 from treering.testing.stores.case import line
 
@@ -215,6 +216,61 @@ async def test_polling_replaces_a_watcher_that_fails(
                     assert await next_seq(entries) == seq
         assert [(each["event"], each["log_level"]) for each in logs] == [("watch_polls", "warning")]
         assert await reader.entries()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are not UTF-8")
+async def test_a_folder_whose_name_is_not_utf_8_does_not_end_the_notifications_for_others(tmp_path: Path) -> None:
+    unusual = tmp_path / os.fsdecode(b"not utf-8 \xff")
+    usual = tmp_path / "usual"
+    async with (
+        SessionHost(unusual) as unusual_writing,
+        SessionHost(usual) as writing,
+        SessionHost(store=FileStore(unusual, watch_poll_s=0.001)) as unusual_host,
+        SessionHost(store=store_without_polling(usual)) as host,
+    ):
+        both = [await create_session(unusual_writing, "s"), await create_session(writing, "s")]
+        readers = [await each.load("s", read_only=True) for each in (unusual_host, host)]
+        with capture_logs() as logs:
+            async with readers[0].subscribe(after=1) as first, readers[1].subscribe(after=1) as second:
+                for seq in range(2, 5):
+                    for owned, entries in zip(both, (first, second), strict=True):
+                        await owned.append_message("user", "more")
+                        assert await next_seq(entries) == seq
+        assert not logs
+
+
+async def test_notifications_that_broke_off_are_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they do after a change of a file whose name is not UTF-8."""
+    real, calls = _rust_notify.RustNotify, 0
+
+    class BreaksOff:
+        def __init__(self, *args: Any) -> None:  # noqa: ANN401  # the signature of the real class
+            self.real = real(*args)
+
+        def watch(self, *args: Any) -> WatchResult:  # noqa: ANN401  # the signature of the real class
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                raise RuntimeError("Unable to decode path to string")
+            return self.real.watch(*args)
+
+    monkeypatch.setattr(_rust_notify, "RustNotify", BreaksOff)
+    monkeypatch.setattr(notices, "REOPEN_S", 0)
+    async with SessionHost(tmp_path) as writing, SessionHost(store=store_without_polling(tmp_path)) as host:
+        owned = await create_session(writing, "s")
+        reader = await host.load("s", read_only=True)
+
+        async def receive_the_next() -> None:
+            assert await next_seq(entries) == 2
+
+        with capture_logs() as logs:
+            async with reader.subscribe(after=1) as entries, anyio.create_task_group() as group:
+                group.start_soon(receive_the_next)
+                with anyio.fail_after(PATIENCE_S):
+                    while calls < 2:
+                        await checkpoint()
+                await owned.append_message("user", "more")
+        assert [each["event"] for each in logs] == ["watch_polls"]
 
 
 async def test_a_disk_in_memory_is_watched_by_polling(watchers: WatcherCounts) -> None:

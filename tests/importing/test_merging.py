@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, cast
 
@@ -12,6 +13,8 @@ import anyio
 import pytest
 
 from treering import (
+    AppendFailed,
+    AppendInDoubt,
     ForeignFormatError,
     InvalidInput,
     MessageEntry,
@@ -23,6 +26,8 @@ from treering import (
 )
 from treering.events.disk import OsDisk
 from treering.events.offload import ThreadOffload
+from treering.events.stores.files import Durability
+from treering.testing.disks import FaultyDisk
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -290,6 +295,71 @@ async def test_a_failed_import_leaves_no_session(tmp_path: Path) -> None:
         assert await host.list_sessions() == []
         (report,) = await host.import_sessions(WORK)
         assert report.added == report.entries
+
+
+@asynccontextmanager
+async def two_copies(
+    tmp_path: Path, *, continued: bool, durability: Durability = "os"
+) -> AsyncGenerator[tuple[SessionHost, Session, FaultyDisk, Path]]:
+    """Yield a host with one copy of a session, which may have continued there, and the file of the other, which did."""
+    disk = FaultyDisk(OsDisk())
+    async with (
+        SessionHost(tmp_path / "here", disk=disk, durability=durability) as one,
+        SessionHost(tmp_path / "there") as two,
+    ):
+        session = await one.create("plan")
+        await session.append_message("user", "What do we plant?")
+        await two.import_sessions(session.file_path or "")
+        copy = await two.load("plan")
+        for text in ("And there?", "Plums.", "Fine."):
+            await copy.append_message("user", text)
+        if continued:
+            await session.append_message("user", "And here?")
+        yield one, session, disk, Path(copy.file_path or "")
+
+
+@pytest.mark.parametrize("continued", [True, False])
+@pytest.mark.parametrize(("call", "durability"), [("position", "os"), ("datasync", "file")])
+async def test_an_import_in_doubt_that_has_landed_is_completed_with_its_leaf(
+    call: str, durability: Durability, continued: bool, tmp_path: Path
+) -> None:
+    async with two_copies(tmp_path, continued=continued, durability=durability) as (host, session, disk, source):
+        before = await texts(session)
+        await session.passivate()
+        fault = disk.fail(call, errno.EIO, path="*plan.jsonl")
+        (report,) = await host.import_sessions(source)
+        assert fault.done
+        assert report.added == 3
+        expected = before if continued else ["What do we plant?", "And there?", "Plums.", "Fine."]
+        assert await texts(session) == expected
+
+
+@pytest.mark.parametrize("continued", [True, False])
+async def test_an_import_that_ran_out_of_space_leaves_the_leaf_and_can_be_repeated(
+    continued: bool, tmp_path: Path
+) -> None:
+    async with two_copies(tmp_path, continued=continued) as (host, session, disk, source):
+        before = await texts(session)
+        disk.shorten(300, path="*plan.jsonl")
+        with pytest.raises(AppendFailed, match="free some space"):
+            await host.import_sessions(source)
+        assert len(await ids(session)) == len(before) + 1
+        assert await texts(session) == before
+        (report,) = await host.import_sessions(source)
+        assert report.added == 2
+        expected = before if continued else ["What do we plant?", "And there?", "Plums.", "Fine."]
+        assert await texts(session) == expected
+
+
+async def test_an_import_that_stays_in_doubt_is_reported(tmp_path: Path) -> None:
+    async with two_copies(tmp_path, continued=True, durability="file") as (host, session, disk, source):
+        disk.fail("datasync", errno.EIO, path="*plan.jsonl", times=None)
+        with pytest.raises(AppendInDoubt, match="the append could not be flushed") as caught:
+            await host.import_sessions(source)
+        assert "The leaf could not be kept" in caught.value.__notes__[-1]
+        disk.heal()
+        await host.import_sessions(source)
+        assert len(await ids(session)) == 5
 
 
 @contextmanager

@@ -12,7 +12,18 @@ from zlib import crc32
 import anyio
 import pytest
 
-from treering import AppendFailed, AppendInDoubt, Message, MessageEntry, Session, SessionHost, message, plain_text
+from treering import (
+    AppendError,
+    AppendFailed,
+    AppendInDoubt,
+    Message,
+    MessageEntry,
+    Session,
+    SessionExists,
+    SessionHost,
+    message,
+    plain_text,
+)
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
@@ -353,3 +364,43 @@ async def test_a_copy_in_doubt_whose_leaf_cannot_be_saved_says_both(tmp_path: Pa
             await host.put(source)
         assert "copy.jsonl.leaf could not be written" in "".join(raised.value.__notes__)
         assert (await host.load("copy")).message_count == 2
+
+
+@pytest.mark.parametrize("failing", ["sync_directory", "open"])
+@pytest.mark.parametrize("copied", [forked, put])
+async def test_a_copy_that_failed_or_is_in_doubt_can_be_repeated(
+    tmp_path: Path,
+    source: Session,
+    copied: Callable[[SessionHost, Session, Path], Awaitable[object]],
+    failing: str,
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host:
+        disk.fail(failing, errno.EIO, path="*.leaf.tmp-*" if failing == "open" else str(tmp_path), times=None)
+        for _ in range(2):
+            with pytest.raises(AppendError):
+                await copied(host, source, tmp_path)
+        disk.heal()
+        last = await source.append_message("user", "three")
+        session = await copied(host, source, tmp_path)
+        assert isinstance(session, Session)
+        assert session.leaf_id == last
+        with pytest.raises(SessionExists):
+            await copied(host, source, tmp_path)
+
+
+@pytest.mark.parametrize("copied", [forked, put])
+async def test_a_copy_in_doubt_is_not_replaced_once_it_was_continued(
+    tmp_path: Path, source: Session, copied: Callable[[SessionHost, Session, Path], Awaitable[object]]
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk) as host:
+        disk.fail("sync_directory", errno.EIO, path=str(tmp_path))
+        with pytest.raises(AppendInDoubt):
+            await copied(host, source, tmp_path)
+        async with await host.load("copy") as session:
+            await session.append_message("user", "continued")
+            await session.passivate()
+        with pytest.raises(SessionExists):
+            await copied(host, source, tmp_path)
+        assert (await host.load("copy")).message_count == 3

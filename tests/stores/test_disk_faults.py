@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from treering.events.disk import OsDisk
-from treering.events.errors import AppendFailed, AppendInDoubt
+from treering.events.errors import AppendFailed, AppendInDoubt, NotASession
 from treering.events.stores.base import Append, Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
-from treering.testing.disks import WrappedDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
@@ -176,6 +179,40 @@ async def test_a_log_that_cannot_be_created_leaves_no_file(store: FileStore, roo
     assert isinstance(await attempt(writer, line(1)), Failed)
     await writer.append(line(1))
     assert await read_all(store, "a.jsonl") == bare([line(1)])
+
+
+@pytest.mark.parametrize("room_bytes", [1, 10, len(HEADER) - 2, len(HEADER) - 1, len(HEADER), len(HEADER) + 5])
+async def test_a_torn_first_write_that_cannot_be_undone_is_removed_when_the_disk_works_again(
+    store: FileStore, disk: FailingDisk, room_bytes: int
+) -> None:
+    writer = await own(store)
+    disk.room_bytes = room_bytes
+    disk.fail["truncate"] = (0, 2)
+    assert isinstance(await attempt(writer, line(1)), InDoubt)
+    if room_bytes not in (len(HEADER) - 1, len(HEADER)):
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            await store.resolve(writer.lease)
+    disk.room_bytes = None
+    head = await store.resolve(writer.lease)
+    assert head.seq == 0
+    assert bool(head.generation) == (room_bytes >= len(HEADER) - 1), "a whole header stays"
+    writer.head, writer._exists = head, bool(head.generation)
+    await writer.append(line(1))
+    assert await read_all(store, "a.jsonl") == bare([line(1)])
+
+
+async def test_a_torn_first_write_is_left_if_another_program_wrote_after_it(
+    store: FileStore, root: Path, disk: FailingDisk
+) -> None:
+    writer = await own(store)
+    disk.room_bytes = 10
+    disk.fail["truncate"] = (0, 1)
+    assert isinstance(await attempt(writer, line(1)), InDoubt)
+    with (root / "a.jsonl").open("ab") as file:
+        file.write(b"theirs")
+    with pytest.raises(NotASession):
+        await store.resolve(writer.lease)
+    assert (root / "a.jsonl").read_bytes() == HEADER[:10] + b"theirs"
 
 
 async def test_partial_writes_are_continued(store: FileStore, disk: FailingDisk) -> None:
@@ -338,6 +375,41 @@ async def test_new_files_and_their_folders_are_flushed(root: Path) -> None:
     await store.aclose()
 
 
+@pytest.mark.parametrize("failing", ["a new log", "an append", "the next host", "a repeated flush"])
+async def test_lines_that_a_flush_lost_survive_the_end_of_their_host(failing: str) -> None:
+    memory = MemoryDisk()
+    disk = UnwellDisk(memory, Random(0), lambda _: None)
+    store = FileStore("/sessions", disk=disk, durability="os" if failing == "the next host" else "file")
+    writer = await own(store)
+    if failing != "a new log":
+        await writer.append(line(1))
+    if failing == "the next host":
+        await writer.append(line(2))
+        memory = killed(memory)
+        disk = UnwellDisk(memory, Random(0), lambda _: None)
+        disk.chances = {"datasync": 1.0}
+        with pytest.raises(OSError, match=r"/sessions/a\.jsonl"):
+            await own(FileStore("/sessions", disk=disk, durability="file"))
+    else:
+        disk.chances = {"datasync": 1.0}
+        assert isinstance(await attempt(writer, *lines(1 if failing == "a new log" else 2, 2)), InDoubt)
+    if failing == "a repeated flush":
+        with pytest.raises(AppendInDoubt):
+            await store.resolve(writer.lease)
+
+    memory = killed(memory)
+    next_store = FileStore("/sessions", disk=memory, durability="file")
+    next_writer = await own(next_store)
+    assert await read_all(next_store, "a.jsonl") == bare(lines(1, 2))
+    await next_writer.append(line(3))
+    assert memory.crash().files()["/sessions/a.jsonl"] == HEADER + b"".join(lines(1, 3))
+
+
+def killed(memory: MemoryDisk) -> MemoryDisk:
+    """Return the disk as the end of the process leaves it: the system still has what was not flushed."""
+    return MemoryDisk(memory.image.copy())
+
+
 class FlushingDisk(FailingDisk):
     """A disk that records what is flushed."""
 
@@ -412,3 +484,80 @@ async def test_an_append_after_a_failed_flush_is_in_doubt_too(root: Path, disk: 
     outcomes = [(await store.append([request]))[0] for request in requests]
     assert [type(outcome) for outcome in outcomes] == [InDoubt, InDoubt]
     await store.aclose()
+
+
+# -- reads
+
+
+async def failing_reads(disk: FaultyDisk, read: Callable[[], Awaitable[object]]) -> int:
+    """Repeat a call, failing its first `pread` of a log, then its second, and so on; return how often it raised that.
+
+    It need not raise the error if it only meant to write a snapshot.
+    """
+    raised = 0
+    for nth in count(1):
+        fault = disk.fail("pread", errno.EIO, path="*.jsonl", nth=nth)
+        try:
+            await read()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raised += 1
+        if not fault.done:
+            fault.lift()
+            break
+    return raised
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("lines_max", [0, 4])
+async def test_a_replaced_log_whose_file_cannot_be_read_for_a_while_is_not_forgotten(
+    owned: bool, lines_max: int
+) -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = FileStore("/sessions", disk=disk)
+    writer = await own(store)
+    await writer.append(*lines(1, 3))
+    if not owned:
+        await store.release([writer.lease])
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 3))
+    replacement = bare(lines(5, 5 + lines_max))
+
+    for _ in range(2):
+        write_file(memory, "/sessions/new", HEADER + b"".join(each + b"\n" for each in replacement))
+        memory.rename("/sessions/new", "/sessions/a.jsonl")
+        assert await failing_reads(disk, lambda: read_all(store, "a.jsonl"))
+        assert await read_all(store, "a.jsonl") == replacement
+    await store.aclose()
+
+
+async def test_a_new_log_that_cannot_be_read_for_a_while_is_not_forgotten() -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = FileStore("/sessions", disk=disk)
+    writer = await own(store)
+    disk.fail("pread", errno.EIO)
+    assert isinstance(await attempt(writer, line(1)), InDoubt)
+    assert await failing_reads(disk, lambda: store.resolve(writer.lease))
+    assert await read_all(store, "a.jsonl") == bare([line(1)])
+    assert memory.files()["/sessions/a.jsonl"] == HEADER + line(1)
+    await store.aclose()
+
+
+async def test_a_log_that_was_put_and_cannot_be_read_is_in_doubt_and_not_forgotten() -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/sessions", disk=disk)
+    writer = await own(store)
+    await writer.append(*lines(1, 3))
+    disk.fail("pread", errno.EIO, path="/sessions/a.jsonl", nth=2)  # the first one reads for the backup
+    with pytest.raises(AppendInDoubt):
+        await store.put(writer.lease, NATIVE, HEADER, lines(5, 6))
+    assert await read_all(store, "a.jsonl") == bare(lines(5, 6))
+    await store.aclose()
+
+
+def write_file(disk: MemoryDisk, path: str, content: bytes) -> None:
+    fd = disk.open(path, os.O_WRONLY | os.O_CREAT)
+    disk.write(fd, content)
+    disk.close(fd)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from random import Random
 
 import anyio
@@ -310,6 +310,41 @@ async def test_a_recovery_that_failed_at_any_call_is_repeated() -> None:
             assert writer.head.seq == 3
             await store.aclose()
             assert logs_of(again)[f"{ROOT}/a.jsonl"] == whole
+
+
+class LosingDisk(UnwellDisk):
+    """A disk on which one flush of a file fails and loses what it should have saved."""
+
+    def __init__(self, inner: MemoryDisk, nth: int) -> None:
+        super().__init__(inner, Random(0), lambda what: None)
+        self.left = nth
+
+    def datasync(self, fd: int) -> None:
+        self.left -= 1
+        self.chances = {} if self.left else {"datasync": 1.0}
+        super().datasync(fd)
+
+
+@pytest.mark.feature("X-27")
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_a_recovery_that_a_failed_flush_interrupted_is_durable_once_repeated(damage: str) -> None:
+    async with after_power_cut() as (disk, _):
+        left = DAMAGE[damage]
+        if left is not None:
+            put_file(disk, f"{ROOT}/a.jsonl", left)
+        disk.settle()
+        for nth in range(1, 1000):
+            again = MemoryDisk(disk.image.copy())
+            losing = LosingDisk(again, nth)
+            store = open_store(losing)
+            with suppress(OSError):
+                await own(store)
+            await store.aclose()
+            if losing.left > 0:
+                break
+            await recover(again)
+            assert logs_of(again.crash()) == logs_of(again)
+        assert nth > 1
 
 
 # -- other hosts

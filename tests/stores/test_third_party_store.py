@@ -27,7 +27,7 @@ from treering import (
 )
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import Detected, detect
-from treering.events.errors import Conflict, HostClosed, InvalidInput, InvalidSessionId, LogError, LogReplaced
+from treering.events.errors import Conflict, HostClosed, InvalidInput, InvalidSessionId, LogReplaced
 from treering.events.stores.base import (
     Append,
     Blob,
@@ -44,7 +44,7 @@ from treering.events.stores.base import (
     Store,
 )
 from treering.events.stores.blobs import check_kind
-from treering.events.stores.lines import check_lines
+from treering.events.stores.lines import check_header, check_lines
 from treering.testing.stores import StoreSuite
 
 PAGE_BYTES = 256 * 1024
@@ -140,10 +140,7 @@ class SqliteStore:
         return _head(self._must_hold(lease))
 
     def _begin(self, ref: Ref, block: bytes) -> None:
-        try:
-            detect(block, ref)
-        except LogError as error:
-            raise InvalidInput(f"the header block is none: {error.message}") from error
+        check_header(block, ref)
         self._open_db().execute("delete from lines where ref = ?", [ref])
         self._open_db().execute(
             "update logs set header = ?, generation = ?, head = 0, size = ? where ref = ?",

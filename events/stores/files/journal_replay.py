@@ -37,6 +37,7 @@ from .locks import Held, Locks
 from .log import Log
 from .names import folders_between
 from .table import CHUNK, chunks
+from .writer import flush_or_write_again
 
 _STEP_S = 0.001
 _TIMEOUT_S = 60.0
@@ -437,7 +438,7 @@ class _Restoration:
                 log.save_snapshot(log.table.count, None)  # holds the generation counter
                 beside.flush_file(disk, self._path + beside.INDEX_SUFFIX)
                 beside.write_all(disk, fd, b"".join(lines))
-            disk.datasync(fd)
+            flush_or_write_again(disk, log, fd)
         logger().info("replayed_by_id", ref=self._path, lines=len(lines))
 
 

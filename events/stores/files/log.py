@@ -64,6 +64,7 @@ class Log:
             proceeds, instead of failing.
         durable_folders: The folders whose names are known to survive a power cut; shared by all logs of the store.
         folders_to_flush: The folders to flush before the log's own name is known to survive a power cut.
+        begun: The header block of a first append that failed and could not be undone.
         unjournaled: Whether a failed journal left the last bytes in doubt.
         unsynced: Whether a failed flush left the last bytes in doubt.
         slow: Whether the log is on a disk that may block the event loop.
@@ -76,6 +77,7 @@ class Log:
         "_crc",
         "_disk",
         "_saved_counter",
+        "begun",
         "busy",
         "closed_mtime_ns",
         "counter",
@@ -125,6 +127,7 @@ class Log:
         self.doubt_in_background = False
         self.durable_folders: set[str] = set()
         self.folders_to_flush: tuple[str, ...] = ()
+        self.begun = b""
         self.unjournaled = False
         self.unsynced = False
         self.slow = False
@@ -265,35 +268,42 @@ class Log:
                     table.scanned = 0  # the header itself is the tail
                 else:
                     table.grow(disk, fd, stat.size)
-                self.header, self.dialect = detected.header, detected.dialect
-                self.device, self.inode, self.size = stat.device, stat.inode, stat.size
-                self.slow = is_slow_device(stat.device)
-                self.counter = counter + changed
-                self._crc = crc
-                self._start_generation(fd, table)
+                counter += changed
+                generation = self._generation_of(fd, stat, crc, counter, table)
                 if open_end:
-                    self.count_open_end(fd)
+                    self._count_open_end(fd, table, stat.size)
+                self._take_over(stat, crc, counter, table, generation)
+                self.header, self.dialect = detected.header, detected.dialect
         finally:
             disk.close(fd)
 
-    def _start_generation(self, fd: int, table: Table) -> None:
-        """Start a generation with these lines."""
+    def _generation_of(self, fd: int, stat: FileStat, crc: int, counter: int, table: Table) -> str:
+        """Return the generation of a file with these lines."""
         first = (table.ends[0], table.ends[1]) if table.count else None
-        generation = generation_of(self._disk, fd, self.inode, self._crc, self.counter, first)
+        return generation_of(self._disk, fd, stat.inode, crc, counter, first)
+
+    def _take_over(self, stat: FileStat, crc: int, counter: int, table: Table, generation: str) -> None:
+        """Replace the state by that of a file; everything was read before, so that an error changes nothing."""
+        self.device, self.inode, self.size = stat.device, stat.inode, stat.size
+        self.slow = is_slow_device(stat.device)
+        self.counter = counter
+        self._crc = crc
         self.table = table
         self.head = Cursor(generation, table.count)
 
     def note_created(self, fd: int, header: Header, dialect: Dialect, block: bytes, lines: tuple[bytes, ...]) -> None:
-        """Take over the state of the file that was just created with this header and these lines."""
-        stat = self._disk.fstat(fd)
+        """Take over the state of the file that was just created with this header and these lines.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        stat, crc = self._disk.fstat(fd), header_crc(block)
         table = Table(array("Q", [len(block)]))
         for line in lines:
             table.ends.append(table.ends[-1] + len(line))
         table.scanned = table.ends[-1]
-        self.device, self.inode, self.size = stat.device, stat.inode, stat.size
-        self.slow = is_slow_device(stat.device)
-        self._crc = header_crc(block)
-        self._start_generation(fd, table)
+        generation = self._generation_of(fd, stat, crc, self.counter, table)
+        self._take_over(stat, crc, self.counter, table, generation)
         self.header, self.dialect = header, dialect
         self._save_counter()
 
@@ -321,9 +331,9 @@ class Log:
         table = self.table
         if stat.size != self.size:
             table.grow(self._disk, fd, stat.size)
-            self.size = stat.size
             if self.lease is None:
-                self.count_open_end(fd)
+                self._count_open_end(fd, table, stat.size)
+            self.size = stat.size
             self.head = Cursor(self.head.generation, table.count)
 
     def roll_back(self, head: Cursor, size: int) -> None:
@@ -335,11 +345,10 @@ class Log:
         else:
             self._forget()
 
-    def count_open_end(self, fd: int) -> None:
+    def _count_open_end(self, fd: int, table: Table, size: int) -> None:
         """Count a last line that is whole but has no newline yet."""
-        if self.size > self.table.scanned >= self.table.ends[0]:
-            self.table.count_open_end(self._disk, fd, self.size)
-            self.head = Cursor(self.head.generation, self.table.count)
+        if size > table.scanned >= table.ends[0]:
+            table.count_open_end(self._disk, fd, size)
 
     def is_same(self, stat: FileStat) -> bool:
         """Tell whether this is still the file whose lines are indexed; it may have grown."""
@@ -364,11 +373,13 @@ class Log:
 
         Raises:
             NotASession: The file does not begin with a header. The log is then treated as one that does not exist.
+            UnsupportedVersion: The file was written by a newer program; it is treated in the same way.
+            OSError: The file cannot be read. The log stays as it was, and the next look at the file tries again.
         """
         before = self.head.generation
         try:
             self._load(changed=True, open_end=self.lease is None)
-        except BaseException:
+        except LogError:
             self._forget()
             raise
         if self.lease is not None and self.header is not None:

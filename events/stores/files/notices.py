@@ -5,7 +5,8 @@ closed after the last. No task is dedicated to them. One of the waiting watches 
 wakes the watches that are affected; when it leaves, another one takes over.
 
 A notification only says that it is time to check the files. Whenever notifications may have been lost, all watches are
-told to check. If none are available, the watches check when their timeouts expire.
+told to check. If none are available, the watches check when their timeouts expire. So do those of a folder whose path
+is not UTF-8, which cannot be watched.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ FOLDERS_MAX = 1024
 
 AGAIN_S = 60.0
 """After how many seconds to try again if notifications are not available."""
+
+REOPEN_S = 1.0
+"""After how many seconds to open notifications again that broke off: a change of a file whose name is not UTF-8 ends
+them."""
 
 _STEP_MS = 5
 _DEBOUNCE_MS = 20
@@ -90,7 +95,8 @@ class Notices:
         self._native: RustNotify | None = None
         self._watched: frozenset[str] = frozenset()
         self._outdated = False
-        self._failed_at: float | None = None
+        self._again_at: float | None = None  # when to open notifications again after they failed
+        self._is_failing = False
         self._stop: threading.Event | None = None  # set while a watch listens
 
     @contextmanager
@@ -138,6 +144,8 @@ class Notices:
                     await self._listen(left_s)
                 else:
                     place.wakeup = Event()
+                    if self._again_at is not None:
+                        left_s = min(left_s, self._again_at - current_time())
                     with move_on_after(left_s):
                         await place.wakeup.wait()
         finally:
@@ -152,7 +160,7 @@ class Notices:
 
     def _must_listen(self) -> bool:
         """Tell whether there are notifications to listen to, or to open, and no watch does so."""
-        if self._failed_at is not None and current_time() >= self._failed_at + AGAIN_S:
+        if self._again_at is not None and current_time() >= self._again_at:
             self._outdated = True
         return self._stop is None and (self._outdated or self._native is not None)
 
@@ -174,6 +182,7 @@ class Notices:
                     limiter=self._limiter,
                     abandon_on_cancel=True,
                 )
+                self._is_failing = False
                 self._notify_affected(changes)
         except Exception as error:  # noqa: BLE001  # the watcher has its own error types, and polling works without it
             self._fail(error)
@@ -188,12 +197,13 @@ class Notices:
         """Open notifications for all folders of interest, and tell all watches to check for earlier changes."""
         from watchfiles._rust_notify import RustNotify
 
-        folders = [folder for folder in sorted(self._counts_by_folder) if os.path.isdir(folder)][:FOLDERS_MAX]
+        folders = [each for each in sorted(self._counts_by_folder) if _is_utf8(each) and os.path.isdir(each)]
+        folders = folders[:FOLDERS_MAX]
         self._discard()
         self._watched = frozenset(folders)
         self._notify(self._places)
         self._native = RustNotify(folders, False, False, 0, False, True)
-        self._failed_at = None
+        self._again_at = None
 
     def _notify_affected(self, changes: set[tuple[int, str]] | Literal["signal", "stop", "timeout"]) -> None:
         """Notify the places that the changes concern."""
@@ -215,10 +225,11 @@ class Notices:
 
     def _fail(self, error: Exception) -> None:
         """Continue without notifications for a while."""
-        if self._failed_at is None:
+        if not self._is_failing:
             logger().warning("watch_polls", **failure_of(error))
+        self._is_failing = True
+        self._again_at = current_time() + (AGAIN_S if self._native is None else REOPEN_S)
         self._discard()
-        self._failed_at = current_time()
         self._notify(self._places)
 
     def _discard(self) -> None:
@@ -229,7 +240,17 @@ class Notices:
         """Stop all notifications."""
         self._discard()
         self._watched = frozenset()
-        self._failed_at = None
+        self._again_at = None
+        self._is_failing = False
+
+
+def _is_utf8(path: str) -> bool:
+    """Tell whether a path is UTF-8; Python keeps other bytes of a path as surrogates."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _here: RunVar[Notices] = RunVar("treering.notices")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from ...disk import Disk
-from ...errors import AppendInDoubt, Conflict, InvalidInput
+from ...errors import AppendInDoubt, Conflict
 from ..base import Cursor
 from ..lines import check_lines
 from .backups import back_up
@@ -22,12 +22,10 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
 
     Raises:
         Conflict: Another program appended to the existing log, or replaced it.
-        InvalidInput: The header or a line is not whole.
-        AppendInDoubt: The log was written, but may not survive a power cut.
+        InvalidInput: A line is not whole.
+        AppendInDoubt: The log was written, but may not survive a power cut, or cannot be read.
         OSError: The log cannot be written. The existing log is unchanged.
     """
-    if not header.endswith(b"\n"):
-        raise InvalidInput("the header block must end with a newline")
     _check_unchanged(disk, log)
     folder = os.path.dirname(log.path)
     new_folders = missing_folders(disk, folder)
@@ -49,7 +47,11 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         flush_error = error
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
-    log.reload_changed()
+    read_error: OSError | None = None
+    try:
+        log.reload_changed()
+    except OSError as error:
+        read_error = error
     log.doubt = None
     log.doubt_in_background = False
     log.unsynced = False
@@ -62,6 +64,11 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         )
         log.note_background_doubt(doubt)  # so that the next append flushes the folders first
         raise doubt from flush_error
+    if read_error is not None:
+        raise AppendInDoubt(
+            f"{log.path} was written, but cannot be read ({read_error.strerror or read_error}): "
+            "check the disk, then repeat the call"
+        ) from read_error
     return log.head
 
 

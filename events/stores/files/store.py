@@ -34,7 +34,6 @@ import anyio
 
 from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
-from ...dialects.detect import detect
 from ...disk import Disk, FileStat, OsDisk
 from ...errors import (
     AppendFailed,
@@ -52,6 +51,7 @@ from ...offload import Offload, ThreadOffload, carried_out
 from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
+from ..lines import check_header
 from . import archiving, beside, listing, removal, writer
 from .appender import Appender, Pace
 from .codecs import SUFFIXES
@@ -574,7 +574,7 @@ class FileStore:
             OSError: The log cannot be written. The existing one is unchanged.
         """
         log = self._logs.require_lease(lease)
-        detect(header, log.path)
+        check_header(header, log.path)
         return await self._logs.exclusively(log, lambda: self._put(log, header, lines))
 
     def _put(self, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:

@@ -12,11 +12,12 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from ...dialects.detect import Detected, detect
+from ...dialects.base import Dialect
 from ...disk import Disk
 from ...errors import AppendFailed, AppendInDoubt, InvalidInput, LogError
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
-from .beside import flush_file, write_all
+from ..lines import check_header
+from .beside import write_all
 from .log import NOWHERE, Log
 from .table import chunks
 
@@ -53,7 +54,7 @@ def append_at(
         return _landed_elsewhere(disk, log, fd, data, end, sync=sync)
     if sync:
         try:
-            disk.datasync(fd)
+            flush_or_write_again(disk, log, fd, start=log.size)
         except OSError as error:
             return _unflushed(log, error)
     line_end = log.size
@@ -159,9 +160,50 @@ def make_durable(disk: Disk, log: Log) -> None:
     Raises:
         OSError: The log cannot be flushed.
     """
-    with log.naming_errors():
-        flush_file(disk, log.path)
+    with log.naming_errors(), log.opened(os.O_RDONLY) as fd:
+        flush_or_write_again(disk, log, fd)
     flush_names(disk, log)
+
+
+def flush_or_write_again(disk: Disk, log: Log, fd: int, *, dialect: Dialect | None = None, start: int = 0) -> None:
+    """Flush a log; if that fails, write its bytes again before the error is raised.
+
+    The system may drop bytes that it failed to flush, and let the next flush succeed without them. This host knows that
+    and examines the log first, but it may be killed before it does. The host after it can only flush, and needs bytes
+    that still have to be written.
+
+    Args:
+        disk: The disk.
+        log: The log.
+        fd: The file.
+        dialect: Its dialect, if the log does not know it yet.
+        start: The offset before which everything was flushed earlier.
+
+    Raises:
+        OSError: The log cannot be flushed.
+    """
+    try:
+        disk.datasync(fd)
+    except OSError:
+        with suppress(OSError):  # the log is in doubt, so this host will try again
+            _write_again(disk, log, dialect or log.dialect, start)
+        raise
+
+
+def _write_again(disk: Disk, log: Log, dialect: Dialect | None, start: int = 0) -> None:
+    """Write the same bytes again where they stand, so that the next flush has to bring them to the disk.
+
+    A log that other programs write to is left as it is, since they may change the bytes between our read and our write.
+
+    Raises:
+        OSError: The log cannot be read or written.
+    """
+    if dialect is None or dialect.shared:
+        return
+    with log.opened(os.O_RDWR) as fd:
+        disk.seek(fd, start)
+        for chunk in chunks(disk, fd, start, disk.fstat(fd).size):
+            write_all(disk, fd, chunk)
 
 
 def flush(disk: Disk, log: Log) -> InDoubt | None:
@@ -197,7 +239,7 @@ def _landed_elsewhere(disk: Disk, log: Log, fd: int, data: bytes, end: int, *, s
     start = end - len(data)
     if sync:
         try:
-            disk.datasync(fd)
+            flush_or_write_again(disk, log, fd)
         except OSError as error:
             return _unflushed(log, error)
     try:
@@ -241,7 +283,7 @@ def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OS
         whole_lines += log.table.ends[seq] == end + len(request.lines[whole_lines])
     if sync and landed:  # the removed bytes must not come back after a power cut
         try:
-            disk.datasync(fd)
+            flush_or_write_again(disk, log, fd)
         except OSError as second:
             return _unflushed(log, second)
     if whole_lines == len(request.lines):
@@ -257,7 +299,8 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
     """Create the file, and write its header block and its first lines in one write."""
     if request.header is None:
         raise InvalidInput(f"{log.path} does not exist yet: its first append needs a header block")
-    detected = _check_header(log, request.header)
+    detected = check_header(request.header, log.path)
+    dialect = request.dialect or detected.dialect
     folder = os.path.dirname(log.path)
     new_folders = missing_folders(disk, folder)
     if new_folders:
@@ -279,12 +322,12 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
             return failure_outcome
         if sync:
             try:
-                disk.datasync(fd)
+                flush_or_write_again(disk, log, fd, dialect=dialect)
                 flush_names(disk, log)
             except OSError as error:
                 return _unflushed(log, error)
         try:
-            log.note_created(fd, detected.header, request.dialect or detected.dialect, request.header, request.lines)
+            log.note_created(fd, detected.header, dialect, request.header, request.lines)
         except OSError as error:
             return _doubt(log, error, "the file was written but cannot be read")
         if keep:
@@ -294,16 +337,6 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
     finally:
         if not keeps_fd:
             disk.close(fd)
-
-
-def _check_header(log: Log, block: bytes) -> Detected:
-    try:
-        detected = detect(block, log.path)
-    except LogError as error:
-        raise InvalidInput(f"the header block is not valid: {error.message}") from error
-    if detected.size != len(block) or not block.endswith(b"\n"):
-        raise InvalidInput("the header block must consist of the header and its newline only")
-    return detected
 
 
 def flush_names(disk: Disk, log: Log) -> None:
@@ -346,6 +379,7 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: boo
             if created:
                 disk.unlink(log.path)
         except OSError as second:
+            log.begun = request.header or b""
             return _doubt(log, second, f"the new file could neither be written ({error.strerror or error}) nor removed")
         return Failed(NOWHERE, write_failed_error(log, error))
     try:
@@ -363,8 +397,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
 
     A flush may succeed after an earlier flush lost the bytes, so bytes left in doubt by a failed flush have to be
     written again. A log that only treering writes to is rewritten in place and flushed. Nothing is truncated, so
-    nothing can be lost in the process. A log that other programs write to is only flushed, since they may change the
-    bytes between our read and our write.
+    nothing can be lost in the process. A log that other programs write to is only flushed.
 
     Raises:
         AppendInDoubt: The disk failed again.
@@ -376,7 +409,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     except FileNotFoundError:
         stat = None
     if log.header is None:
-        if stat is not None and stat.size:
+        if stat is not None and stat.size and not (log.begun and _removed_begun(disk, log)):
             log.own()
     elif stat is None or not log.is_same(stat):
         log.reload_changed()
@@ -385,7 +418,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     if log.header is not None:
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
             if log.unsynced:
-                _rewrite_in_place(disk, log, sync=sync)
+                _flush_again(disk, log, fd, sync=sync)
             log.refresh(fd, disk.fstat(fd))
             log.settle(fd)
     log.unsynced = False
@@ -394,16 +427,25 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     return log.head
 
 
-def _rewrite_in_place(disk: Disk, log: Log, *, sync: bool) -> None:
-    """Write the same bytes again, so that the next flush has to bring them to the disk; see `resolve`."""
+def _removed_begun(disk: Disk, log: Log) -> bool:
+    """Remove the beginning of a header that a failed first append left; return False if that is not all there is.
+
+    Nobody else can have written it, since it names the session, and nothing in it was ever acknowledged.
+    """
+    with log.opened(os.O_RDWR) as fd:
+        content = disk.pread(fd, len(log.begun), 0)
+        if len(content) >= len(log.begun) - 1 or not log.begun.startswith(content):
+            return False
+        disk.truncate(fd, 0)
+    return True
+
+
+def _flush_again(disk: Disk, log: Log, fd: int, *, sync: bool) -> None:
+    """Flush bytes after a flush that may have lost them; see `resolve`."""
     try:
-        with log.opened(os.O_RDWR) as fd:
-            if log.dialect is not None and not log.dialect.shared:
-                for chunk in chunks(disk, fd, 0, disk.fstat(fd).size):
-                    write_all(disk, fd, chunk)
-            if sync:
-                disk.datasync(fd)
+        _write_again(disk, log, log.dialect)
         if sync:
+            flush_or_write_again(disk, log, fd)
             flush_names(disk, log)
     except OSError as error:
         log.doubt = AppendInDoubt(f"{log.path} could not be flushed again ({error.strerror or error}): check the disk")

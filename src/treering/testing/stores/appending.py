@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
+from ...events.errors import InvalidInput
 from ...events.stores.base import Committed, Cursor, Fenced, Store
-from .case import StoreCase, Writer, bare, line, lines, read_all
+from .case import MALFORMED_HEADERS, StoreCase, Writer, bare, line, lines, read_all
 
 
 class Appending(StoreCase):
@@ -25,6 +27,16 @@ class Appending(StoreCase):
         assert opening.header.id == f"id-of-{self.ref('a')}"
         assert opening.dialect.name == "native"
         assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+
+    async def test_a_malformed_header_is_refused_and_makes_no_log(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        for block in MALFORMED_HEADERS:
+            request = replace(writer.request(line(1)), header=block)
+            with pytest.raises(InvalidInput):
+                await store.append([request])
+            assert not await store.exists(self.ref("a")), block
+        await writer.append(line(1))
+        assert await read_all(store, self.ref("a")) == bare([line(1)])
 
     async def test_seqs_continue_across_appends(self, store: Store) -> None:
         writer = await self.writer(store, "a")

@@ -38,6 +38,11 @@ def bare(written: Sequence[bytes]) -> list[bytes]:
     return [each.removesuffix(b"\n") for each in written]
 
 
+HEADER = NATIVE.encode_header(header_of("header"))
+MALFORMED_HEADERS = (b"", b"\n", b"{}\n", HEADER[:-1], HEADER + b"\n", HEADER + line(1), line(1))
+"""What every store refuses as a header block."""
+
+
 class Writer:
     """The owner of a log, which tracks its head."""
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from ...events.errors import LogReplaced, SessionNotFound, TreeringError
+from ...events.errors import InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ...events.stores.base import Cursor, Lease, Store
-from .case import NATIVE, StoreCase, bare, header_of, line, lines, read_all
+from .case import MALFORMED_HEADERS, NATIVE, StoreCase, bare, header_of, line, lines, read_all
 
 
 class Rewriting(StoreCase):
@@ -70,6 +70,15 @@ class Rewriting(StoreCase):
         assert (await store.open(self.ref("a"))).head == head
         assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
         await writer.append(line(4))
+
+    async def test_a_malformed_header_is_refused_and_nothing_is_put(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        head = await writer.append(*lines(1, 3))
+        for block in MALFORMED_HEADERS:
+            with pytest.raises(InvalidInput):
+                await store.put(writer.lease, NATIVE, block, lines(11, 13))
+            assert (await store.open(self.ref("a"))).head == head, block
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
 
     async def test_what_was_kept_beside_the_replaced_log_does_not_pass_for_the_new_ones(self, store: Store) -> None:
         writer = await self.writer(store, "a")
