@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -140,7 +139,7 @@ class SessionHost(SessionLookup):
             raise HostClosed("a host can be used only once: create another one")
         if isinstance(self._store, FileStore):
             await self._offload(_require_directory, self._store)
-        owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
+        owner = f"{os.uname().nodename}:{os.getpid()}:{self._new_id()}"
         runtime = Runtime(
             store=self._store,
             owner=owner,

@@ -6,7 +6,10 @@ A log is mostly read and decoded in one go, and then no line has to be split off
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from typing import overload
+
+_SPACE = 32
 
 
 class Block(Sequence[bytes]):
@@ -49,6 +52,18 @@ class Block(Sequence[bytes]):
             self._lines = self.data.split(b"\n")
             self._lines.pop()
         return self._lines
+
+
+def lines_of(data: bytes) -> Sequence[bytes]:
+    """Return complete lines without their line ends and without blank ones; as a block if nothing has to be left out.
+
+    Args:
+        data: Lines that all end in a newline.
+    """
+    first_bytes = [line[0] for line in BytesIO(data)]  # faster than searching for newlines, and than counting them
+    if b"\r" not in data and min(first_bytes, default=_SPACE + 1) > _SPACE:
+        return Block(data, len(first_bytes))
+    return [line.removesuffix(b"\r") for line in data.split(b"\n") if line and not line.isspace()]
 
 
 def size_of(lines: Sequence[bytes]) -> int:

@@ -531,7 +531,7 @@ Payload: TypeAlias = (
 ENTRY_TYPES: Mapping[str, type[KnownEntry]] = {entry.type: entry for entry in get_args(KnownEntry)}
 """The entry classes by the name of their type."""
 
-_PAYLOAD_ENTRY: Mapping[type[Payload], type[KnownEntry]] = {
+ENTRY_CLASSES: Mapping[type[Payload], type[KnownEntry]] = {
     Message: MessageEntry,
     ModelChange: ModelChangeEntry,
     ThinkingLevel: ThinkingLevelEntry,
@@ -545,6 +545,7 @@ _PAYLOAD_ENTRY: Mapping[type[Payload], type[KnownEntry]] = {
     UsageRecord: UsageEntry,
     ContextEdit: ContextEditEntry,
 }
+"""The entry classes by the class of their payload."""
 
 
 def entry_class(payload: Payload) -> type[KnownEntry]:
@@ -554,7 +555,7 @@ def entry_class(payload: Payload) -> type[KnownEntry]:
         InvalidEntry: The value is not a payload.
     """
     try:
-        return _PAYLOAD_ENTRY[type(payload)]
+        return ENTRY_CLASSES[type(payload)]
     except KeyError:
         raise InvalidEntry(
             f"a value of type `{type(payload).__name__}` cannot be appended: give a payload, such as "

@@ -18,7 +18,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import accumulate, repeat
+from itertools import compress, repeat
 from typing import cast
 
 import msgspec
@@ -30,6 +30,7 @@ from .entries import (
     Entry,
     Header,
     LabelEntry,
+    Message,
     MessageEntry,
     SessionInfo,
     SessionInfoEntry,
@@ -341,35 +342,40 @@ class LogIndex:
         """Add messages that each follow the line before."""
         above, count = self.head, len(run)
         first = above + 1
-        kinds = [kind_of_message(entry.message) for entry in run]
+        messages = [entry.message for entry in run]
+        kinds = list(map(kind_of_message, messages))
         self.ids.extend([entry.id for entry in run])
         self.parents.extend(range(above, above + count))
-        self.models.extend(self._models_of_run(run, above))
+        self.models.extend(self._models_of_run(messages, kinds, above))
         self.kinds.extend(kinds)
         for column in (self.boundaries, self.levels, self.edits):
             column.extend(array("I", [column[above]]) * count)
         for kind in set(kinds):
             self.message_counts[kind] += kinds.count(kind)
         if not self.first_user and Kind.USER in kinds:
-            asked = (at for at, kind in enumerate(kinds) if kind == Kind.USER and is_asked(run[at].message))
+            asked = (at for at, kind in enumerate(kinds) if kind == Kind.USER and is_asked(messages[at]))
             place = next(asked, None)
             if place is not None:
                 self.first_user = first + place
-                self.first_message = preview(plain_text(run[place].message.content))
+                self.first_message = preview(plain_text(messages[place].content))
         times = [entry.timestamp for entry in run]
         self.last_time = max(self.last_time, *times)
-        spoken = [time for time, kind in zip(times, kinds, strict=True) if kind in _SPOKEN]
-        self.last_message_time = max(self.last_message_time, *spoken) if spoken else self.last_message_time
+        spoken = compress(times, map(_SPOKEN.__contains__, kinds))
+        self.last_message_time = max(self.last_message_time, *spoken)
         self.leaf = self.tip = self.head
         self._last_id = run[-1].id
 
-    def _models_of_run(self, run: Sequence[MessageEntry], above: int) -> Iterable[int]:
+    def _models_of_run(self, messages: Sequence[Message], kinds: Sequence[int], above: int) -> Iterable[int]:
         """Return for each message of a run the seq of the latest entry that names the model there."""
         model = self.models[above]
         if self._overrides_answers(model):
-            return repeat(model, len(run))
-        naming_seqs = (seq if names_model(entry.message) else model for seq, entry in enumerate(run, above + 1))
-        return accumulate(naming_seqs, max)
+            return repeat(model, len(messages))
+        models: list[int] = []
+        for seq, message in enumerate(messages, above + 1):
+            if names_model(message):
+                model = seq
+            models.append(model)
+        return models
 
     def _overrides_answers(self, model: int) -> bool:
         """Tell whether the model that this entry sets stays in force although a later answer names another."""

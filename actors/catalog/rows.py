@@ -6,20 +6,20 @@ they are counted. A file that cannot be read also has a row, which says why.
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 
 from msgspec.structs import force_setattr, replace
 
-from ...events.dialects.detect import detect, header_size
-from ...events.disk import FileStat
-from ...events.entries import EPOCH, Entry
+from ...events.block import lines_of
+from ...events.disk import FileStat, opened
+from ...events.entries import EPOCH
 from ...events.errors import SessionNotFound, TreeringError
 from ...events.index import LogIndex
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...events.stores.files.beside import INDEX_SUFFIX
+from ...events.stores.files.head import read_head
 from ...projections.summary import SessionSummary, corrupted, summarize
 from ..actor import SessionActor
 from ..open_log import OpenLog
@@ -102,22 +102,18 @@ class Rows:
 
     def _whole(self, path: str) -> tuple[LogIndex, str]:
         """Fold a small file."""
-        disk = self._store.disk
-        fd = disk.open(path, os.O_RDONLY)
-        try:
-            data = disk.pread(fd, disk.fstat(fd).size, 0)
-        finally:
-            disk.close(fd)
-        if not data:
-            raise SessionNotFound(f"there is no session at {path}: the file is empty")
-        detected = detect(data[: header_size(data, at_end=True)], path)
+        with opened(self._store.disk, path) as fd:
+            size = self._store.disk.fstat(fd).size
+            if not size:
+                raise SessionNotFound(f"there is no session at {path}: the file is empty")
+            detected, _ = read_head(self._store.disk, fd, path, size)
+            # Without the header, so that the lines need not be copied to be separated from it.
+            data = self._store.disk.pread(fd, size - detected.size, detected.size)
         dialect = detected.dialect
         index = LogIndex(detected.header, model_changes_win=dialect.model_changes_win)
-        *lines, tail = data[detected.size :].split(b"\n")
-        entries: list[Entry | None] = []
-        for line in lines:
-            if line and not line.isspace():
-                entries.append(dialect.decode(line.removesuffix(b"\r"), len(entries) + 1))
+        end = data.rfind(b"\n") + 1
+        entries = dialect.decode_all(lines_of(data[:end]), 1)
+        tail = data[end:]
         if tail and not tail.isspace() and (last := dialect.decode(tail, len(entries) + 1)) is not None:
             entries.append(last)
         index.fold_all(entries)

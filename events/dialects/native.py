@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias, cast, get_type_hints
+from typing import TypeAlias, cast
 
 import msgspec
 from msgspec import Raw
@@ -27,6 +27,7 @@ from ..block import Block
 from ..characters import whole, why_unwritable
 from ..content import JSON, Text, TextPart, plain_str
 from ..entries import (
+    ENTRY_CLASSES,
     ENTRY_TYPES,
     EPOCH,
     NATIVE_VERSION,
@@ -46,7 +47,7 @@ Fields: TypeAlias = dict[str, JSON]
 
 _ENVELOPE = frozenset({"type", "id", "parent_id", "timestamp", "seq", "aside", "command_id", "batch"})
 _ALIASES = {"thinking_level_change": "thinking_level"}
-_PAYLOADS = {name: get_type_hints(entry)[name] for name, entry in ENTRY_TYPES.items()}
+_PAYLOADS = {entry.type: payload for payload, entry in ENTRY_CLASSES.items()}
 _ALL_UNSET = (None,) * (
     len(Message.__struct_fields__) - 2
 )  # the other fields of a message with a role and content only

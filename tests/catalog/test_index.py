@@ -30,6 +30,17 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "ill-typed": lambda whole: whole.replace(b'"message_count":1', b'"message_count":"many"'),
     "reversed": lambda whole: b"".join(reversed(whole.splitlines(keepends=True))),
 }
+SEPARATIONS: list[tuple[Callable[[bytes], bytes], int]] = [
+    (lambda whole: whole.partition(b"\n")[0], 0),
+    (lambda whole: whole.partition(b"\n")[0] + b"\n\n", 0),
+    (lambda whole: whole, 3),
+    (lambda whole: whole.replace(b"\n", b"\n\n \t\n"), 3),
+    (lambda whole: whole.replace(b"\n", b"\r\n"), 3),
+    (lambda whole: whole.removesuffix(b"\n"), 3),
+    (lambda whole: whole[:-9], 2),
+    (lambda whole: whole.replace(b'"seq":2', b'"seq":7'), 3),
+]
+"""Changes of a log with three messages, and how many messages it then has."""
 MANY = 10_000
 
 
@@ -230,6 +241,20 @@ async def test_a_file_without_read_permission_is_listed_as_corrupted_until_it_ca
             assert {row.id: row.status for row in await host.list_sessions()} == {"s00": "corrupted", "s01": "active"}
         refused.lift()
         assert {row.id: row.status for row in await host.list_sessions()} == {"s00": "active", "s01": "active"}
+
+
+@pytest.mark.parametrize(("change", "count"), SEPARATIONS)
+async def test_messages_are_counted_however_lines_are_separated(
+    root: Path, change: Callable[[bytes], bytes], count: int
+) -> None:
+    async with SessionHost(root) as host:
+        session = await host.create("s")
+        for number in range(3):
+            await session.append_message("user", f"question {number}")
+    log = root / "s.jsonl"
+    log.write_bytes(change(log.read_bytes()))
+    (row,) = await listed(root)
+    assert (row.status, row.message_count, row.first_message) == ("active", count, "question 0" if count else "")
 
 
 @pytest.mark.feature("N-29")

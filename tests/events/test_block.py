@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treering.events.block import Block, size_of
+from treering.events.block import Block, lines_of, size_of
 from treering.events.dialects.native import NativeDialect
 
 LINE = (
@@ -19,6 +19,28 @@ def test_a_block_equals_the_list_of_its_lines() -> None:
     assert block == [b"one", b"two", b"three"]
     assert block[1:] == [b"two", b"three"]
     assert (block[-1], size_of(block), size_of([b"one"])) == (b"three", 14, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"\n", []),
+        (b"one\n", [b"one"]),
+        (b"one\ntwo\n", [b"one", b"two"]),
+        (b"\none\n\n \t\ntwo\n\n", [b"one", b"two"]),
+        (b"one\r\n\r\ntwo\r\n", [b"one", b"two"]),
+        (b"one\rand\n two\n", [b"one\rand", b" two"]),
+    ],
+)
+def test_lines_are_split_without_blank_ones(data: bytes, lines: list[bytes]) -> None:
+    assert list(lines_of(data)) == lines
+    assert len(lines_of(data)) == len(lines)
+
+
+def test_lines_stay_together_if_none_is_left_out() -> None:
+    assert isinstance(lines_of(b"one\ntwo\n"), Block)
+    assert not isinstance(lines_of(b"one\n\ntwo\n"), Block)
 
 
 @pytest.mark.parametrize(

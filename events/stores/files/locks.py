@@ -24,7 +24,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import socket
 import struct
 import sys
 import threading
@@ -86,7 +85,7 @@ class Locks:
         self._disk = disk
         self._root = root
         self._name = os.path.join(folder, "locks")
-        self._host = socket.gethostname()
+        self._host = os.uname().nodename
         self._mutex = threading.Lock()
         self._shards: dict[str, _Shard] = {}
         self._orphans: list[_Shard] = []

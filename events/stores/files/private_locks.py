@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from weakref import WeakKeyDictionary
 
@@ -31,7 +30,7 @@ class PrivateLocks(Locks):
         """Lock a file, or return who owns it."""
         with _mutex:
             if path in self._owners:
-                return self._refusal(path, os.getpid(), socket.gethostname())
+                return self._refusal(path, os.getpid(), os.uname().nodename)
             self._owners[path] = self
             epoch = self._epochs[path] = self._epochs.get(path, 0) + 1
         return Held(path, epoch, [])
