@@ -359,9 +359,9 @@ class LogIndex:
                 self.first_user = first + place
                 self.first_message = preview(plain_text(messages[place].content))
         times = [entry.timestamp for entry in run]
-        self.last_time = max(self.last_time, *times)
+        self.last_time = max([self.last_time, *times])
         spoken = compress(times, map(_SPOKEN.__contains__, kinds))
-        self.last_message_time = max(self.last_message_time, *spoken)
+        self.last_message_time = max([self.last_message_time, *spoken])
         self.leaf = self.tip = self.head
         self._last_id = run[-1].id
 
