@@ -12,8 +12,8 @@ from ..projections.summary import ACTIVE, SessionSummary
 from .output import line
 from .time_output import when
 
-NAMELESS = "(no user message yet)"
-"""The placeholder for a session without a name and without a user message."""
+NAMELESS = "(no text by the user yet)"
+"""The placeholder for a session without a name and without a text by the user."""
 
 
 class Named(Struct, frozen=True):
