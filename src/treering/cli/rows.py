@@ -34,7 +34,9 @@ def named(row: SessionSummary) -> Named:
 
 
 def name_of(row: SessionSummary) -> str:
-    """Return the name of a session, or the beginning of its first message."""
+    """Return the name of a session, or the beginning of its first message; of a file that cannot be read, its name."""
+    if row.problem is not None:
+        return line(os.path.basename(row.path or row.ref))
     return line(row.title or "") or NAMELESS
 
 
