@@ -127,7 +127,7 @@ SECTIONS = (
                 "fork_from put import_sessions",
                 "`fork_from` makes another session, with a new id; `put` adds one under its own id; "
                 "`import_sessions` reads files, also "
-                "those of other programs.\n",
+                "those of other programs, and keeps their times ([formats.md](formats.md)).\n",
             ),
             Part("Keeping and deleting", "archive unarchive apply_retention delete"),
             Part("Maintenance of the host", "statistics flush passivate_idle"),
