@@ -52,7 +52,7 @@ _MARKING = frozenset(
 )
 _SPOKEN = frozenset({Kind.USER, Kind.ASSISTANT})
 _RUN_MIN = 4  # for shorter runs, the search for a run costs more than it saves
-_SNAPSHOT_VERSION = 4
+_SNAPSHOT_VERSION = 5
 
 
 class LabelMark(Struct, frozen=True):
@@ -108,7 +108,7 @@ class LogIndex:
         info: The merged fields of all session_info entries, the later over the earlier.
         last_time: The latest timestamp so far.
         last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
-        first_user: The seq of the first user message that a person wrote, or 0; see `is_asked`.
+        first_user: The seq of the first user message with a text that a person wrote, or 0; see `is_asked`.
         first_message: How that message begins; see `preview`.
     """
 
@@ -353,11 +353,9 @@ class LogIndex:
         for kind in set(kinds):
             self.message_counts[kind] += kinds.count(kind)
         if not self.first_user and Kind.USER in kinds:
-            asked = (at for at, kind in enumerate(kinds) if kind == Kind.USER and is_asked(messages[at]))
-            place = next(asked, None)
-            if place is not None:
-                self.first_user = first + place
-                self.first_message = preview(plain_text(messages[place].content))
+            for at, kind in enumerate(kinds):
+                if kind == Kind.USER and self._note_asked(messages[at], first + at):
+                    break
         times = [entry.timestamp for entry in run]
         self.last_time = max([self.last_time, *times])
         spoken = compress(times, map(_SPOKEN.__contains__, kinds))
@@ -513,10 +511,17 @@ class LogIndex:
         if kind in _SPOKEN:
             if entry.timestamp > self.last_message_time:  # noqa: PLR1730 - max() costs a call on the hot path
                 self.last_message_time = entry.timestamp
-            if not self.first_user and kind == Kind.USER and is_asked(entry.message):
-                self.first_user = seq
-                self.first_message = preview(plain_text(entry.message.content))
+            if not self.first_user and kind == Kind.USER:
+                self._note_asked(entry.message, seq)
         return kind
+
+    def _note_asked(self, message: Message, seq: int) -> bool:
+        """Record a user message as the first if a person wrote it and it has a text; return whether it is."""
+        begins = preview(plain_text(message.content)) if is_asked(message) else ""
+        if begins:
+            self.first_user = seq
+            self.first_message = begins
+        return bool(begins)
 
     def _note(self, entry: Entry, seq: int) -> None:
         """Record what the index must know from the payload of an entry that is not a message."""

@@ -22,8 +22,8 @@ class SessionMetadata(Struct, frozen=True, kw_only=True):
         id: The session's id.
         version: The version of its file format, as its dialect counts versions.
         key: The key under which a program opens it.
-        title: The name that a user gave it, or else the beginning of the first user message.
-        description: The description that a user gave it, or else the beginning of the first user message.
+        title: The name that a user gave it, or else the beginning of the first user message with a text.
+        description: The description that a user gave it, or else the beginning of the first user message with a text.
         created: The header's time.
         last_message: The time of the last user or assistant message, or else the header's time.
         cwd: The folder in which it was started.

@@ -33,7 +33,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
             ".gz" is appended to its name.
         key: The key under which a program opens it.
         name: The name that a user gave it, or else the title in its header, or None.
-        title: The name, or else the beginning of the first user message, or None.
+        title: The name, or else the beginning of the first user message with a text, or None.
         created: The header's time.
         modified: The time of the last user or assistant message, or else the header's time.
         last_entry: The time of its last entry of any kind, or else the header's time.
@@ -45,7 +45,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         cwd: The folder in which it was started.
         project: The folder to which it belongs: where it was started, unless it was bound to another one.
         project_hash: A hash of that folder, independent of how its path is written; see `project_hash`.
-        first_message: The beginning of the first user message; "" if there is none.
+        first_message: The beginning of the first user message with a text; "" if there is none.
         dialect: The format of its file.
         status: "active" unless another status was set; "corrupted" if the file cannot be read.
         problem: Why it cannot be read.
@@ -87,7 +87,7 @@ def name_of(index: LogIndex) -> str | None:
 
 
 def title_of(index: LogIndex) -> str | None:
-    """Return a session's name, or else the beginning of its first user message, or None."""
+    """Return a session's name, or else the beginning of its first user message with a text, or None."""
     return name_of(index) or preview(index.first_message, TITLE_CHARS_MAX) or None
 
 

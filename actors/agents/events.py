@@ -86,7 +86,7 @@ class Compacted(Struct, frozen=True):
 
 
 class NotCompacted(Struct, frozen=True):
-    """Compaction failed; the turn continues with the first step of the ladder that fits.
+    """Compaction failed; the turn continues with the first strategy that fits.
 
     Attributes:
         error: Why it failed; an error of another type raised by a custom summarizer is its `__cause__`.

@@ -32,7 +32,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
-_UNMARKED = re.compile(r"\*\*|`+")
+_MARKS = re.compile(r"\*\*|`+|^#{1,6} |!?\[([^\]]*)\]\([^)\s]*\)")
 _DEPTH_SHOWN = 3
 
 
@@ -102,9 +102,10 @@ def summary_line(name: str, preview: str, size: str = "") -> str:
 
 
 def contents_item(kind: str, depth: int, seq: int, title: str, label: str = "") -> str:
-    """Return an item of the table of contents; `label` is HTML."""
+    """Return an item of the table of contents, without the marks of Markdown in the title; `label` is HTML."""
     inside = f" in-{min(depth, _DEPTH_SHOWN)}" if depth else ""
-    return f'<li class="{kind}{inside}"><a href="#e{seq}">{label}{escaped(_UNMARKED.sub("", title))}</a></li>\n'
+    unmarked = _MARKS.sub(r"\1", title)
+    return f'<li class="{kind}{inside}"><a href="#e{seq}">{label}{escaped(unmarked)}</a></li>\n'
 
 
 def arguments(raw: Raw) -> str:

@@ -18,6 +18,7 @@ from treering import (
     Session,
     SessionHost,
     Usage,
+    image,
     text,
     tool_use,
 )
@@ -136,6 +137,8 @@ async def test_the_title_is_the_beginning_of_the_first_message_until_one_is_set(
             return row.title
 
         await session.append_message("assistant", "Good day")
+        assert await title() is None
+        await session.append_message("user", [image("aGk=", "image/png")])
         assert await title() is None
         long = "Fix\n the  " + "x" * 59 + "e\u0301" + FAMILY + " and much more of it" + "y" * 300
         await session.append_message("user", long)

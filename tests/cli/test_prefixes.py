@@ -46,6 +46,17 @@ def test_a_uuid_is_shortened_to_an_unambiguous_prefix(ids: list[str], shown: lis
     assert [prefixes.of(each) for each in ids] == shown
 
 
+def test_an_id_that_is_too_long_is_shortened_to_an_unambiguous_prefix() -> None:
+    ids = ["rollout-2026-01-02-one", "rollout-2026-01-02-two", "telegram_1", FIRST]
+    assert [Prefixes(ids, longest=12).of(each) for each in ids] == [
+        "rollout-2026-01-02-o",
+        "rollout-2026-01-02-t",
+        "telegram_1",
+        "019a2f4c",
+    ]
+    assert [Prefixes(ids[1:], longest=12).of(each) for each in ids[1:]] == ["rollout-2026", "telegram_1", "019a2f4c"]
+
+
 def test_one_column_is_shortened_before_others_are_dropped_in_order() -> None:
     row = ["a name of some length", "Today", "2 messages", "019a2f4c", "/home/somebody/work/shop"]
 
@@ -80,6 +91,23 @@ def test_a_narrow_terminal_shows_unambiguous_ids(
         (word,) = [word for word in line.split() if word.startswith("019")]
         assert session_id.startswith(word)
         assert treering("info", word).exit_code == 0
+
+
+def test_a_file_with_a_long_name_that_cannot_be_read_leaves_room_for_the_other_sessions(
+    create_session: CreateSession, treering: Treering, at_terminal: AtTerminal, root: Path
+) -> None:
+    create_session("How do we make it faster?", session_id=LATER)
+    name = "rollout-2026-01-02T10-00-00-019b0000-0000-7000-8000-000000000001"
+    (root / f"{name}.jsonl").write_text("noise\n")
+    terminal = at_terminal("sessions", "--all", columns=80)
+    terminal.until("019b0000")
+    terminal.wait()
+    broken, intact = sorted((line for line in terminal.lines if line.strip()), key=lambda line: "faster" in line)
+    assert "How do we make it faster?" in intact
+    assert broken.split()[0].startswith("rollout-2026")
+    assert broken.split()[-1] == "corrupted"
+    (word,) = [word for word in broken.split()[1:] if word.startswith("rollout")]
+    assert f"{name}.jsonl" in treering("info", word).stderr
 
 
 def test_sessions_are_listed_by_the_time_shown_and_last_is_the_first_of_them(

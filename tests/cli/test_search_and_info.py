@@ -59,7 +59,7 @@ def test_a_session_without_a_user_message_is_shown_as_such(
 ) -> None:
     root.mkdir()
     write(message_line("a", None, "The connection was lost", 1, "assistant")).rename(root / "s-1.jsonl")
-    assert treering("search", "lost").stdout.splitlines()[0] == "(no user message yet)  s-1"
+    assert treering("search", "lost").stdout.splitlines()[0] == "(no text by the user yet)  s-1"
 
 
 def test_the_found_words_are_colored(treering: Treering, two_sessions: None) -> None:

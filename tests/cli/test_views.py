@@ -108,6 +108,16 @@ def test_tree_draws_the_branches(treering: Treering, branched: Path) -> None:
     ]
 
 
+def test_the_lines_of_a_tree_fit_the_terminal_whatever_the_width_of_their_characters(
+    at_terminal: AtTerminal, write: Write, message_line: MessageLine
+) -> None:
+    path = write(message_line("a", None, "木にはなぜ年輪があるのですか。" * 5, 1), message_line("b", "a", "x" * 200, 2))
+    terminal = at_terminal("tree", path, columns=50)
+    assert terminal.wait() == 0
+    assert [line.split(" ")[1] for line in terminal.lines] == ["a", "b"]
+    assert [line.removesuffix("  <- leaf")[-1] for line in terminal.lines] == ["…", "…"]
+
+
 def test_tree_draws_several_roots_as_branches(treering: Treering, write: Write, message_line: MessageLine) -> None:
     path = write(
         message_line("a", None, "One", 1), message_line("b", "a", "below", 2), message_line("c", None, "Two", 3)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 import treering
 from treering import AgentSession, FileStore, KeyedSessions, MemoryStore, Session, SessionHost, Store, TreeringError
+from treering.events.entries import EntryBase, OpaqueEntry
 
 NOT_FOR_PROGRAMS = {SessionHost: {"core"}, Session: {"log"}}
 """Members for internal use by other layers, as their docstrings say."""
@@ -36,6 +37,25 @@ ATTRIBUTES = {
 """Descriptions of attributes that have no docstring."""
 
 
+ALIASES = {
+    "AgentEvent": "Any event of a turn.",
+    "Content": "Any part of a message.",
+    "ContentLike": "What functions that take content accept: a string, a part, or a sequence of both.",
+    "Durability": 'The durabilities of a host: "os", "file" or "group".',
+    "Entry": "Any entry.",
+    "ExportFormat": "The names of the formats of `export`.",
+    "LeavePolicy": "An async function of `LeftWork` that returns whether to make a summary of it.",
+    "ModelEvent": "What a model yields while it answers: `TextDelta`, `ThinkingDelta`, `ToolCallStarted`, `Completed`.",
+    "Payload": "What `append` takes: the content of an entry of any type.",
+    "SessionLike": "What names a session: a handle, a row of the listing, an id, a name, or a path.",
+    "Summarizer": "An async function of `SummaryRequest` that returns a text, or an answer with its usage.",
+    "SyncSessionLike": "What names a session for a `SyncHost`: a handle, a row, an id, a name, or a path.",
+    "TreeChange": "What a subscription to a tree yields as changes: `NodeAdded`, `LabelChanged` or `LeafChanged`.",
+    "__version__": "The version of the library.",
+}
+"""Descriptions of names that cannot have a docstring."""
+
+
 class Part(Struct, frozen=True):
     """Members of a class with a common purpose, and a text about them."""
 
@@ -56,7 +76,7 @@ INTRODUCTION = """\
 # The library on one page
 
 This page is generated from the docstrings, by `python tests/docs/api_page.py`. Each name can be imported from
-`treering`; `help()` shows arguments, results and errors.
+`treering`, and each name that can is here; `help()` shows arguments, results and errors.
 
 **Awaiting.** The index of a session (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at once.
 Members that read the content of entries, or write, are awaited. Subscriptions are opened with `async with` and iterated
@@ -107,7 +127,7 @@ SECTIONS = (
                 "fork_from put import_sessions",
                 "`fork_from` makes another session, with a new id; `put` adds one under its own id; "
                 "`import_sessions` reads files, also "
-                "those of other programs.\n",
+                "those of other programs, and keeps their times ([formats.md](formats.md)).\n",
             ),
             Part("Keeping and deleting", "archive unarchive apply_retention delete"),
             Part("Maintenance of the host", "statistics flush passivate_idle"),
@@ -220,6 +240,99 @@ SECTIONS = (
     ),
 )
 
+VALUES = (
+    Part(
+        "Content",
+        "text thinking tool_use tool_result image file_text message plain_text malformed_arguments Content ContentLike "
+        "TextPart ThinkingPart ToolUsePart ToolResultPart ImagePart",
+        "The parts of a message, and functions that make and read them. The fields of a part are those of "
+        "[format.md](format.md): "
+        "`part.text.content`, `part.tool_use.input`, `part.tool_result.is_error`.\n",
+    ),
+    Part(
+        "Payloads",
+        "Message BashExecution Usage ModelChange ThinkingLevel Label SessionInfo Provider Compaction BranchSummary "
+        "Custom CustomMessage ToolExecution UsageRecord ContextEdit Payload AppendOptions",
+        "The contents of entries: `session.append(Message(...))`.\n",
+    ),
+    Part(
+        "Entries",
+        "Header Entry MessageEntry ModelChangeEntry ThinkingLevelEntry LabelEntry SessionInfoEntry CompactionEntry "
+        "BranchSummaryEntry CustomEntry CustomMessageEntry ToolExecutionEntry UsageEntry ContextEditEntry OpaqueEntry",
+        "Each entry has `type`, `id`, `parent_id`, `timestamp`, `seq`, `aside`, `command_id` and `batch`, as in "
+        "[format.md](format.md), "
+        "and its payload.\n",
+    ),
+    Part(
+        "What subscriptions yield",
+        "EntrySubscription TransientSubscription Reset Transient Cursor ViewSubscription Snapshot Changed Context "
+        "ContextMessage ModelRef ContextChange Tree TreeNode TreeChange NodeAdded LabelChanged LeafChanged TreeReplica "
+        "LabelChange SessionsSubscription SessionChanged RequestSubscription Search Hit",
+        """\
+`subscribe()` yields entries, and a `Reset` when the log was replaced. A subscription to a view yields a `Snapshot`,
+then a `Changed` for each change; after too many missed changes, another `Snapshot`. This keeps the messages of a
+context current, and encodes each step as JSON for the clients of a server; a `TreeReplica` keeps a tree:
+
+<!-- run: until the host closes -->
+```python
+import msgspec
+from treering import Changed, ContextMessage
+
+messages: list[ContextMessage] = []
+async with session.subscribe("context") as steps:
+    async for step in steps:
+        if isinstance(step, Changed):
+            change = step.change
+            messages[change.start : change.start + change.delete] = change.insert
+        else:
+            messages = list(step.value.messages)
+        line = msgspec.json.encode(step)
+```
+""",
+    ),
+    Part(
+        "Rows, metadata and figures",
+        "SessionSummary SessionMetadata SessionStats StoredMessage UsageTotals ModelUsage UsedTokens HostStatistics "
+        "SessionStatistics Latency",
+    ),
+    Part(
+        "Projections",
+        "Projection Valued UsageProjection WorkProjection WorkState",
+        "Views of your own, for `view` and `subscribe`.\n",
+    ),
+    Part(
+        "Building and shortening contexts",
+        "calculate_budget ContextBudget ContextBuilder ContextBuildResult ContextStrategy ContextSource StrategyResult "
+        "StrategyFailure NeededSummary StoredSummary compose Tokenizer MessageTokenizer ByteEstimator Summarizer "
+        "summarizer_of SummaryRequest SummarizerOptions CompactionReport BranchReport",
+        "[contexts.md](contexts.md), [tokens.md](tokens.md)\n",
+    ),
+    Part(
+        "Arguments and reports of a host",
+        "Settings Limits Durability default_root SessionLike SessionKey ImportReport ImportReports Finding Where "
+        "ExportFormat Redaction RetentionReport Retired Spared Recovery OpenCall TornTail __version__",
+    ),
+    Part(
+        "Of agents",
+        "ConversationSession AgentOptions AgentHooks TurnInput LeavePolicy LeftWork tool Tool ToolSpec ToolOutput "
+        "Suspend Model ModelRequest ModelEvent TextDelta ThinkingDelta ToolCallStarted Completed Turn TurnStream "
+        "AgentEvent Recovered RequestSent MessageEnd ToolExecutionEnd Compacted NotCompacted Retrying TurnEnd "
+        "SentContext",
+    ),
+    Part(
+        "Without an event loop",
+        "SyncHost SyncSession SyncKeyedSessions SyncSessionLike SyncSubscription SyncEntrySubscription "
+        "SyncTransientSubscription SyncSearch",
+    ),
+)
+"""All public names that are not a section, a store or an error, in parts."""
+
+VALUES_TEXT = """\
+## Values
+
+What the members take and return, with their fields.
+"""
+
 STORES = """\
 ## Stores
 
@@ -255,7 +368,8 @@ def public(of: type) -> set[str]:
 
 def _page() -> Iterator[str]:
     yield INTRODUCTION
-    yield "\n".join(map(_contents_of, SECTIONS)) + "\n- [Stores](#stores), [Errors](#errors)\n"
+    yield "\n".join((*map(_contents_of, SECTIONS), f"- [Values](#values): {_links(VALUES)}"))
+    yield "- [Stores](#stores), [Errors](#errors)\n"
     for section in SECTIONS:
         yield f"## {section.of.__name__}\n\n{section.text}\n"
         for part in section.parts:
@@ -265,6 +379,14 @@ def _page() -> Iterator[str]:
             yield "| | | |\n|---|---|---|"
             yield from (_row(section.of, name) for name in part.names.split())
             yield ""
+    yield VALUES_TEXT
+    for part in VALUES:
+        yield f"### {part.title}\n"
+        if part.text:
+            yield part.text
+        yield "| | | |\n|---|---|---|"
+        yield from map(_value, part.names.split())
+        yield ""
     yield (
         STORES
         + "\n".join(f"| `{each.__name__}` | {_summary(each)} |" for each in (FileStore, MemoryStore, Store))
@@ -275,8 +397,11 @@ def _page() -> Iterator[str]:
 
 def _contents_of(section: Section) -> str:
     name = section.of.__name__
-    parts = ", ".join(f"[{part.title}](#{_anchor(part.title)})" for part in section.parts)
-    return f"- [{name}](#{_anchor(name)}): {parts}"
+    return f"- [{name}](#{_anchor(name)}): {_links(section.parts)}"
+
+
+def _links(parts: tuple[Part, ...]) -> str:
+    return ", ".join(f"[{part.title}](#{_anchor(part.title)})" for part in parts)
 
 
 def _anchor(title: str) -> str:
@@ -293,6 +418,24 @@ def _row(of: type, name: str) -> str:
     return f"| {_how_to_use(name, member)} | `{name}({_arguments(member)})` | {_summary(member)} |"
 
 
+def _value(name: str) -> str:
+    of = getattr(treering, name)
+    if name in ALIASES:
+        return f"| `{name}` | | {_cell(ALIASES[name])} |"
+    if not isinstance(of, type):
+        return f"| `{name}({_arguments(of, skipped=0)})` | | {_summary(of)} |"
+    return f"| `{name}` | {', '.join(f'`{field}`' for field in _fields(of))} | {_summary(of)} |"
+
+
+def _fields(of: type) -> Iterator[str]:
+    """Yield the fields and properties of a value; for an entry, only those that not all entries have."""
+    shared = {*EntryBase.__struct_fields__, "type"} if issubclass(of, (EntryBase, OpaqueEntry)) else set[str]()
+    fields = [field for field in getattr(of, "__struct_fields__", ()) if field not in shared]
+    properties = [name for name, member in vars(of).items() if isinstance(member, property) and name[0] != "_"]
+    yield from (field for field in fields if field.removeprefix("raw_") not in properties)
+    yield from (name for name in properties if name not in shared)
+
+
 def _how_to_use(name: str, member: Callable[..., object]) -> str:
     if inspect.isasyncgenfunction(member):
         return "async for"
@@ -301,9 +444,9 @@ def _how_to_use(name: str, member: Callable[..., object]) -> str:
     return ITERATED.get(name, "at once")
 
 
-def _arguments(member: Callable[..., object]) -> str:
-    """Return the required arguments, and an ellipsis if there are optional ones."""
-    given = list(inspect.signature(member).parameters.values())[1:]
+def _arguments(member: Callable[..., object], skipped: int = 1) -> str:
+    """Return the required arguments after those skipped, and an ellipsis if there are optional ones."""
+    given = list(inspect.signature(member).parameters.values())[skipped:]
     needed = [each.name for each in given if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
     return ", ".join([*needed, *(["…"] if len(needed) < len(given) else [])])
 

@@ -9,10 +9,17 @@ import pytest
 import treering
 from treering import Session, SessionHost, SyncHost, SyncSession, TreeringError
 
-from .api_page import NOT_FOR_PROGRAMS, SECTIONS, Section, page, public
+from .api_page import NOT_FOR_PROGRAMS, SECTIONS, VALUES, Section, page, public
 from .test_samples import PROJECT
 
 PAGE = PROJECT / "docs" / "api.md"
+ERRORS = {
+    name
+    for name in treering.__all__
+    if isinstance(kind := getattr(treering, name), type) and issubclass(kind, TreeringError)
+}
+ELSEWHERE = {"FileStore", "MemoryStore", "Store", *ERRORS}
+"""The public names that other parts of the page list."""
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -28,12 +35,21 @@ def test_every_public_member_is_in_one_part(section: Section) -> None:
 
 def test_every_error_is_listed_once() -> None:
     rows = [line.split("`")[1] for line in page().partition("## Errors")[2].splitlines() if line.startswith("| `")]
-    errors = {
-        name
-        for name in treering.__all__
-        if isinstance(kind := getattr(treering, name), type) and issubclass(kind, TreeringError)
-    }
-    assert Counter(rows) == Counter(errors - {"TreeringError"})
+    assert Counter(rows) == Counter(ERRORS - {"TreeringError"})
+
+
+def test_every_public_name_is_on_the_page_once() -> None:
+    named = [name for part in VALUES for name in part.names.split()]
+    sections = [section.of.__name__ for section in SECTIONS]
+    assert Counter([*named, *sections, *ELSEWHERE]) == Counter(treering.__all__)
+
+
+def test_a_value_is_shown_with_its_fields_and_properties() -> None:
+    rows = {line.split("`")[1]: line.split(" | ")[1] for line in page().splitlines() if line.startswith("| `")}
+    assert rows["Snapshot"] == "`cursor`, `value`"
+    assert rows["LabelEntry"] == "`label`"
+    assert rows["Custom"] == "`custom_type`, `data`"
+    assert "`text`" in rows["Turn"]
 
 
 def test_every_member_has_the_blocking_counterpart_that_the_page_promises() -> None:

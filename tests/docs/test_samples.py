@@ -51,6 +51,7 @@ SHOWN = {
     "agents.md": ["(echo, 2 messages) Hello", "Sunny.Usage("],
     "catalog.md": ["Hello 1 "],
     "exporting.md": ["{'ticket': 600}"],
+    "formats.md": ["room-1 2\n"],
     "keeping.md": [],
     "models.md": ["Hello to you."],
     "search.md": ["TREE-0: the timeout of read file does."],

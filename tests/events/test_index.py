@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treering.events.content import raw_json, text
+from treering.events.content import image, raw_json, text
 from treering.events.entries import (
     Batch,
     Compaction,
@@ -393,6 +393,23 @@ def test_messages_are_counted_by_role_and_the_last_time_is_kept() -> None:
     assert (index.message_count, index.first_user) == (6, 3)
     assert index.last_message_time == index.last_time == at(5)
     assert folded(message_entry("t", role="tool", second=9)).last_message_time == START
+
+
+def test_the_first_message_is_the_first_one_of_a_person_that_has_a_text() -> None:
+    picture = Message("user", (image("aGk=", "image/png"),))
+    blank = Message("user", (text(" \n"),))
+    written = Message("user", (text("What is\nthis?"),))
+    said = (Message("assistant", (text("Hello"),)), picture, blank, written, Message("user", (text("And this?"),)))
+    entries = [message_entry(str(at), str(at - 1) if at else None, message=message) for at, message in enumerate(said)]
+    index = folded(*entries)
+    assert (index.first_user, index.first_message) == (4, "What is this?")
+    assert (folded(entries[0], entries[1]).first_user, folded(entries[0], entries[1]).first_message) == (0, "")
+    at_once = LogIndex(HEADER)
+    at_once.fold_all(entries)
+    assert (at_once.first_user, at_once.first_message) == (4, "What is this?")
+    continued = restored(folded(*entries[:3]))
+    continued.fold(entries[3])
+    assert (continued.first_user, continued.first_message) == (4, "What is this?")
 
 
 # -- snapshots

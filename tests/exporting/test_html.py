@@ -105,6 +105,15 @@ async def test_each_entry_has_an_anchor_and_the_table_of_contents_links_to_ancho
     assert nav["aria-label"] == "Contents"
 
 
+async def test_the_table_of_contents_shows_no_marks_of_markdown() -> None:
+    async with SessionHost() as host:
+        session = await host.create(cwd="/work")
+        await session.append_message("user", "## The **old** `importer`, [see here](https://example.com/a) #1")
+        page = (await session.export("html")).decode()
+    contents = page.partition("<nav")[2].partition("</nav>")[0]
+    assert ">The old importer, see here #1</a>" in contents
+
+
 async def test_the_page_loads_nothing_from_elsewhere(full_session: Session) -> None:
     page = await page_of(full_session)
     [policy] = [each["content"] for each in page.all("meta") if each.get("http-equiv") == "Content-Security-Policy"]

@@ -1,4 +1,4 @@
-"""Session ids for display: an id that looks like a uuid is shortened to a unique prefix."""
+"""Session ids for display: an id that looks like a uuid, or is too long, is shortened to a unique prefix."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ class Prefixes:
 
     Args:
         ids: The ids of all sessions that a prefix may refer to.
+        longest: The length beyond which an id that is not a uuid is shortened as well, to this length if that prefix is
+            unique; None if it never is.
     """
 
-    def __init__(self, ids: Iterable[str]) -> None:
+    def __init__(self, ids: Iterable[str], longest: int | None = None) -> None:
+        self._longest = longest
         self._common_chars: dict[str, int] = {}
         for one, other in pairwise(sorted(ids)):
             common_chars = next(
@@ -33,8 +36,9 @@ class Prefixes:
                 self._common_chars[each] = max(self._common_chars.get(each, 0), common_chars)
 
     def of(self, session_id: str) -> str:
-        """Return the shortest unique prefix of a uuid; return any other id unchanged."""
-        if not _UUID.fullmatch(session_id):
+        """Return the shortest unique prefix of a uuid or of an id that is too long; return any other id unchanged."""
+        least = LEAST if _UUID.fullmatch(session_id) else self._longest
+        if least is None or len(session_id) <= least:
             return clean(session_id)
-        end = max(LEAST, self._common_chars.get(session_id, 0) + 1)
-        return session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end]
+        end = max(least, self._common_chars.get(session_id, 0) + 1)
+        return clean(session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end])

@@ -12,8 +12,8 @@ from ..projections.summary import ACTIVE, SessionSummary
 from .output import line
 from .time_output import when
 
-NAMELESS = "(no user message yet)"
-"""The placeholder for a session without a name and without a user message."""
+NAMELESS = "(no text by the user yet)"
+"""The placeholder for a session without a name and without a text by the user."""
 
 
 class Named(Struct, frozen=True):
@@ -34,7 +34,9 @@ def named(row: SessionSummary) -> Named:
 
 
 def name_of(row: SessionSummary) -> str:
-    """Return the name of a session, or the beginning of its first message."""
+    """Return the name of a session, or the beginning of its first message; of a file that cannot be read, its name."""
+    if row.problem is not None:
+        return line(os.path.basename(row.path or row.ref))
     return line(row.title or "") or NAMELESS
 
 

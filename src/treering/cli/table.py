@@ -11,7 +11,7 @@ import click
 from ..events.stores.base import Ref
 from ..projections.summary import CORRUPTED, SessionSummary
 from .output import columns
-from .prefixes import Prefixes
+from .prefixes import LEAST, Prefixes
 from .rows import name_of, place_of, size_of, status_of, used
 
 WIDTH_OF_PIPES = 10_000
@@ -30,7 +30,8 @@ def table_of(
 ) -> Iterator[str]:
     """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
 
-    In a narrow terminal, the directory is shortened, and the size and the time are dropped, but never the id.
+    In a narrow terminal, the directory is shortened, and the size and the time are dropped, but never the id. Of an id
+    that takes more than a third of the terminal, a unique prefix is shown.
 
     Args:
         rows: The sessions.
@@ -41,7 +42,8 @@ def table_of(
     from .columns import GAP, aligned
 
     now = datetime.now(UTC)
-    prefixes = Prefixes(row.id for row in among)
+    width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
+    prefixes = Prefixes((row.id for row in among), longest=max(LEAST, width // 3))
     cells = [
         [
             name_of(row),
@@ -53,7 +55,6 @@ def table_of(
         ]
         for row in rows
     ]
-    width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
     for row, (name, *others) in zip(
         rows, aligned(cells, width - 2, droppable=(_SIZE, _USED), shortened=_PLACE), strict=True
     ):

@@ -9,7 +9,7 @@ import click
 
 from ..actors.session import Session
 from ..projections.tree import LeafChanged, Tree, TreeNode, TreeReplica, to_json
-from .descriptions import PREVIEW_CHARS, colored, preview_of, role_of, short
+from .descriptions import colored, preview_of, role_of, short
 from .drawing import gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
@@ -67,6 +67,10 @@ def _seen_from(tree: Tree, leaf: int | None) -> Tree:
 
 
 def _lines(tree: Tree, captions: dict[int, tuple[str, str]]) -> Iterator[str]:
+    from rich.cells import cell_len
+
+    from .columns import cut
+
     width = columns()
     ascii_only = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     dot = "*" if ascii_only else "•"
@@ -74,18 +78,13 @@ def _lines(tree: Tree, captions: dict[int, tuple[str, str]]) -> Iterator[str]:
         name, preview = captions.get(node.seq, (node.role or node.type, ""))
         mark = dot if node.on_path else " "
         tail = _tail(tree, node)
-        plain = f"{gutter}{mark} {short(node.id)} {name}: {tail}"
+        taken = cell_len(f"{gutter}{mark} {short(node.id)} {name}: {tail}")
         line = f"{gutter}{mark} {click.style(short(node.id), dim=True)} {colored(name)}"
         if preview:
-            line += f": {_cut(preview, max(width - len(plain), _PREVIEW_LEAST))}"
+            line += f": {cut(preview, max(width - taken, _PREVIEW_LEAST))}"
         yield line + (click.style(tail, bold=True) if tail else "")
 
 
 def _tail(tree: Tree, node: TreeNode) -> str:
     label = f"  [{clean(node.label)}]" if node.label else ""
     return label + ("  <- leaf" if node.seq == tree.leaf else "")
-
-
-def _cut(text: str, room: int) -> str:
-    room = min(room, PREVIEW_CHARS)
-    return text if len(text) <= room else f"{text[: room - 1]}…"
