@@ -54,6 +54,9 @@ _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 class SessionHost(SessionLookup):
     """The runtime for the sessions of one root directory or store.
 
+    Leave it in the task that entered it: leaving it in another one, as some frameworks do when they shut down, closes
+    it, but raises the `RuntimeError` of anyio's task groups and cancels the task that entered it if that still runs.
+
     Args:
         root: The directory of the session files, created by the first write; None keeps everything in memory.
         store: A store of your own, instead of `root`.

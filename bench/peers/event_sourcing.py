@@ -47,7 +47,7 @@ class EventSourcing(Peer):
     """An application on SQLite: one blocking transaction per save."""
 
     name = "eventsourcing on SQLite"
-    durability = "a process crash (WAL, synchronous as set by the library)"
+    durability = "a power cut (WAL, one flush per commit)"
     requirements = ("eventsourcing==9.5.6",)
     full_only = True
 

@@ -31,7 +31,7 @@ class SqliteService(Peer):
     """`SqliteSessionService`: one connection and one transaction per event."""
 
     name = "google-adk SqliteSessionService"
-    durability = "a process crash (SQLite's default)"
+    durability = "a power cut (a rollback journal, four flushes per commit)"
     requirements = ("google-adk==2.13.0", "sqlalchemy[asyncio]==2.1.9", "aiosqlite==0.22.1")
     full_only = True
 

@@ -41,7 +41,7 @@ class LangGraph(Peer):
     """`AsyncSqliteSaver`: one connection and one lock for all threads."""
 
     name = "langgraph AsyncSqliteSaver"
-    durability = "a process crash (WAL)"
+    durability = "a power cut (WAL, one flush per commit)"
     requirements = ("langgraph==1.2.22", "langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2")
     full_only = True
 

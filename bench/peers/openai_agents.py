@@ -23,7 +23,7 @@ class OpenAIAgents(Peer):
     """`SQLiteSession`: one thread hop and one transaction per call."""
 
     name = "openai-agents SQLiteSession"
-    durability = "a process crash (WAL, SQLite's default synchronous level)"
+    durability = "a power cut (WAL, one flush per commit)"
     requirements = ("openai-agents==0.24.0", "sqlalchemy==2.1.9", "aiosqlite==0.22.1")
 
     def _session(self, folder: Path, name: str) -> SQLiteSession:

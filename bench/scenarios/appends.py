@@ -10,6 +10,7 @@ from ..scenario import Goal, Scale, Scenario, Side, micros, peer_sides
 
 _NOTE = (
     "The plain loops keep no tree, index or view: they are a lower bound, not rivals. "
+    "Stores on SQLite flush each message to the disk, which treering's default does not. "
     "A store whose cost grows with the session was stopped at the time limit, and would be slower later."
 )
 _STORES = ("openai-agents", "google-adk", "langgraph", "strands", "agent-framework", "eventsourcing")

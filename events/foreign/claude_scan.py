@@ -1,7 +1,8 @@
 """The first pass through a transcript of Claude Code: classify its lines, and set aside those outside any conversation.
 
 Every line with a uuid is a node of the tree, even if it is not a message: chains of parents run through progress
-reports and attachments. Bookkeeping lines are counted, with one finding per kind.
+reports and attachments. Only titles are not, whose uuids nothing refers to. Bookkeeping lines are counted, with one
+finding per kind.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ BUFFER = 1024 * 1024
 """The size in bytes of the buffer through which a transcript is read."""
 
 _PROMPT_START_MAX = 4096
+_TITLES = frozenset({"custom-title", "ai-title"})
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -258,7 +260,8 @@ def _kind_of(outline: Outline) -> Kind | None:
         return "boundary"
     if name == "attachment" and outline.attachment is not None and outline.attachment.type == "queued_command":
         return "queued"
-    return "link" if outline.uuid is not None else None
+    # The Claude Agent SDK gives titles ids, too, though they are not in the tree.
+    return "link" if outline.uuid is not None and name not in _TITLES else None
 
 
 def _name_of(outline: Outline) -> str:

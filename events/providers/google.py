@@ -4,9 +4,10 @@
     {"role": "user", "parts": [{"function_response": {"id": "c1", "name": "read_file", "response": {"output": "..."}}}]}
 
 Keys are read in both spellings (`inline_data`, `inlineData`) and written in the first. A user's message that holds
-only function responses is read as one of role tool. Reading leaves out hints on the resolution of a video or an image,
-and an image's signature. Writing leaves out empty text and thinking that have no signature. A tool's image goes beside
-its result.
+only function responses is read as one of role tool. A member that is null counts as absent, and the bytes of an image
+may be base64 of either alphabet: Google's own library writes both. Reading leaves out hints on the resolution of a
+video or an image, and an image's signature. Writing leaves out empty text and thinking that have no signature. A tool's
+image is read beside or within its result, and written beside it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..content import (
     ToolUsePart,
     image,
     raw_json,
+    text,
     tool_result,
 )
 from ..entries import Message
@@ -41,6 +43,7 @@ from .rendering import in_turns
 _KEY = re.compile("(?<!^)[A-Z]")
 _FREE = frozenset({"args", "response", "video_metadata", "videoMetadata", "media_resolution", "mediaResolution"})
 _MEMBERS = ("text", "inline_data", "file_data", "function_call", "function_response")
+_STANDARD_BASE64 = str.maketrans("-_", "+/")
 _ROLES = {"user": "user", "model": "assistant", "function": "user", "system": "system"}
 
 
@@ -67,10 +70,18 @@ class _Call(Struct):
     id: str | None = None
 
 
+class _ResponsePart(Struct, forbid_unknown_fields=True):
+    inline_data: _Blob | None = None
+    file_data: _File | None = None
+    video_metadata: Any = None
+    media_resolution: Any = None
+
+
 class _Response(Struct):
     name: str
     response: dict[str, Any] | None = None
     id: str | None = None
+    parts: list[_ResponsePart] = []
 
 
 class _Part(Struct, forbid_unknown_fields=True):
@@ -136,18 +147,27 @@ def _from_part(part: _Part, generated_id: str, place: str) -> Content:
             ToolUse(call.id or generated_id, call.name, raw_json(call.args or {}), part.thought_signature)
         )
     if part.function_response is not None:
-        return _from_response(part.function_response, generated_id)
+        return _from_response(part.function_response, generated_id, f"{place}.function_response")
     if part.inline_data is not None:
-        _require_image(part.inline_data.mime_type, f"{place}.inline_data.mime_type")
-        return image(part.inline_data.data, part.inline_data.mime_type)
+        return _from_blob(part.inline_data, f"{place}.inline_data")
     if part.file_data is not None:
-        linked_image = image_at(part.file_data.file_uri, part.file_data.mime_type)
-        _require_image(linked_image.image.source.media_type, f"{place}.file_data.mime_type")
-        return linked_image
+        return _from_file(part.file_data, f"{place}.file_data")
     content = part.text or ""
     if part.thought:
         return ThinkingPart(Thinking(content, part.thought_signature))
     return TextPart(Text(content, part.thought_signature))
+
+
+def _from_blob(blob: _Blob, place: str) -> ImagePart:
+    _require_image(blob.mime_type, f"{place}.mime_type")
+    data = blob.data.translate(_STANDARD_BASE64)
+    return image(data + "=" * (-len(data) % 4), blob.mime_type)
+
+
+def _from_file(file: _File, place: str) -> ImagePart:
+    linked_image = image_at(file.file_uri, file.mime_type)
+    _require_image(linked_image.image.source.media_type, f"{place}.mime_type")
+    return linked_image
 
 
 def _require_image(media_type: str, place: str) -> None:
@@ -155,19 +175,35 @@ def _require_image(media_type: str, place: str) -> None:
         raise InvalidEntry(f"Expected an image, got {media_type!r} - at `{place}` of a message of Google")
 
 
-def _from_response(decoded: _Response, generated_id: str) -> ToolResultPart:
+def _from_response(decoded: _Response, generated_id: str, place: str) -> ToolResultPart:
     response = decoded.response or {}
     content = response.get("output", response.get("error", ""))
     if len(response) > 1 or not isinstance(content, str) or not response.keys() <= {"output", "error"}:
         content = bytes(raw_json(response)).decode()
-    return tool_result(decoded.id or generated_id, content, is_error=response.keys() == {"error"})
+    images = [_from_response_part(part, f"{place}.parts[{at}]") for at, part in enumerate(decoded.parts)]
+    caption = [text(content)] if content else []
+    return tool_result(
+        decoded.id or generated_id, [*caption, *images] if images else content, is_error=response.keys() == {"error"}
+    )
+
+
+def _from_response_part(part: _ResponsePart, place: str) -> ImagePart:
+    if part.inline_data is not None and part.file_data is None:
+        return _from_blob(part.inline_data, f"{place}.inline_data")
+    if part.file_data is not None and part.inline_data is None:
+        return _from_file(part.file_data, f"{place}.file_data")
+    raise InvalidEntry(f"a part of a response must have one of inline_data, file_data - at `{place}`")
 
 
 def _snake(block: Mapping[str, object]) -> dict[str, object]:
-    """Convert the keys of a content, its parts and their members to snake_case, except in arguments and results."""
+    """Convert the keys of a content, its parts and their members to snake_case, except in arguments and results.
+
+    Members that are null are left out.
+    """
     return {
         _KEY.sub(lambda match: f"_{match[0].lower()}", key): value if key in _FREE else _snake_within(value)
         for key, value in block.items()
+        if value is not None
     }
 
 

@@ -407,6 +407,59 @@ def test_google_file_data_is_an_image_with_a_url() -> None:
         assert found == message_of("user", image("gs://b/c.png", "image/png", kind="url"))
 
 
+@pytest.mark.parametrize(("written", "stored"), [("-_8AAQ==", "+/8AAQ=="), ("-_8AAQ", "+/8AAQ=="), ("+/8A", "+/8A")])
+def test_google_bytes_in_either_alphabet_of_base64_are_stored_in_the_standard_one(written: str, stored: str) -> None:
+    blob = {"mime_type": "image/png", "data": written}
+    read_message = from_google({"role": "user", "parts": [{"inline_data": blob}]})
+    assert read_message == message_of("user", image(stored, "image/png"))
+    within = {"function_response": {"id": "c1", "name": "shoot", "parts": [{"inline_data": blob}]}}
+    assert from_google({"parts": [within]}) == message_of(
+        "tool", tool_result("c1", [image(stored, "image/png")]), tool_name="shoot"
+    )
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+def test_images_within_a_google_function_response_are_part_of_the_result(is_error: bool) -> None:
+    response = {
+        "id": "c1",
+        "name": "shoot",
+        "response": {"error" if is_error else "output": "Two pictures."},
+        "parts": [
+            {"inlineData": {"mimeType": "image/png", "data": "QUJD", "displayName": "a.png"}},
+            {"fileData": {"fileUri": "gs://b/c.png"}, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}},
+        ],
+    }
+    found = from_google({"role": "user", "parts": [{"functionResponse": response}]})
+    pictures = (image("QUJD", "image/png"), image("gs://b/c.png", "image/png", kind="url"))
+    result = tool_result("c1", [text("Two pictures."), *pictures], is_error=is_error)
+    assert found == message_of("tool", result, tool_name="shoot")
+
+
+def test_members_of_google_that_are_null_count_as_absent() -> None:
+    nothing = dict.fromkeys(("inline_data", "file_data", "function_call", "executable_code", "anything_new", "thought"))
+    call = {"name": "ls", "id": None, "args": {"path": None}, "will_continue": None}
+    assert from_google(
+        {"role": None, "parts": [{**nothing, "text": "a"}, {**nothing, "text": None, "function_call": call}]}
+    ) == message_of("user", text("a"), tool_use("call_ls_1", "ls", {"path": None}))
+
+
+def test_what_the_library_of_google_dumps_is_read() -> None:
+    types = pytest.importorskip("google.genai.types")
+    pixels = types.FunctionResponsePart.from_bytes(data=b"\xfb\xff\x00", mime_type="image/png")
+    response = types.FunctionResponse(id="c1", name="shoot", response={"output": "done"}, parts=[pixels])
+    call = types.FunctionCall(id="c1", name="shoot", args={"lens": None})
+    content = [
+        types.Content(role="model", parts=[types.Part(function_call=call, thought_signature=b"\xfb\xff")]),
+        types.Content(role="user", parts=[types.Part(function_response=response)]),
+    ]
+    for by_alias in (False, True):
+        called, answered = (from_google(each.model_dump(mode="json", by_alias=by_alias)) for each in content)
+        assert [types.Content.model_validate(each) for each in to_google([called]).contents] == content[:1]
+        assert answered == message_of(
+            "tool", tool_result("c1", [text("done"), image("+/8A", "image/png")]), tool_name="shoot"
+        )
+
+
 def test_google_calls_without_ids_are_paired_with_their_responses() -> None:
     calls = [{"functionCall": {"name": name, "args": {"userName": 1}}} for name in ("a.b", "c", "a.b")]
     answers = [{"functionResponse": {"name": name, "response": {"output": "x"}}} for name in ("c", "a.b", "a.b")]
@@ -526,6 +579,20 @@ FILE = {"type": "document", "source": {"type": "text", "data": "x"}}
             "$.parts[0].file_data.mime_type",
         ),
         (from_google, {"parts": [{"text": "a", "functionCall": {"name": "ls"}}]}, "$.parts[0]"),
+        (
+            from_google,
+            {"parts": [{"functionResponse": {"name": "ls", "parts": [{}, {"fileData": {"fileUri": "a.pdf"}}]}}]},
+            "$.parts[0].function_response.parts[0]",
+        ),
+        (
+            from_google,
+            {
+                "parts": [
+                    {"functionResponse": {"name": "ls", "parts": [{"fileData": {"mimeType": "a/b", "fileUri": "c"}}]}}
+                ]
+            },
+            "$.parts[0].function_response.parts[0].file_data.mime_type",
+        ),
         (from_google, {"parts": [{}]}, "$.parts[0]"),
         (from_google, {"role": "assistant", "parts": []}, "$.role"),
         (from_google, {"role": "user"}, "`parts`"),

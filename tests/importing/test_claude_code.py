@@ -452,6 +452,39 @@ async def test_a_file_without_messages_is_refused(host: SessionHost, tmp_path: P
     assert await host.list_sessions() == []
 
 
+@pytest.mark.parametrize("place", [0, 1])
+async def test_a_title_that_has_an_id_is_imported(place: int, host: SessionHost, tmp_path: Path) -> None:
+    """The Claude Agent SDK gives such a line an id when it forks a session, or renames one in a store."""
+    path = tmp_path / "fork.jsonl"
+    prompt = {"type": "user", "uuid": "u1", "sessionId": "s", "cwd": "/work", "message": {"content": "Plant."}}
+    lines = [json.dumps({**prompt, "parentUuid": None, "timestamp": "2026-01-01T00:00:00.000Z"})]
+    title = {"type": "custom-title", "uuid": "t1", "sessionId": "s", "timestamp": "2026-01-02T00:00:00.000Z"}
+    lines.insert(place, json.dumps({**title, "customTitle": "Orchard (fork)"}))
+    path.write_text("\n".join(lines) + "\n")
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    assert (session.name, session.header.cwd, session.leaf_id) == ("Orchard (fork)", "/work", "u1")
+    assert report.findings == ()
+
+
+async def test_a_fork_by_the_claude_agent_sdk_has_its_messages_and_title(
+    host: SessionHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sdk = pytest.importorskip("claude_agent_sdk")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    folder = tmp_path / "projects" / "work"
+    folder.mkdir(parents=True)
+    (folder / f"{WORK}.jsonl").write_bytes((DATA / "work.jsonl").read_bytes())
+    forked = sdk.fork_session(WORK).session_id
+    await host.import_sessions(folder / f"{forked}.jsonl")
+    session = await host.load(forked)
+    assert session.title == sdk.get_session_info(forked).custom_title
+    expected = [message for message in sdk.get_session_messages(forked) if message.type == "assistant"]
+    assert len({message.message["id"] for message in expected}) == len(
+        [message for message in await session.messages() if message.role == "assistant"]
+    )
+
+
 async def test_documents_become_their_text_or_a_placeholder(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "documents.jsonl"
     words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Dig first."}}
