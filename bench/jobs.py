@@ -18,7 +18,6 @@ class Appends(Struct, frozen=True, tag=True):
         calls: The number of calls for each session.
         batch: The number of messages that one call appends.
         seconds_max: The time limit, after which a peer stops early; the sample says how many messages there were.
-        durability: For a peer that has several levels: "os", "file" or "group".
     """
 
     verb: ClassVar[str] = "append"
@@ -26,7 +25,6 @@ class Appends(Struct, frozen=True, tag=True):
     calls: int
     batch: int = 1
     seconds_max: float = 60.0
-    durability: str = "os"
 
     @property
     def messages(self) -> int:

@@ -21,7 +21,7 @@ from ..timing import Sample, timed
 from ..workspace import Log, Workspace
 
 if TYPE_CHECKING:
-    from treering import Session
+    from treering import Session, SessionHost
 
 TICK_S = 0.005
 
@@ -35,20 +35,7 @@ class Treering(ManySessions):
         """Append from one task per session."""
         from treering import SessionHost
 
-        async def run() -> Sample:
-            sample = Sample(0)
-            async with SessionHost(space.new_folder()) as host:
-                sessions = await create_sessions(host, job.sessions)
-                with timed(sample):
-                    until = time.perf_counter() + job.seconds_max
-                    async with anyio.create_task_group() as group:
-                        for session in sessions:
-                            append = _append(session, job.batch)
-                            group.start_soon(append_repeatedly, append, job.calls, until, sample.latencies_s)
-            sample.operations = len(sample.latencies_s) * job.batch
-            return sample
-
-        return self._run(run)
+        return self._run(lambda: append_to_sessions(SessionHost(space.new_folder()), job))
 
     def stall(self, job: Stalls, space: Workspace) -> Sample:
         """Append to all sessions as fast as possible, and measure the delay of a ticker."""
@@ -193,6 +180,21 @@ class Treering(ManySessions):
             return sample
 
         return self._run(run)
+
+
+async def append_to_sessions(new_host: SessionHost, job: Appends) -> Sample:
+    """Append to the sessions of a host from one task per session."""
+    sample = Sample(0)
+    async with new_host as host:
+        sessions = await create_sessions(host, job.sessions)
+        with timed(sample):
+            until = time.perf_counter() + job.seconds_max
+            async with anyio.create_task_group() as group:
+                for session in sessions:
+                    append = _append(session, job.batch)
+                    group.start_soon(append_repeatedly, append, job.calls, until, sample.latencies_s)
+    sample.operations = len(sample.latencies_s) * job.batch
+    return sample
 
 
 def _append(session: Session, batch: int = 1) -> AppendOne:

@@ -27,6 +27,7 @@ STORES = (
     "langgraph",
     "openai_agents",
     "ours",
+    "ours_flushed",
     "pi",
     "plain",
     "strands",
