@@ -33,6 +33,7 @@ T = TypeVar("T")
 _SCAN_INLINE_MAX = 64 * 1024
 _BODIES_AT_ONCE = 256
 _RUN_MIN = 64
+_UNSETTLED_MAX = 4096  # more ids would delay the first search for one on the event loop
 _WARNINGS_MAX = 16
 _LOOKS_MAX = 64
 _numbers = count(1)
@@ -181,6 +182,8 @@ class OpenLog:
                 self._fold_page(page)
             else:
                 await self._runtime.offload(self._fold_page, page)
+        if self.index.ids.unsettled > _UNSETTLED_MAX:
+            await self._runtime.offload(self.index.ids.settle)
         await self._warn_of_damage()
 
     async def catch_up(self) -> None:
