@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, pairwise
 from typing import TypeVar
 
 import msgspec
@@ -269,14 +269,7 @@ class OpenLog:
     async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
         """Read entries by seq; None for damaged lines."""
         cache = self._runtime.bodies
-        entry_by_seq: dict[int, Entry | None] = {}
-        missing: list[int] = []
-        for seq in seqs:
-            cached = cache.get(self._number, seq)
-            if cached is None:
-                missing.append(seq)
-            else:
-                entry_by_seq[seq] = cached.entry
+        entry_by_seq, missing = cache.get(self._number, seqs)
         runs, scattered = _runs(missing)
         for first, last in runs:
             while first <= last:
@@ -374,13 +367,10 @@ def _runs(seqs: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
     """Split seqs into long runs of consecutive ones, by first and last, and all others."""
     runs: list[tuple[int, int]] = []
     others: list[int] = []
-    start = 0
-    for at in range(1, len(seqs) + 1):
-        if at < len(seqs) and seqs[at] == seqs[at - 1] + 1:
-            continue
-        if at - start >= _RUN_MIN:
-            runs.append((seqs[start], seqs[at - 1]))
+    breaks = [at for at, (before, seq) in enumerate(pairwise(seqs), 1) if seq != before + 1]
+    for start, stop in pairwise([0, *breaks, len(seqs)]):
+        if stop - start >= _RUN_MIN:
+            runs.append((seqs[start], seqs[stop - 1]))
         else:
-            others += seqs[start:at]
-        start = at
+            others += seqs[start:stop]
     return runs, others
