@@ -47,14 +47,23 @@ class BodyCache:
         """How many bytes of lines are held."""
         return self._size
 
-    def get(self, log: int, seq: int) -> CachedBody | None:
-        """Return the cached entry of a log, or None if it is not cached."""
-        key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
-        neighbours = self._neighbours.get(key)
-        if neighbours is None:
-            return None
-        self._neighbours.move_to_end(key)
-        return neighbours.get(seq)
+    def get(self, log: int, seqs: Sequence[int]) -> tuple[dict[int, Entry | None], list[int]]:
+        """Return the entries of a log that are cached, and the seqs of those that are not."""
+        entry_by_seq: dict[int, Entry | None] = {}
+        missing: list[int] = []
+        last_key, neighbours = -1, None
+        for seq in seqs:
+            key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
+            if key != last_key:
+                last_key, neighbours = key, self._neighbours.get(key)
+                if neighbours is not None:
+                    self._neighbours.move_to_end(key)
+            cached = None if neighbours is None else neighbours.get(seq)
+            if cached is None:
+                missing.append(seq)
+            else:
+                entry_by_seq[seq] = cached.entry
+        return entry_by_seq, missing
 
     def put(self, log: int, seq: int, entry: Entry | None, size: int) -> None:
         """Cache a log's entry, evicting the least recently used ones if the bound requires it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, pairwise
 from typing import TypeVar
 
 import msgspec
@@ -33,6 +33,7 @@ T = TypeVar("T")
 _SCAN_INLINE_MAX = 64 * 1024
 _BODIES_AT_ONCE = 256
 _RUN_MIN = 64
+_UNSETTLED_MAX = 4096  # more ids would delay the first search for one on the event loop
 _WARNINGS_MAX = 16
 _LOOKS_MAX = 64
 _numbers = count(1)
@@ -181,6 +182,8 @@ class OpenLog:
                 self._fold_page(page)
             else:
                 await self._runtime.offload(self._fold_page, page)
+        if self.index.ids.unsettled > _UNSETTLED_MAX:
+            await self._runtime.offload(self.index.ids.settle)
         await self._warn_of_damage()
 
     async def catch_up(self) -> None:
@@ -266,14 +269,7 @@ class OpenLog:
     async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
         """Read entries by seq; None for damaged lines."""
         cache = self._runtime.bodies
-        entry_by_seq: dict[int, Entry | None] = {}
-        missing: list[int] = []
-        for seq in seqs:
-            cached = cache.get(self._number, seq)
-            if cached is None:
-                missing.append(seq)
-            else:
-                entry_by_seq[seq] = cached.entry
+        entry_by_seq, missing = cache.get(self._number, seqs)
         runs, scattered = _runs(missing)
         for first, last in runs:
             while first <= last:
@@ -371,13 +367,10 @@ def _runs(seqs: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
     """Split seqs into long runs of consecutive ones, by first and last, and all others."""
     runs: list[tuple[int, int]] = []
     others: list[int] = []
-    start = 0
-    for at in range(1, len(seqs) + 1):
-        if at < len(seqs) and seqs[at] == seqs[at - 1] + 1:
-            continue
-        if at - start >= _RUN_MIN:
-            runs.append((seqs[start], seqs[at - 1]))
+    breaks = [at for at, (before, seq) in enumerate(pairwise(seqs), 1) if seq != before + 1]
+    for start, stop in pairwise([0, *breaks, len(seqs)]):
+        if stop - start >= _RUN_MIN:
+            runs.append((seqs[start], seqs[stop - 1]))
         else:
-            others += seqs[start:at]
-        start = at
+            others += seqs[start:stop]
     return runs, others

@@ -3,6 +3,10 @@
 Ids are stored as one run of bytes. Their ends, 8 bytes each, are stored only if the ids differ in length, as uuids do
 not. Recent ids are found through a dictionary; those from a snapshot or a long scan through one sorted array of
 (crc32 of the id, seq) that costs 8 bytes an entry. The crc only yields candidates; the id itself is then compared.
+Ids that are added many at a time are put into neither before one of them is looked for, which a scan seldom does.
+
+What a snapshot holds is not copied: at the size of a long session, most of the time to restore it would be spent on
+getting fresh memory from the operating system.
 """
 
 from __future__ import annotations
@@ -10,11 +14,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from zlib import crc32
 
 RECENT_MAX = 65_536
-"""How many ids a scan holds in the dictionary before they are moved into the sorted array."""
+"""How many ids a scan holds before they are moved into the sorted array."""
 
 
 class Ids:
@@ -23,18 +27,25 @@ class Ids:
     Seqs count from 1. A line without an id has the empty one, which is never found.
     """
 
-    __slots__ = ("_count", "_ends", "_recent", "_sorted", "_text", "_width")
+    __slots__ = ("_count", "_ends", "_recent", "_restored", "_sorted", "_text", "_unlisted", "_width")
 
     def __init__(self) -> None:
-        self._text = bytearray()
+        self._restored = memoryview(b"")
+        self._text = bytearray()  # what follows the restored text
         self._count = 0
         self._width = 0
         self._ends: array[int] | None = None
-        self._sorted = array("Q")
+        self._sorted: Sequence[int] = ()
         self._recent: dict[str, int] = {}
+        self._unlisted: list[str] = []
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def unsettled(self) -> int:
+        """How many ids are not in the sorted array."""
+        return len(self._recent) + len(self._unlisted)
 
     def append(self, entry_id: str) -> None:
         """Add the id of the next seq; the empty string for a line that has none."""
@@ -44,10 +55,12 @@ class Ids:
             data = entry_id.encode("utf-8", "surrogatepass")
         if self._ends is None and len(data) != self._width:
             self._note_lengths({len(data)})
+        if self._unlisted:
+            self._list_all()
         self._text += data
         self._count += 1
         if self._ends is not None:
-            self._ends.append(len(self._text))
+            self._ends.append(self._ends[-1] + len(data))
         if entry_id:
             self._recent[entry_id] = self._count
 
@@ -60,11 +73,18 @@ class Ids:
         if self._ends is None:
             self._note_lengths(set(lengths))
         if self._ends is not None:
-            self._ends.extend(islice(accumulate(lengths, initial=len(self._text)), 1, None))
+            self._ends.extend(islice(accumulate(lengths, initial=self._ends[-1]), 1, None))
         self._text += data
-        first = self._count + 1
         self._count += len(entry_ids)
-        self._recent.update(zip(entry_ids, range(first, first + len(entry_ids)), strict=True))
+        self._unlisted += entry_ids
+
+    def _list_all(self) -> None:
+        """Put the ids that were added many at a time into the dictionary."""
+        self._recent.update(zip(self._unlisted, self._unlisted_seqs(), strict=True))
+        self._unlisted = []
+
+    def _unlisted_seqs(self) -> range:
+        return range(self._count - len(self._unlisted) + 1, self._count + 1)
 
     def _note_lengths(self, lengths: set[int]) -> None:
         """Store the ends from here on, unless all ids, including the next ones, have one length."""
@@ -88,12 +108,16 @@ class Ids:
             raise IndexError(f"seq {seq} is out of range: the last one is {self._count}")
         end = self._width * seq if self._ends is None else self._ends[seq]
         start = end - self._width if self._ends is None else self._ends[seq - 1]
-        return self._text[start:end].decode("utf-8", "surrogatepass")
+        later = start - len(self._restored)
+        data = self._restored[start:end] if later < 0 else self._text[later : end - len(self._restored)]
+        return str(data, "utf-8", "surrogatepass")
 
     def find(self, entry_id: object) -> int:
         """Return the latest seq that has this id; 0 if there is none, or if the value is not a text."""
         if not isinstance(entry_id, str):
             return 0
+        if self._unlisted:
+            self._list_all()
         seq = self._recent.get(entry_id)
         if seq is not None:
             return seq
@@ -110,41 +134,49 @@ class Ids:
 
     def settle(self, *, above: int = 0) -> None:
         """Move the recent ids into the sorted array if there are more than `above` of them."""
-        if len(self._recent) <= above:
+        if self.unsettled <= above:
             return
-        crcs = (crc32(entry_id.encode("utf-8", "surrogatepass")) for entry_id in self._recent)
+        seqs = chain(self._recent.values(), self._unlisted_seqs())
+        ids = chain(self._recent, self._unlisted)
         pairs = list(self._sorted)
-        pairs += [crc << 32 | seq for crc, seq in zip(crcs, self._recent.values(), strict=True)]
+        pairs += [crc32(each.encode("utf-8", "surrogatepass")) << 32 | seq for each, seq in zip(ids, seqs, strict=True)]
         pairs.sort()
         self._sorted = array("Q", pairs)
         self._recent = {}
+        self._unlisted = []
 
     def dump(self) -> tuple[memoryview, memoryview, memoryview]:
         """Return the column as three runs of bytes for a snapshot; ids of one length have that length as their ends."""
         self.settle()
         uniform = self._ends is None and self._width > 0
         ends = array("Q", [self._width]) if uniform else self._all_ends()
-        return memoryview(bytes(self._text)), memoryview(ends.tobytes()), memoryview(self._sorted.tobytes())
+        ordered = array("Q", self._sorted)
+        return memoryview(self._all_text()), memoryview(ends.tobytes()), memoryview(ordered.tobytes())
+
+    def _all_text(self) -> bytes:
+        return b"".join((self._restored, self._text))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ids):
             return NotImplemented
-        return self._text == other._text and self._all_ends() == other._all_ends()
+        return self._all_text() == other._all_text() and self._all_ends() == other._all_ends()
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every id
 
     @classmethod
     def restore(cls, text: memoryview, ends: memoryview, ordered: memoryview) -> Ids:
-        """Rebuild a column from what `dump` returned."""
+        """Rebuild a column from what `dump` returned; the views stay in use."""
         ids = cls()
-        ids._text = bytearray(text)
+        ids._restored = text
         stored_ends = array("Q")
         stored_ends.frombytes(ends)
         if len(stored_ends) == 1 and stored_ends[0]:
             ids._width = stored_ends[0]
-            ids._count = len(ids._text) // ids._width
+            ids._count = len(text) // ids._width
         elif len(stored_ends) > 1:
             ids._ends = stored_ends
             ids._count = len(stored_ends) - 1
-        ids._sorted.frombytes(ordered)
+        if len(ordered) % 8:
+            raise ValueError(f"{len(ordered)} bytes of sorted ids are not a multiple of item size 8")
+        ids._sorted = ordered.cast("Q")
         return ids

@@ -16,9 +16,8 @@ Damage never stops a fold:
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import compress, repeat
 from typing import cast
 
 import msgspec
@@ -37,7 +36,16 @@ from .entries import (
 )
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
-from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, is_asked, kind_of, kind_of_message, names_model
+from .kinds import (
+    MESSAGE_KINDS,
+    TYPE_NAMES,
+    Kind,
+    is_asked,
+    kind_of,
+    kind_of_message,
+    kinds_of_messages,
+    names_model,
+)
 from .previews import preview
 
 ROOT = 0
@@ -342,38 +350,41 @@ class LogIndex:
         """Add messages that each follow the line before."""
         above, count = self.head, len(run)
         first = above + 1
-        messages = [entry.message for entry in run]
-        kinds = list(map(kind_of_message, messages))
+        kinds = kinds_of_messages(run)
         self.ids.extend([entry.id for entry in run])
         self.parents.extend(range(above, above + count))
-        self.models.extend(self._models_of_run(messages, kinds, above))
-        self.kinds.extend(kinds)
+        self.models += self._models_of_run(run, kinds, above)
+        self.kinds.fromlist(kinds)
         for column in (self.boundaries, self.levels, self.edits):
             column.extend(array("I", [column[above]]) * count)
-        for kind in set(kinds):
+        occurring = set(kinds)
+        for kind in occurring:
             self.message_counts[kind] += kinds.count(kind)
         if not self.first_user and Kind.USER in kinds:
             for at, kind in enumerate(kinds):
-                if kind == Kind.USER and self._note_asked(messages[at], first + at):
+                if kind == Kind.USER and self._note_asked(run[at].message, first + at):
                     break
         times = [entry.timestamp for entry in run]
         self.last_time = max([self.last_time, *times])
-        spoken = compress(times, map(_SPOKEN.__contains__, kinds))
+        spoken = times
+        if not occurring <= _SPOKEN:
+            spoken = [time for time, kind in zip(times, kinds, strict=True) if kind in _SPOKEN]
         self.last_message_time = max([self.last_message_time, *spoken])
         self.leaf = self.tip = self.head
         self._last_id = run[-1].id
 
-    def _models_of_run(self, messages: Sequence[Message], kinds: Sequence[int], above: int) -> Iterable[int]:
+    def _models_of_run(self, run: Sequence[MessageEntry], kinds: Sequence[int], above: int) -> array[int]:
         """Return for each message of a run the seq of the latest entry that names the model there."""
         model = self.models[above]
-        if self._overrides_answers(model):
-            return repeat(model, len(messages))
+        if Kind.ASSISTANT not in kinds or self._overrides_answers(model):
+            return array("I", [model]) * len(run)
         models: list[int] = []
-        for seq, message in enumerate(messages, above + 1):
-            if names_model(message):
+        for seq, entry in enumerate(run, above + 1):
+            # Users' messages have no provider: calling `names_model` for them would take longer than the rest of this.
+            if entry.message.provider is not None and names_model(entry.message):
                 model = seq
             models.append(model)
-        return models
+        return array("I", models)
 
     def _overrides_answers(self, model: int) -> bool:
         """Tell whether the model that this entry sets stays in force although a later answer names another."""

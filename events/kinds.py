@@ -5,6 +5,7 @@ Kinds distinguish only what is needed to find, order and count entries without r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from .entries import Entry, Message, MessageEntry, OpaqueEntry
@@ -75,6 +76,12 @@ TYPE_NAMES: Final = {
 def kind_of_message(message: Message) -> int:
     """Return the kind of a message, which follows from its role."""
     return _BY_ROLE.get(message.role, _OTHER_MESSAGE)
+
+
+def kinds_of_messages(entries: Sequence[MessageEntry]) -> list[int]:
+    """Return the kind of each message; faster than one call for each."""
+    kind_of_role = _BY_ROLE.get
+    return [kind_of_role(entry.message.role, _OTHER_MESSAGE) for entry in entries]
 
 
 def kind_of(entry: Entry) -> int | None:

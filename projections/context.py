@@ -16,6 +16,7 @@ anything; otherwise `diff` compares two contexts. Cutting a context to a budget 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -125,7 +126,12 @@ class ContextPlan(Struct, frozen=True):
     @property
     def needed(self) -> list[int]:
         """The seqs of the entries that `build` needs, in path order."""
-        return sorted({*self.kept, self.compaction, self.model, self.level} - {0})
+        seqs = [*self.kept]
+        for seq in {self.compaction, self.model, self.level} - {0}:
+            at = bisect_left(seqs, seq)
+            if at == len(seqs) or seqs[at] != seq:
+                seqs.insert(at, seq)
+        return seqs
 
 
 class ContextChange(Struct, frozen=True):
@@ -242,7 +248,13 @@ def message_of(entry: Entry) -> Message | None:
 
 def told_by(entries: Iterable[Entry]) -> list[ContextMessage]:
     """Return the messages that entries contribute to a context."""
-    return [ContextMessage(entry.id or "", message) for entry in entries if (message := message_of(entry)) is not None]
+    messages: list[ContextMessage] = []
+    for entry in entries:
+        # Most are messages as they are: calling `message_of` for each of them would take longer than the rest of this.
+        message = entry.message if isinstance(entry, MessageEntry) and entry.message.bash is None else message_of(entry)
+        if message is not None:
+            messages.append(ContextMessage(entry.id or "", message))
+    return messages
 
 
 def edits_on(index: LogIndex, leaf: int) -> list[int]:

@@ -25,17 +25,28 @@ def latest(names: list[str], wanted: str) -> int:
     return max((seq for seq, name in enumerate(names, 1) if name == wanted), default=0) if wanted else 0
 
 
-@given(st.lists(st.tuples(NAMES, st.sampled_from(["settle", "restore", "nothing"]))))
-def test_the_latest_seq_of_each_id_is_found_after_any_steps(steps: list[tuple[str, str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(NAMES, st.lists(NAMES.filter(bool), max_size=3), st.sampled_from(["settle", "restore", "nothing"])),
+    ),
+    st.booleans(),
+)
+def test_the_latest_seq_of_each_id_is_found_after_any_steps(
+    steps: list[tuple[str, list[str], str]], only_at_the_end: bool
+) -> None:
     ids = Ids()
     names: list[str] = []
-    for name, then in steps:
+    for place, (name, run, then) in enumerate(steps, 1):
         ids.append(name)
-        names.append(name)
+        ids.extend(run)
+        names += [name, *run]
         if then == "settle":
             ids.settle()
+            assert ids.unsettled == 0
         elif then == "restore":
             ids = Ids.restore(*ids.dump())
+        if only_at_the_end and place < len(steps):
+            continue
         assert [ids[seq] for seq in range(1, len(ids) + 1)] == names
         assert {each: ids.find(each) for each in names} == {each: latest(names, each) for each in names}
         assert ids.find("never") == 0
@@ -121,3 +132,5 @@ def test_a_truncated_dump_is_refused() -> None:
     text, ends, ordered = filled("a", "b").dump()
     with pytest.raises(ValueError, match="multiple of item size"):
         Ids.restore(text, ends[:-3], ordered)
+    with pytest.raises(ValueError, match="multiple of item size"):
+        Ids.restore(text, ends, ordered[:-3])

@@ -9,6 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import accumulate
 from zlib import crc32
 
 from ...block import Block
@@ -58,7 +60,8 @@ class Table:
                 blanks = {at for at in candidates if chunk[starts[at] : stops[at]].isspace()}
                 if not blank:
                     blanks.discard(0)  # this line began in the previous chunk, and not with whitespace alone
-                ends.extend(offset + stop for at, stop in enumerate(stops) if at not in blanks)
+                kept = [stop for at, stop in enumerate(stops) if at not in blanks] if blanks else stops
+                ends.fromlist([offset + stop for stop in kept])
                 self.scanned = offset + stops[-1]
                 blank = True
             rest = chunk[stops[-1] :] if stops else chunk
@@ -111,11 +114,10 @@ class Table:
 
 
 def _after_newlines(chunk: bytes) -> list[int]:
-    """Return the offset after each newline; for lines of usual length, this is faster than counting them."""
-    offsets: list[int] = []
-    append, find, at = offsets.append, chunk.find, 0
-    while at := find(b"\n", at) + 1:
-        append(at)
+    """Return the offset after each newline; for lines of usual length, this is faster than searching or counting."""
+    offsets = list(accumulate(map(len, BytesIO(chunk))))
+    if offsets and not chunk.endswith(b"\n"):
+        offsets.pop()
     return offsets
 
 
