@@ -25,6 +25,7 @@ from ..content import (
     ToolResult,
     ToolResultPart,
     ToolUsePart,
+    plain_text,
     text,
     thinking,
     tool_result,
@@ -32,7 +33,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..errors import InvalidEntry
-from .reading import Block, image_at, images_of, read, result_text, url_of
+from .reading import Block, image_at, images_of, read, result_text, url_of, with_true_type
 from .rendering import sendable
 
 REFUSAL = "refusal"
@@ -187,7 +188,7 @@ def _image_message(images: Sequence[ImagePart]) -> Block:
 
 
 def _to_image(part: ImagePart) -> Block:
-    return {"type": "image_url", "image_url": {"url": url_of(part)}}
+    return {"type": "image_url", "image_url": {"url": url_of(with_true_type(part))}}
 
 
 def _to_parts(content: Sequence[Content]) -> str | list[JSON] | None:
@@ -203,8 +204,9 @@ def _to_assistant(message: Message) -> list[Block]:
     """Write an answer as a list of one message, or of none if this form can represent nothing of it."""
     texts = [part for part in message.content if isinstance(part, TextPart)]
     calls: list[JSON] = [_to_call(part) for part in message.content if isinstance(part, ToolUsePart)]
-    refusals: list[JSON] = [{"type": "refusal", "refusal": part.text.content} for part in texts]
-    content = (refusals or None) if message.stop_reason == REFUSAL else _to_parts(texts)
+    content = _to_parts(texts)
+    if message.stop_reason == REFUSAL and texts:  # at most one refusal is allowed
+        content = [{"type": "refusal", "refusal": plain_text(texts)}]
     block: Block = {"role": "assistant", "content": content}
     if calls:
         block["tool_calls"] = calls
