@@ -11,7 +11,7 @@ users' messages may hold images.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -163,12 +163,13 @@ def _from_tool(decoded: _Message) -> Message:
 def to_openai(messages: Sequence[Message]) -> list[Block]:
     """Write messages in the chat completions form; roles that no provider has are rendered as a user's text."""
     written: list[Block] = []
+    after_results: list[Block] = []
     images: list[ImagePart] = []
-    for message in filter(None, map(sendable, messages)):
+    for message in _with_calls_together(filter(None, map(sendable, messages))):
         results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
-        if images and not results:
-            written.append(_image_message(images))
-            images = []
+        if not results:  # nothing may come between an answer and its last result
+            written += [*after_results, *_image_message(images)]
+            after_results, images = [], []
         for result in results:
             written.append(_to_tool(result))
             images += images_of(result)
@@ -176,15 +177,33 @@ def to_openai(messages: Sequence[Message]) -> list[Block]:
             written += _to_assistant(message)
             images += [part for part in message.content if isinstance(part, ImagePart)]
         elif content := _to_parts(message.content):
-            written.append({"role": "system" if message.role == "system" else "user", "content": content})
-    if images:
-        written.append(_image_message(images))
-    return written
+            block: Block = {"role": "system" if message.role == "system" else "user", "content": content}
+            (after_results if results else written).append(block)
+    return [*written, *after_results, *_image_message(images)]
 
 
-def _image_message(images: Sequence[ImagePart]) -> Block:
+def _with_calls_together(messages: Iterable[Message]) -> Iterator[Message]:
+    """Merge an answer that calls tools with an answer that follows it directly: results must follow calls at once."""
+    run: list[Message] = []
+    for message in messages:
+        if run and not (run[-1].role == message.role == "assistant" and run[-1].has_calls):
+            yield _merged(run)
+            run = []
+        run.append(message)
+    if run:
+        yield _merged(run)
+
+
+def _merged(run: Sequence[Message]) -> Message:
+    if len(run) == 1:
+        return run[0]
+    return Message("assistant", tuple(part for message in run for part in message.content))
+
+
+def _image_message(images: Sequence[ImagePart]) -> list[Block]:
+    """Write images as a list of one message, or of none if there are none."""
     content: list[JSON] = [{"type": "text", "text": "Shown above:"}, *map(_to_image, images)]
-    return {"role": "user", "content": content}
+    return [{"role": "user", "content": content}] if images else []
 
 
 def _to_image(part: ImagePart) -> Block:

@@ -114,15 +114,16 @@ def in_turns(
     """
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
-    images: list[Content] = []
+    images: list[Content] = []  # of the assistant's current turn
     for message in filter(None, map(sendable, messages)):
         content = [part for part in message.content if _is_accepted(part, for_google)]
         if message.role == "system":
             system += [part for part in content if isinstance(part, TextPart)]
         elif message.role == "assistant":
-            _extend_turn(turns, "user", images)
-            images = [] if for_google else [part for part in content if isinstance(part, ImagePart)]
-            _extend_turn(turns, "assistant", [part for part in content if part not in images])
+            images += () if for_google else [part for part in content if isinstance(part, ImagePart)]
+            _extend_turn(
+                turns, "assistant", [part for part in content if for_google or not isinstance(part, ImagePart)]
+            )
         else:
             _extend_turn(turns, "user", [*images, *content])
             images = []
