@@ -157,7 +157,7 @@ class Rollout:
                 "assistant",
                 tuple(step.parts),
                 model=self._model or None,
-                provider=self._provider if self._model else None,
+                provider=self._provider,  # even without a model: only its provider can read what it sealed
                 usage=step.usage,
             )
             message = self._names.named(message)
