@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 * 1024 * 1024
 _LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
 _LINES_AT_ONCE = 256
-_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION})
+_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION, Kind.CUSTOM})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
 """The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
 
