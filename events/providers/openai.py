@@ -225,7 +225,8 @@ def _to_assistant(message: Message) -> list[Block]:
     calls: list[JSON] = [_to_call(part) for part in message.content if isinstance(part, ToolUsePart)]
     content = _to_parts(texts)
     if message.stop_reason == REFUSAL and texts:  # at most one refusal is allowed
-        content = [{"type": "refusal", "refusal": plain_text(texts)}]
+        refusals: list[JSON] = [{"type": "refusal", "refusal": plain_text(texts)}]
+        content = refusals
     block: Block = {"role": "assistant", "content": content}
     if calls:
         block["tool_calls"] = calls
