@@ -21,7 +21,7 @@ from ..events.entries import Compaction, CompactionEntry, Entry, Message
 from ..events.errors import CompactionLoop, ContextOverflow, SummaryRefused
 from ..events.wording import counted
 from ..projections.building.budget import ContextBudget, checked_budget
-from ..projections.building.pairing import is_request, paired
+from ..projections.building.pairing import paired, request_at
 from ..projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
 from ..projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
@@ -198,8 +198,9 @@ def _cut(path: _Path, keep_tokens: int, turn_max: int, is_over: bool, tokenizer:
     cut_id = find_safe_cut(entries, keep_tokens, size)
     place = next((place for place in cuts if place > 0 and entries[place].id == cut_id), 0)
     messages = path.context.messages
-    requests = {each.entry_id for each in messages if is_request(each.message)}
-    last_request = next((each for each in range(len(entries) - 1, -1, -1) if entries[each].id in requests), 0)
+    request = request_at(messages)
+    request_id = messages[request].entry_id if request >= 0 else None
+    last_request = next((each for each in range(len(entries) - 1, -1, -1) if entries[each].id == request_id), 0)
     if 0 < last_request < place and last_request in cuts and sum(map(size, entries[last_request:])) <= turn_max:
         place = last_request
     if not place and not (is_over and path.previous is not None and path.previous.compaction.summary and 0 in cuts):

@@ -32,7 +32,7 @@ from ..events.errors import (
 )
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import describes
-from ..events.foreign.dialect_conversion import ids_apart
+from ..events.foreign.dialect_conversion import SplitOff
 from ..events.foreign.opening import cannot_read
 from ..events.foreign.own_dialects import KeptSession
 from ..events.foreign.storage_reading import unreadable
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 * 1024 * 1024
 _LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
 _LINES_AT_ONCE = 256
-_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION})
+_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION, Kind.CUSTOM})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
 """The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
 
@@ -185,11 +185,11 @@ async def _check_complete(core: HostCore, lease: Lease, incoming: Incoming, foun
 
 async def _split_ids(log: OpenLog, with_ids: Sequence[int], session: str) -> frozenset[str]:
     """Return the ids that the entries of a log get in a dialect whose messages answer one call each."""
-    split_ids: set[str] = set()
-    answering = [seq for seq in with_ids if log.index.kinds[seq] in (Kind.TOOL, Kind.USER)]
+    split_off, split_ids = SplitOff(session), set[str]()
+    answering = [seq for seq in with_ids if log.index.kinds[seq] in (Kind.TOOL, Kind.USER, Kind.CONTEXT_EDIT)]
     for start in range(0, len(answering), _LINES_AT_ONCE):
         entries = await log.entries_at(answering[start : start + _LINES_AT_ONCE])
-        split_ids.update(each for entry in entries.values() if entry for each in ids_apart(session, entry))
+        split_ids.update(each for seq in sorted(entries) if (entry := entries[seq]) for each in split_off.ids(entry))
     return frozenset(split_ids)
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ..events.content import JSON, ToolResultPart, ToolUsePart, json_object, plain_text
 from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEntry
+from ..events.kinds import is_asked
 from .base import OWN, replay
 
 Action: TypeAlias = Literal["read", "created", "modified", "deleted"]
@@ -78,7 +79,7 @@ class WorkState(Struct, frozen=True):
     """The state of the work.
 
     Attributes:
-        original_task: The text of the first user message.
+        original_task: The text of the first user message that a person wrote.
         files: The touched files, in the order of their first touch. A created file remains "created" when it is
             modified; a file that was only read is listed as "read".
         open_calls: The calls without a result, in the order in which they were made.
@@ -157,7 +158,7 @@ def _change(state: WorkState, entry: Entry) -> WorkChange | None:
             touches, tasks = _effects(run.tool_name, json_object(run.raw_arguments))
             change = replace(change, files=_changed_touches(state, touches), tasks=tasks)
     elif isinstance(entry, MessageEntry):
-        if entry.message.role == "user" and state.original_task is None:
+        if entry.message.role == "user" and state.original_task is None and is_asked(entry.message):
             change = replace(change, original_task=plain_text(entry.message.content) or None)
         opened, closed, done = _calls(state, entry)
         tasks = next((call.tasks for call in reversed(done) if call.tasks is not None), None)

@@ -19,7 +19,7 @@ from ...events.content import ContentLike, as_content
 from ...events.entries import Message
 from ...events.errors import InvalidInput
 from ...projections.building.builder import ContextBuilder
-from ...projections.building.pairing import is_request
+from ...projections.building.pairing import request_at
 from ...projections.building.summaries import Summarizer
 from ..branch_summaries import BranchReport
 from ..handle import place_of
@@ -219,11 +219,11 @@ class AgentSession:
         async def work(emit: Emit) -> Turn:
             async with self._one_at_a_time(target):
                 context = await target.context()
-                last_request = next((each for each in reversed(context.messages) if is_request(each.message)), None)
-                if last_request is None:
+                place = request_at(context.messages)
+                if place < 0:
                     raise InvalidInput("this path has no user message to answer again")
                 keeper = self._live(target, emit)
-                await keeper.leave(last_request.entry_id)
+                await keeper.leave(context.messages[place].entry_id)
                 return await TurnRun(self._equipment, keeper, emit).respond(())
 
         return work

@@ -20,6 +20,7 @@ from ..content import ToolResultPart, ToolUsePart
 from ..entries import (
     Batch,
     CompactionEntry,
+    CustomEntry,
     Entry,
     KnownEntry,
     Message,
@@ -29,7 +30,7 @@ from ..entries import (
     entry_class,
 )
 
-DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry)
+DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry, CustomEntry)
 """The types of entries that can describe the current state of a session; see `Chain.describe`."""
 
 _NAMESPACE = UUID("d0a6c1f2-0a5f-5d3c-9d1e-6f0f3f2b7a41")

@@ -135,7 +135,8 @@ class Scan:
         path: The file.
         nodes: The lines in the tree, in the order of the file.
         session: The session of lines that do not name one.
-        flat: Whether no message names a parent, as in transcripts from other tools: each then follows the previous one.
+        flat: Whether no line names a parent, as in transcripts from other tools: each message then follows the
+            previous one.
         automatic: The titles that Claude Code made, by session or by the id of a line in the session.
         agents: The calls that started sub-agents, by sub-agent, as far as results and progress reports name them.
         prompts: The prompts that calls give to sub-agents, by call.
@@ -214,12 +215,12 @@ class Scan:
         node.index = len(self.nodes)
         self.nodes.append(node)
         self.session = self.session or node.session
+        self.flat = self.flat and node.parent is None
         if kind == "link":
             self._left_out[_name_of(outline)] += 1
             if outline.data is not None and outline.data.agent and outline.parent_call:
                 self.agents.setdefault(outline.data.agent, outline.parent_call)
         else:
-            self.flat = self.flat and node.parent is None
             self._note_agents(line, node)
 
     def _note_agents(self, line: bytes, node: Node) -> None:

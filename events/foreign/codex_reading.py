@@ -122,6 +122,9 @@ class Rollout:
                 yield from self._line(kind, payload, time)
             else:
                 yield from self._line("response_item" if kind else "session_meta", line.value, time)
+        for _ in range(len(self._step.runs)):
+            self._notes.skip("run whose output is not in the file")
+        self._step.runs.clear()  # the output may still be written, and comes before the run
         yield from self._end_step()
         for kind, count in sorted(self._left_out.items()):
             message = f"{counted(count, 'part')} of kind {kind} left out: treering messages have no such part"
@@ -157,7 +160,7 @@ class Rollout:
                 "assistant",
                 tuple(step.parts),
                 model=self._model or None,
-                provider=self._provider if self._model else None,
+                provider=self._provider,  # even without a model: only its provider can read what it sealed
                 usage=step.usage,
             )
             message = self._names.named(message)

@@ -2,7 +2,8 @@
 
 Batch marks, which are only meaningful in the original file, are dropped. Entries that no other dialect can express
 are wrapped as custom entries. A message that answers several calls at once is split into one message per call if the
-dialect requires it. Entry ids are kept; each message split off in front gets an id derived from the entry's id. Content
+dialect requires it, and an edit of it into one edit per message. Entry ids are kept; each message or edit split off in
+front gets an id derived from the entry's id. Content
 that the dialect would refuse in an append becomes plain text: an image given by its URL, or the output of a tool or a
 command without the details that the dialect requires.
 """
@@ -10,17 +11,18 @@ command without the details that the dialect requires.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ..content import Content, ImagePart, TextPart, ToolResultPart, ToolUsePart, text
+from ..content import Content, ImagePart, TextPart, ToolResult, ToolResultPart, ToolUsePart, text
 from ..dialects.base import Dialect
 from ..dialects.camel import CamelDialect
 from ..entries import (
     ENTRY_TYPES,
     Compaction,
     CompactionEntry,
+    ContextEdit,
     ContextEditEntry,
     Custom,
     CustomEntry,
@@ -36,6 +38,7 @@ from ..errors import DialectCannot
 from ..kinds import RESET_TYPE
 from .chain import derived_id
 
+E = TypeVar("E", MessageEntry, ContextEditEntry)
 P = TypeVar("P", bound=Content)
 
 KEPT_AS = "treering.opaque"
@@ -76,16 +79,37 @@ def kept(entry: Entry) -> KnownEntry:
     )
 
 
-def ids_apart(session_id: str, entry: Entry) -> Iterator[str]:
-    """Yield the ids of the messages that may precede an entry in a dialect where a message answers only one call."""
-    if isinstance(entry, MessageEntry):
-        answers = sum(isinstance(part, ToolResultPart) for part in entry.message.content)
-        rest = answers < len(entry.message.content)
-        yield from (_split_id(session_id, entry.id, number) for number in range(1, answers + rest))
+class SplitOff:
+    """The ids of what is split off from entries in a dialect where a message answers only one call.
+
+    Args:
+        session_id: The session's id.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._messages: dict[str, int] = {}  # by entry id, how many messages it becomes
+
+    def ids(self, entry: Entry) -> Iterator[str]:
+        """Yield the ids of what may precede an entry; entries are passed in order."""
+        messages = 1
+        if isinstance(entry, MessageEntry):
+            results = sum(isinstance(part, ToolResultPart) for part in entry.message.content)
+            messages = self._messages[entry.id] = max(1, results + (results < len(entry.message.content)))
+        elif isinstance(entry, ContextEditEntry):
+            messages = self._messages.get(entry.context_edit.target_id, 1)
+        yield from (_split_id(self._session_id, entry.id or "", number) for number in range(1, messages))
 
 
 def _split_id(session_id: str, entry_id: str, number: int) -> str:
     return derived_id(session_id, entry_id, f"answer {number}")
+
+
+class _Piece(NamedTuple):
+    """A message that was split off: its id, and the call that it answers, or None for the rest of the message."""
+
+    id: str
+    call_id: str | None
 
 
 class Restated:
@@ -107,7 +131,7 @@ class Restated:
         self._session_id = session_id
         self._whole = whole
         self._tool_names: dict[str, str] = {}
-        self._first_split_id: dict[str, str] = {}
+        self._pieces: dict[str, list[_Piece]] = {}  # the messages that an entry was split into, by its id
 
     def lines(self, entries: list[Entry]) -> bytes:
         """Return the lines of the next entries.
@@ -160,14 +184,11 @@ class Restated:
             custom = entry.custom_message
             yield replace(entry, custom_message=replace(custom, content=_inline(custom.content)))
         elif isinstance(entry, ContextEditEntry):
-            replacement = entry.context_edit.replacement
-            replacement = None if replacement is None else _inline(replacement)
-            yield replace(entry, context_edit=replace(entry.context_edit, replacement=replacement))
+            yield from self._split_edit(entry)
         elif isinstance(entry, CompactionEntry):
             first_kept_id = entry.compaction.first_kept_entry_id
-            first_kept_id = (
-                first_kept_id if first_kept_id is None else self._first_split_id.get(first_kept_id, first_kept_id)
-            )
+            if first_kept_id in self._pieces:
+                first_kept_id = self._pieces[first_kept_id][0].id
             yield replace(entry, compaction=replace(entry.compaction, first_kept_entry_id=first_kept_id))
         else:
             yield entry
@@ -185,19 +206,65 @@ class Restated:
             yield entry
             return
         split = [self._result_message(message, part) for part in results]
+        calls: list[str | None] = [part.tool_result.tool_use_id for part in results]
         if rest:
             split.append(replace(message, role="user", content=rest, tool_name=None))
+            calls.append(None)
+        chain = [
+            replace(each, message=piece) for each, piece in zip(self._chain(entry, len(split)), split, strict=True)
+        ]
+        self._pieces[entry.id] = [_Piece(each.id, call_id) for each, call_id in zip(chain, calls, strict=True)]
+        yield from chain
+
+    def _split_edit(self, entry: ContextEditEntry) -> Iterator[ContextEditEntry]:
+        """Split the edit of a message that was split, so that it applies to all of that message."""
+        edit = entry.context_edit
+        pieces = self._pieces.get(edit.target_id, [])
+        if not pieces:
+            yield replace(entry, context_edit=replace(edit, replacement=_unwrapped(edit.replacement)))
+            return
+        for position, (each, piece) in enumerate(zip(self._chain(entry, len(pieces)), pieces, strict=True)):
+            replacement = _of_piece(edit.replacement, piece, is_first=position == 0)
+            yield replace(each, context_edit=ContextEdit(piece.id, replacement))
+
+    def _chain(self, entry: E, length: int) -> Iterator[E]:
+        """Yield copies of an entry, each below the one before; the last one keeps the entry's id."""
         parent_id = entry.parent_id
-        for number, split_message in enumerate(split, 1):
-            message_id = entry.id if number == len(split) else _split_id(self._session_id, entry.id, number)
-            self._first_split_id.setdefault(entry.id, message_id)
-            command_id = entry.command_id if message_id == entry.id else None
-            yield replace(entry, id=message_id, parent_id=parent_id, command_id=command_id, message=split_message)
-            parent_id = message_id
+        for number in range(1, length):
+            split_id = _split_id(self._session_id, entry.id, number)
+            yield replace(entry, id=split_id, parent_id=parent_id, command_id=None)
+            parent_id = split_id
+        yield replace(entry, parent_id=parent_id)
 
     def _result_message(self, message: Message, part: ToolResultPart) -> Message:
         name = message.tool_name or self._tool_names.get(part.tool_result.tool_use_id)
         return Message("tool", (part,), tool_name=name)
+
+
+def _unwrapped(replacement: tuple[Content, ...] | None) -> tuple[Content, ...] | None:
+    """Return the replacement of a message's content, for a dialect whose tool results are messages of their own."""
+    results = [part.tool_result for part in replacement or () if isinstance(part, ToolResultPart)]
+    content = _body(results[0]) if results else replacement
+    return None if content is None else _inline(content)
+
+
+def _of_piece(replacement: tuple[Content, ...] | None, piece: _Piece, *, is_first: bool) -> tuple[Content, ...] | None:
+    """Return what replaces the content of one of the messages into which a message was split; None for nothing.
+
+    A replacement without results is the content of the first result, as in the context of the original.
+    """
+    results = [part.tool_result for part in replacement or () if isinstance(part, ToolResultPart)]
+    if not results:
+        return _unwrapped(replacement) if is_first else None
+    if piece.call_id is None:
+        rest = tuple(part for part in replacement or () if not isinstance(part, ToolResultPart))
+        return _inline(rest) if rest else None
+    same_call = [result for result in results if result.tool_use_id == piece.call_id]
+    return _inline(_body(same_call[0])) if same_call else None
+
+
+def _body(result: ToolResult) -> tuple[Content, ...]:
+    return (text(result.content),) if isinstance(result.content, str) else result.content
 
 
 def _supported(message: Message) -> Message:

@@ -198,18 +198,23 @@ class _Reading:
     def _compaction(self, data: Object, line: Line) -> Iterator[KnownEntry]:
         time = as_time(data.get("timestamp"))
         messages = list(self._read([as_object(each) for each in as_list(data.get("messages"))], line))
-        summary = ""
-        if messages and messages[0].role == "user" and all(isinstance(part, TextPart) for part in messages[0].content):
+        summary, kept = "", self._end_of_history(messages)
+        begins_with_text = bool(messages) and all(isinstance(part, TextPart) for part in messages[0].content)
+        if not kept and begins_with_text and messages[0].role == "user":
             summary = plain_text(messages.pop(0).content)
-        kept = self._history[len(self._history) - len(messages) :]
-        keeps_messages = bool(messages) and [entry.message for entry in kept] == messages
+            kept = self._end_of_history(messages)
         details = data.get("metadata")
-        first_kept = kept[0].id if keeps_messages else None
+        first_kept = kept[0].id if kept else None
         compaction = Compaction(summary, first_kept, 0, kept_json(details) if isinstance(details, dict) else None)
         yield self._chain.add(compaction, id=as_text(data.get("id")), time=time)
-        self._history = kept if keeps_messages else []
-        for message in () if keeps_messages else messages:
+        self._history = kept
+        for message in () if kept else messages:
             yield self._add(message, time, None)
+
+    def _end_of_history(self, messages: list[Message]) -> list[MessageEntry]:
+        """Return the last entries of the history if they hold these messages, otherwise an empty list."""
+        end = self._history[max(0, len(self._history) - len(messages)) :] if messages else []
+        return end if [entry.message for entry in end] == messages else []
 
     def _read(self, sources: list[Object], line: Line | None) -> Iterator[Message]:
         for position, source in enumerate(sources):

@@ -63,19 +63,19 @@ def _line(kind: str, data: Object) -> bytes:
 
 
 def _events(entries: Sequence[Entry]) -> Iterator[Object]:
-    history: list[tuple[Entry, Message]] = []
+    written: list[tuple[Entry, Message]] = []
+    hidden = 0
     for event_count, each in enumerate(_turns(entries)):
         if isinstance(each, CompactionEntry):
-            ids = [entry.id for entry, _ in history]
-            first = _position(entries, each.compaction.first_kept_entry_id, ids)
-            details: Object = {"original_event_count": event_count, "original_message_count": len(history)}
+            ids = [entry.id for entry, _ in written]
+            details: Object = {"original_event_count": event_count, "original_message_count": len(written) - hidden}
+            hidden = _position(entries, each.compaction.first_kept_entry_id, ids)
             summary = each.compaction.summary
             messages = [Message("user", (text(summary),))] if summary else []
-            history = history[first:]
-            messages += [message for _, message in history]
+            messages += [message for _, message in written[hidden:]]
             yield _event(each.id, COMPACTION, each.timestamp, messages, details)
         else:
-            history += each.messages
+            written += each.messages
             yield _turn_event(each)
 
 

@@ -150,7 +150,7 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
     if history.messages and history.last is None:
         chain.leaf = leaf_after[None]
         time = as_time(history.metadata.get("lastUpdated"))
-        entries.append(chain.add(Custom("gemini.rewind", kept_json({"to": None})), time=time))
+        entries.append(chain.describe(Custom("gemini.rewind", kept_json({"to": None})), time=time))
         return entries, None
     return entries, leaf_after[history.last]
 

@@ -115,9 +115,7 @@ def read_answer(raw: Object, key: str, model: str) -> Answer:
         elif not (has_thoughts and _is_thought(part)):
             parts += (content for content in _contents(part) if _has_content(content))
     parts += records.rest()
-    message = Message(
-        "assistant", tuple(parts) or (text(""),), model=model or None, provider="google" if model else None
-    )
+    message = Message("assistant", tuple(parts) or (text(""),), model=model or None, provider="google")
     return Answer(message, tuple(records.calls), tuple(records.results))
 
 

@@ -172,8 +172,9 @@ class Records:
                 self._add_stored(entry)
 
     def _add_compaction(self, entry: CompactionEntry, kept: int) -> None:
-        if not kept:
-            return  # it summarizes none of the messages on this path
+        if not kept:  # it summarizes none of the messages on this path, and hides what an earlier one summarizes
+            self.context = {}
+            return
         summary = entry.compaction.summary
         tokens = self._count(Message("system", (text(summary),)))
         key = sha256(f"{self.sources[0].id}\n{self.sources[kept - 1].id}".encode()).hexdigest()[:16]

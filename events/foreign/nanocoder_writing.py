@@ -151,7 +151,11 @@ def _visible(entries: Sequence[Entry]) -> Sequence[Entry]:
         return entries
     first_kept = latest.compaction.first_kept_entry_id
     start = next((place for place, entry in enumerate(entries) if entry.id == first_kept), at)
-    return [*filter(_is_system, entries[:start]), *entries[start:]]
+    # An earlier compaction among the kept entries hides nothing anymore.
+    return [
+        *filter(_is_system, entries[:start]),
+        *(each for each in entries[start:] if not isinstance(each, CompactionEntry)),
+    ]
 
 
 def _is_system(entry: Entry) -> bool:

@@ -170,7 +170,7 @@ class _Reading:
     def beginning(self, time: datetime | None) -> KnownEntry:
         """Return an entry without a parent to serve as the leaf, because no leaf would mean the last entry."""
         self._chain.leaf = None
-        return self._chain.add(Custom("opencode.revert", kept_json({"to": None})), time=time)
+        return self._chain.describe(Custom("opencode.revert", kept_json({"to": None})), time=time)
 
     def _add(self, item: Item, message: str) -> KnownEntry:
         return self._chain.add(item.payload, id=message, time=item.time, beginning=item.beginning or None)

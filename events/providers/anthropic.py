@@ -6,8 +6,10 @@
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "package main..."}]}
 
 A user's message that holds only tool results is read as one of role tool. Reading leaves out hints such as
-`cache_control`, and citations. Writing leaves out empty text and thinking without a signature, both of which the
-interface refuses, and the signatures of text and calls. An assistant's image goes into the user's message after it.
+`cache_control`, and citations. Writing leaves out blank text and thinking without a signature, both of which the
+interface refuses, and the signatures of text and calls. An assistant's image goes into the user's message after it. The
+interface takes only text in a result that is an error: its images go beside it, and one without text says so. An image
+of a type that the interface refuses becomes a text that names the type.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ from ..content import (
 )
 from ..entries import Message, Usage
 from ..errors import InvalidEntry
-from .reading import Block, image_at, read
-from .rendering import in_turns
+from .reading import Block, image_at, images_of, read, result_text, with_true_type
+from .rendering import in_turns, named_image
+
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
 class AnthropicPrompt(NamedTuple):
@@ -163,6 +167,7 @@ def to_anthropic(messages: Sequence[Message]) -> AnthropicPrompt:
 
     System messages are collected from all places. Adjacent messages of one role are merged, since the interface wants
     the roles to alternate; in a user's message the tool results come first, since it wants them right after the calls.
+    If the first message is an assistant's, a user's message that says so comes before it.
     """
     system, turns = in_turns(messages)
     return AnthropicPrompt([_to_text(part) for part in system], [_to_turn(role, content) for role, content in turns])
@@ -170,6 +175,9 @@ def to_anthropic(messages: Sequence[Message]) -> AnthropicPrompt:
 
 def _to_turn(role: str, content: Sequence[Content]) -> Block:
     blocks: list[JSON] = [_to_part(part) for part in content]
+    for part in content:
+        if isinstance(part, ToolResultPart) and part.tool_result.is_error:
+            blocks += map(_to_image, images_of(part.tool_result))
     return {"role": role, "content": blocks}
 
 
@@ -198,9 +206,11 @@ def _to_text(part: TextPart) -> Block:
 
 
 def _to_image(part: ImagePart) -> Block:
-    source = part.image.source
-    if source.type == "url":
+    source = with_true_type(part).image.source
+    if source.type == "url" and not source.data.startswith("data:"):
         return {"type": "image", "source": {"type": "url", "url": source.data}}
+    if source.type == "url" or source.media_type not in _IMAGES:
+        return _to_text(named_image(part))
     return {"type": "image", "source": {"type": "base64", "media_type": source.media_type, "data": source.data}}
 
 
@@ -208,9 +218,16 @@ def _to_result(result: ToolResult) -> Block:
     content: JSON = result.text
     if not isinstance(result.content, str):
         content = [
-            _to_text_or_image(part) for part in result.content if not isinstance(part, TextPart) or part.text.content
+            _to_text_or_image(part)
+            for part in result.content
+            if (part.text.content if isinstance(part, TextPart) else not result.is_error)
         ]
     block: Block = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
     if result.is_error:
-        block["is_error"] = True
+        block |= {"content": content if result.text.strip() else _without_text(result), "is_error": True}
     return block
+
+
+def _without_text(result: ToolResult) -> str:
+    """Return what stands for the content of an error that has no text, which the interface refuses."""
+    return result_text(result).strip() or "(no output)"

@@ -37,7 +37,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..errors import InvalidEntry
-from .reading import ANY_IMAGE, Block, image_at, images_of, read, result_text
+from .reading import ANY_IMAGE, Block, image_at, images_of, read, result_text, with_true_type
 from .rendering import in_turns
 
 _KEY = re.compile("(?<!^)[A-Z]")
@@ -217,7 +217,7 @@ def to_google(messages: Sequence[Message]) -> GooglePrompt:
     """Write contents; roles that no provider has are rendered as a user's text.
 
     System messages are collected from all places. Adjacent messages of one role become one content, since the responses
-    to parallel calls must come together.
+    to parallel calls must come together. If the first content is the model's, a user's that says so comes before it.
     """
     names = {
         part.tool_use.id: part.tool_use.name
@@ -264,7 +264,7 @@ def _signed(block: Block, signature: str | None) -> Block:
 
 
 def _to_image(part: ImagePart) -> Block:
-    source = part.image.source
+    source = with_true_type(part).image.source
     if source.type == "url":
         kind: Block = {} if source.media_type == ANY_IMAGE else {"mime_type": source.media_type}
         return {"file_data": {**kind, "file_uri": source.data}}

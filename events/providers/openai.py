@@ -11,7 +11,7 @@ users' messages may hold images.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -25,6 +25,7 @@ from ..content import (
     ToolResult,
     ToolResultPart,
     ToolUsePart,
+    plain_text,
     text,
     thinking,
     tool_result,
@@ -32,7 +33,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..errors import InvalidEntry
-from .reading import Block, image_at, images_of, read, result_text, url_of
+from .reading import Block, image_at, images_of, read, result_text, url_of, with_true_type
 from .rendering import sendable
 
 REFUSAL = "refusal"
@@ -162,12 +163,13 @@ def _from_tool(decoded: _Message) -> Message:
 def to_openai(messages: Sequence[Message]) -> list[Block]:
     """Write messages in the chat completions form; roles that no provider has are rendered as a user's text."""
     written: list[Block] = []
+    after_results: list[Block] = []
     images: list[ImagePart] = []
-    for message in filter(None, map(sendable, messages)):
+    for message in _with_calls_together(filter(None, map(sendable, messages))):
         results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
-        if images and not results:
-            written.append(_image_message(images))
-            images = []
+        if not results:  # nothing may come between an answer and its last result
+            written += [*after_results, *_image_message(images)]
+            after_results, images = [], []
         for result in results:
             written.append(_to_tool(result))
             images += images_of(result)
@@ -175,19 +177,37 @@ def to_openai(messages: Sequence[Message]) -> list[Block]:
             written += _to_assistant(message)
             images += [part for part in message.content if isinstance(part, ImagePart)]
         elif content := _to_parts(message.content):
-            written.append({"role": "system" if message.role == "system" else "user", "content": content})
-    if images:
-        written.append(_image_message(images))
-    return written
+            block: Block = {"role": "system" if message.role == "system" else "user", "content": content}
+            (after_results if results else written).append(block)
+    return [*written, *after_results, *_image_message(images)]
 
 
-def _image_message(images: Sequence[ImagePart]) -> Block:
+def _with_calls_together(messages: Iterable[Message]) -> Iterator[Message]:
+    """Merge an answer that calls tools with an answer that follows it directly: results must follow calls at once."""
+    run: list[Message] = []
+    for message in messages:
+        if run and not (run[-1].role == message.role == "assistant" and run[-1].has_calls):
+            yield _merged(run)
+            run = []
+        run.append(message)
+    if run:
+        yield _merged(run)
+
+
+def _merged(run: Sequence[Message]) -> Message:
+    if len(run) == 1:
+        return run[0]
+    return Message("assistant", tuple(part for message in run for part in message.content))
+
+
+def _image_message(images: Sequence[ImagePart]) -> list[Block]:
+    """Write images as a list of one message, or of none if there are none."""
     content: list[JSON] = [{"type": "text", "text": "Shown above:"}, *map(_to_image, images)]
-    return {"role": "user", "content": content}
+    return [{"role": "user", "content": content}] if images else []
 
 
 def _to_image(part: ImagePart) -> Block:
-    return {"type": "image_url", "image_url": {"url": url_of(part)}}
+    return {"type": "image_url", "image_url": {"url": url_of(with_true_type(part))}}
 
 
 def _to_parts(content: Sequence[Content]) -> str | list[JSON] | None:
@@ -203,8 +223,10 @@ def _to_assistant(message: Message) -> list[Block]:
     """Write an answer as a list of one message, or of none if this form can represent nothing of it."""
     texts = [part for part in message.content if isinstance(part, TextPart)]
     calls: list[JSON] = [_to_call(part) for part in message.content if isinstance(part, ToolUsePart)]
-    refusals: list[JSON] = [{"type": "refusal", "refusal": part.text.content} for part in texts]
-    content = (refusals or None) if message.stop_reason == REFUSAL else _to_parts(texts)
+    content = _to_parts(texts)
+    if message.stop_reason == REFUSAL and texts:  # at most one refusal is allowed
+        refusals: list[JSON] = [{"type": "refusal", "refusal": plain_text(texts)}]
+        content = refusals
     block: Block = {"role": "assistant", "content": content}
     if calls:
         block["tool_calls"] = calls

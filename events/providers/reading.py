@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from ..content import JSON, ImagePart, TextPart, ToolResult, image
+from ..content import JSON, Image, ImagePart, TextPart, ToolResult, image
 from ..errors import InvalidEntry
 
 Block: TypeAlias = dict[str, JSON]
@@ -23,6 +25,8 @@ _BY_SUFFIX = {
     "webp": "image/webp",
     "svg": "image/svg+xml",
 }
+
+_BY_BEGINNING = ((b"\x89PNG\r\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 ANY_IMAGE = "image/*"
 """The media type of an image whose URL does not reveal it."""
@@ -52,6 +56,29 @@ def image_at(url: str, media_type: str | None = None) -> ImagePart:
         return image(url, stated_type or ANY_IMAGE, kind="url")
     suffix = url.partition("?")[0].partition("#")[0].rpartition(".")[2].lower()
     return image(url, media_type or _BY_SUFFIX.get(suffix, ANY_IMAGE), kind="url")
+
+
+def with_true_type(part: ImagePart) -> ImagePart:
+    """Return an image with the media type of its data, as far as the data's beginning reveals it.
+
+    Providers refuse a request with an image whose media type is wrong or a wildcard, and so every later one.
+    """
+    source = part.image.source
+    media_type = _type_of(source.data) if source.type == "base64" else None
+    if media_type is None or media_type == source.media_type:
+        return part
+    return ImagePart(Image(replace(source, media_type=media_type)))
+
+
+def _type_of(data: str) -> str | None:
+    """Return the media type of base64 data; None if it is not a common type of image."""
+    try:
+        beginning = b64decode(data[:16])
+    except ValueError:
+        return None
+    if beginning[:4] == b"RIFF" and beginning[8:] == b"WEBP":
+        return "image/webp"
+    return next((media_type for start, media_type in _BY_BEGINNING if beginning.startswith(start)), None)
 
 
 def url_of(part: ImagePart) -> str:

@@ -15,6 +15,9 @@ from ..entries import BashExecution, Message
 
 _SPOKEN = frozenset({"user", "assistant", "tool", "system"})
 
+OPENING = "(The conversation begins with an answer.)"
+"""The user's text before an assistant's first turn: providers refuse a conversation that begins with the assistant."""
+
 _BLOB_PREFIX = "blob:sha256:"  # oh-my-pi's reference to a separate file that holds an image
 
 _BRANCH = (
@@ -74,9 +77,12 @@ def _without_external(part: Content) -> Content:
 
 
 def _image_as_text(part: TextPart | ImagePart) -> TextPart | ImagePart:
-    if isinstance(part, ImagePart) and _is_external(part):
-        return text(f"[image: {part.image.source.media_type}]")
-    return part
+    return named_image(part) if isinstance(part, ImagePart) and _is_external(part) else part
+
+
+def named_image(part: ImagePart) -> TextPart:
+    """Return the text that stands for an image which cannot be sent."""
+    return text(f"[image: {part.image.source.media_type}]")
 
 
 def bash_text(bash: BashExecution) -> str:
@@ -103,23 +109,27 @@ def in_turns(
 
     Returns:
         The system's texts, and the turns as pairs of role and content. Adjacent messages of one role form one turn, and
-        a user's turn begins with the results of tools. Empty text and thinking without a signature are left out.
+        a user's turn begins with the results of tools. The first turn is a user's, see `OPENING`. Empty text and
+        thinking without a signature are left out; for other providers than Google, so is text that is only whitespace.
     """
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
-    images: list[Content] = []
+    images: list[Content] = []  # of the assistant's current turn
     for message in filter(None, map(sendable, messages)):
         content = [part for part in message.content if _is_accepted(part, for_google)]
         if message.role == "system":
             system += [part for part in content if isinstance(part, TextPart)]
         elif message.role == "assistant":
-            _extend_turn(turns, "user", images)
-            images = [] if for_google else [part for part in content if isinstance(part, ImagePart)]
-            _extend_turn(turns, "assistant", [part for part in content if part not in images])
+            images += () if for_google else [part for part in content if isinstance(part, ImagePart)]
+            _extend_turn(
+                turns, "assistant", [part for part in content if for_google or not isinstance(part, ImagePart)]
+            )
         else:
             _extend_turn(turns, "user", [*images, *content])
             images = []
     _extend_turn(turns, "user", images)
+    if turns and turns[0][0] == "assistant":
+        turns.insert(0, ("user", [text(OPENING)]))
     for role, content in turns:
         if role == "user":
             content.sort(key=lambda part: not isinstance(part, ToolResultPart))
@@ -128,9 +138,9 @@ def in_turns(
 
 def _is_accepted(part: Content, for_google: bool) -> bool:
     if isinstance(part, TextPart):
-        return bool(part.text.content or (for_google and part.text.signature))
+        return bool(part.text.content or part.text.signature) if for_google else bool(part.text.content.strip())
     if isinstance(part, ThinkingPart):
-        return part.thinking.signature is not None and not (for_google and part.thinking.redacted)
+        return bool(part.thinking.signature) and not (for_google and part.thinking.redacted)
     return True
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ...events.content import Content, ToolResultPart, ToolUse, ToolUsePart, plain_text, tool_result
 from ...events.entries import Message
+from ...events.kinds import is_asked
 from ...events.providers.rendering import rendered
 from ..context import ContextMessage
 
@@ -96,6 +97,17 @@ def has_results(message: Message) -> bool:
 def is_request(message: Message) -> bool:
     """Tell whether a message is a user's request: a user message that only carries tool results is not one."""
     return message.role == "user" and any(not isinstance(part, ToolResultPart) for part in message.content)
+
+
+def request_at(messages: Sequence[ContextMessage]) -> int:
+    """Return the position of the last request that a person wrote, or else of the last request, or -1.
+
+    Programs write messages with the role `user` too: the environment, notices, interruptions.
+    """
+    places = range(len(messages) - 1, -1, -1)
+    last = next((place for place in places if is_request(messages[place].message)), -1)
+    earlier = (place for place in range(last, -1, -1) if is_request(messages[place].message))
+    return next((place for place in earlier if is_asked(messages[place].message)), last)
 
 
 def safe_start(messages: Sequence[ContextMessage], position: int) -> int:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...events.entries import Entry
 from ..context import Context, ContextMessage
-from .pairing import is_request, paired
+from .pairing import is_request, paired, request_at
 from .summary_cache import StoredSummary
 
 
@@ -72,9 +72,8 @@ class ContextSource(Struct, frozen=True):
 
     @property
     def request(self) -> int:
-        """The position of the last user message, or -1 if there is none."""
-        places = range(len(self.messages) - 1, -1, -1)
-        return next((place for place in places if is_request(self.messages[place].message)), -1)
+        """The position of the last request, see `request_at`; -1 if there is none."""
+        return request_at(self.messages)
 
     def originals(self, messages: Iterable[ContextMessage]) -> int:
         """Count the messages that come from the original context."""

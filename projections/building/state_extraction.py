@@ -44,7 +44,7 @@ class SessionState(Struct, frozen=True):
 
     Attributes:
         project_path: The directory of the project.
-        original_task: The text of the first user message.
+        original_task: The text of the first user message that a person wrote.
         modified_files: The files that were created, modified or deleted.
         current_status: What is done and what is in progress.
         blockers: The blocked steps and the failures.

@@ -14,6 +14,7 @@ from treering import (
     ToolExecution,
     ToolExecutionEntry,
     message,
+    plain_text,
     text,
     tool_result,
     tool_use,
@@ -178,6 +179,18 @@ def test_the_smallest_context_is_the_state_and_the_last_user_message(source_of: 
     assert [each.role for each in nothing.messages] == ["system", "user"]
     assert nothing.messages[1].message == message("user", "")
     assert (nothing.included_count, nothing.summarized_count) == (0, 0)
+
+
+def test_messages_that_a_program_wrote_for_the_user_are_not_the_task_or_the_request(source_of: Sources) -> None:
+    environment, interruption = (
+        Message("user", (text(each),), raw_metadata=raw_json({"is_meta": True})) for each in ("<environment>", "[stop]")
+    )
+    source = source_of(environment, message("user", "Dig"), message("user", "Deeper"), interruption)
+    *_, state, request = MinimalState().build(source, 1_000, TOKENS).messages
+    assert "ORIGINAL TASK: Dig\n" in plain_text(state.content)
+    assert plain_text(request.content) == "Deeper"
+    *_, request = MinimalState().build(source_of(environment), 1_000, TOKENS).messages
+    assert plain_text(request.content) == "<environment>", "a model must be asked something"
 
 
 def test_a_state_that_does_not_fit_is_shortened(source_of: Sources) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,9 @@ from treering.events.providers.openai import from_openai, to_openai
 from treering.events.providers.reading import Block
 from treering.events.providers.rendering import rendered
 from treering.testing import strategies
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAE="
+CALLED = ("c1", "c2", "c3")
 
 
 def message_of(role: str, *content: Content, **fields: object) -> Message:
@@ -70,7 +74,8 @@ OPENAI = st.one_of(
     message("user", SHOWN),
     message("system", st.lists(TEXTS, min_size=1, max_size=3)),
     message("assistant", st.lists(TEXTS, max_size=2), st.lists(CALLS, min_size=1, max_size=2)),
-    message("assistant", st.lists(TEXTS, min_size=1, max_size=2), stop_reason=st.sampled_from([None, "refusal"])),
+    message("assistant", st.lists(TEXTS, min_size=1, max_size=2)),
+    message("assistant", st.lists(TEXTS, min_size=1, max_size=1), stop_reason=st.just("refusal")),
     st.builds(
         lambda call, body: message_of("tool", tool_result(call, body)),
         IDS,
@@ -148,6 +153,9 @@ def test_openai_tool_results_developer_messages_refusals_and_reasoning_are_read(
     part = {"type": "refusal", "refusal": "No."}
     assert from_openai({"role": "assistant", "content": [part]}) == refused
     assert to_openai([refused]) == [{"role": "assistant", "content": [part]}]
+    twice = message_of("assistant", text("No."), text("Never."), stop_reason="refusal")
+    [both] = to_openai([twice])
+    assert both["content"] == [{"type": "refusal", "refusal": "No.\nNever."}], "more than one refusal is not allowed"
     for key in ("reasoning_content", "reasoning"):
         found = from_openai({"role": "assistant", "content": "Hi", key: "hm"})
         assert found == message_of("assistant", thinking("hm"), text("Hi"))
@@ -201,23 +209,29 @@ def test_openai_results_directly_follow_their_calls_and_images_come_after_them()
 
 SIGNED = st.builds(lambda content, signature: thinking(content, signature=signature), st.text(), WORDS)
 REDACTED = WORDS.map(lambda data: ThinkingPart(Thinking("", data, redacted=True)))
-RESULTS = st.builds(tool_result, IDS, st.text() | SHOWN, is_error=st.booleans())
+SAID = WORDS.filter(str.strip)
+SPOKEN = SAID.map(text)
+VISIBLE = st.lists(SPOKEN | IMAGES, min_size=1, max_size=3)
+RESULTS = st.builds(tool_result, IDS, st.text() | SHOWN) | st.builds(
+    tool_result, IDS, SAID | st.lists(SPOKEN, min_size=1, max_size=3), is_error=st.just(True)
+)
 ANTHROPIC = st.one_of(
-    message("user", SHOWN),
-    message("assistant", st.lists(TEXTS | CALLS | SIGNED | REDACTED, min_size=1, max_size=4)),
+    message("user", VISIBLE),
+    message("assistant", st.lists(SPOKEN | CALLS | SIGNED | REDACTED, min_size=1, max_size=4)),
     message("tool", st.lists(RESULTS, min_size=1, max_size=3)),
-    message("user", st.lists(RESULTS, min_size=1, max_size=2), SHOWN),
+    message("user", st.lists(RESULTS, min_size=1, max_size=2), VISIBLE),
 )
 
 
 @given(ANTHROPIC)
 def test_a_message_is_read_back_equal_from_the_anthropic_form(given_message: Message) -> None:
-    system, [written] = to_anthropic([given_message])
+    system, [*opening, written] = to_anthropic([given_message])
     assert system == []
+    assert len(opening) == (given_message.role == "assistant")
     assert from_anthropic(json.loads(json.dumps(written))) == given_message
 
 
-@given(message("system", st.lists(TEXTS, min_size=1, max_size=3)))
+@given(message("system", st.lists(SPOKEN, min_size=1, max_size=3)))
 def test_a_system_message_is_separate_in_the_anthropic_form_and_read_back_equal(given_message: Message) -> None:
     prompt = to_anthropic([given_message])
     assert prompt.messages == []
@@ -264,7 +278,7 @@ def test_a_whole_anthropic_answer_is_read_and_written() -> None:
         stop_reason="tool_use",
         usage=Usage(1, 2, 3, 0, 6),
     )
-    assert to_anthropic([found]).messages[0]["content"] == [
+    assert to_anthropic([found]).messages[1]["content"] == [
         {"type": "thinking", "thinking": "hm", "signature": "s"},
         {"type": "redacted_thinking", "data": "xyz"},
         {"type": "text", "text": "Hi"},
@@ -325,10 +339,70 @@ def test_anthropic_roles_alternate_and_results_come_first() -> None:
             },
         ],
     )
-    assert [turn["role"] for turn in to_anthropic([message_of("assistant", text("a"), shot)]).messages] == [
-        "assistant",
-        "user",
+    assert to_anthropic([message_of("assistant", text("a"), shot)]).messages[1:] == [
+        {"role": "assistant", "content": [{"type": "text", "text": "a"}]},
+        {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://a.example/b.png"}}]},
     ]
+
+
+def test_anthropic_is_not_sent_what_it_refuses() -> None:
+    shot, drawing = image(PNG, "image/jpg"), image("PHN2Zy8+", "image/svg+xml")
+    inline = image("data:image/svg+xml,%3Csvg/%3E", "image/svg+xml", kind="url")
+    prompt = to_anthropic(
+        [
+            message_of("system", text(" ")),
+            message_of("user", text("See"), text("\n"), shot, drawing, inline),
+            message_of("assistant", thinking("hm", signature=""), text(" \n"), *map(tool_use, CALLED, CALLED)),
+            message_of("tool", tool_result("c1", [text("No."), shot], is_error=True)),
+            message_of("tool", tool_result("c2", [shot], is_error=True)),
+            message_of("tool", tool_result("c3", " ", is_error=True)),
+        ]
+    )
+    sent_shot: Block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    named = {"type": "text", "text": "[image: image/svg+xml]"}
+    assert prompt.system == []
+    assert prompt.messages[0]["content"] == [{"type": "text", "text": "See"}, sent_shot, named, named]
+    assert prompt.messages[1]["content"] == [
+        {"type": "tool_use", "id": each, "name": each, "input": {}} for each in CALLED
+    ]
+    *results, first, second = cast("list[Block]", prompt.messages[2]["content"])
+    assert [result["content"] for result in results] == [
+        [{"type": "text", "text": "No."}],
+        "(The result is an image, which follows.)",
+        "(no output)",
+    ]
+    assert first == second == sent_shot
+
+
+@pytest.mark.parametrize("calls", [(), ("c1",)])
+def test_a_conversation_that_begins_with_an_answer_is_opened_by_a_user(calls: Sequence[str]) -> None:
+    cut = [message_of("system", text("Be brief.")), message_of("assistant", text("a"), *map(tool_use, calls, calls))]
+    cut += [message_of("tool", tool_result(call, "b")) for call in calls]
+    anthropic, google = to_anthropic(cut).messages, to_google(cut).contents
+    words = "(The conversation begins with an answer.)"
+    assert anthropic[0] == {"role": "user", "content": [{"type": "text", "text": words}]}
+    assert google[0] == {"role": "user", "parts": [{"text": words}]}
+    assert (anthropic[1]["role"], google[1]["role"]) == ("assistant", "model")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "media_type"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\x10\0\0\0WEBPVP8 ", "image/webp"),
+        (b"RIFF\x10\0\0\0WAVEfmt ", "image/*"),
+        (b"other", "image/*"),
+    ],
+)
+def test_an_image_is_sent_under_the_type_of_its_data(beginning: bytes, media_type: str) -> None:
+    data = b64encode(beginning).decode()
+    shown = message_of("user", image(data, "image/*"))
+    assert to_openai([shown])[0]["content"] == [
+        {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
+    ]
+    assert to_google([shown]).contents[0]["parts"] == [{"inline_data": {"mime_type": media_type, "data": data}}]
 
 
 # -- Google
@@ -354,8 +428,9 @@ GOOGLE = st.one_of(
 
 @given(GOOGLE)
 def test_a_message_is_read_back_equal_from_the_google_form(given_message: Message) -> None:
-    instruction, [written] = to_google([given_message])
+    instruction, [*opening, written] = to_google([given_message])
     assert instruction is None
+    assert len(opening) == (given_message.role == "assistant")
     assert from_google(written) == given_message
     assert from_google(camel(written)) == given_message
 
@@ -475,7 +550,7 @@ def test_google_calls_without_ids_are_paired_with_their_responses() -> None:
         "tool", *(tool_result(name, "x") for name in ("turn3_c_1", "turn3_a_b_1", "turn3_a_b_2"))
     )
     contents = to_google([called, answered]).contents
-    parts: Any = contents[1]["parts"]
+    parts: Any = contents[2]["parts"]
     assert [part["function_response"]["name"] for part in parts] == ["c", "a.b", "a.b"]
 
 
@@ -502,6 +577,7 @@ def test_google_roles_alternate_and_responses_come_together() -> None:
     prompt = to_google(
         [
             message_of("system", text("Be brief.")),
+            message_of("user", text(" ")),
             message_of("assistant", tool_use("c1", "ls"), ThinkingPart(Thinking("", "x", redacted=True)), shot),
             message_of("tool", tool_result("c1", [text("a"), shot])),
             message_of("tool", tool_result("c2", "b"), tool_name="cat"),
@@ -514,6 +590,7 @@ def test_google_roles_alternate_and_responses_come_together() -> None:
     assert prompt == GooglePrompt(
         {"parts": [{"text": "Be brief."}]},
         [
+            {"role": "user", "parts": [{"text": " "}]},
             {"role": "model", "parts": [{"function_call": {"id": "c1", "name": "ls", "args": {}}}, shown]},
             {
                 "role": "user",

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import pytest
 
 from treering import (
+    ContentLike,
     Context,
     DialectCannot,
     EntryNotFound,
@@ -171,6 +172,44 @@ async def test_a_message_with_several_tool_results_becomes_several_messages_for_
         ]
         assert context.messages[-1] == (await parallel_calls.context()).messages[-1]
         assert set(parallel_calls.path()) <= set(copy.path())
+
+
+EDITS: list[tuple[ContentLike | None, list[str]]] = [
+    (None, ["[result left out]", "[result left out]"]),
+    ("short", ["short", "[result left out]"]),
+    ([tool_result("c2", "two"), tool_result("c1", "one"), text("And")], ["one", "two", "And"]),
+]
+
+
+@pytest.mark.parametrize("format", ["pi", "omp"])
+@pytest.mark.parametrize(("replacement", "shown"), EDITS)
+async def test_the_edit_of_a_message_that_is_split_applies_to_all_of_it(
+    session: Session,
+    host: SessionHost,
+    tmp_path: Path,
+    format: Literal["pi", "omp"],
+    replacement: ContentLike | None,
+    shown: list[str],
+) -> None:
+    calls = Message("assistant", (tool_use("c1", "ls"), tool_use("c2", "ls")), provider="maker", model="m")
+    results = Message("user", (tool_result("c1", "secret"), tool_result("c2", "secret"), text("secret")))
+    last = Message("tool", (tool_result("c3", "secret"),))
+    called = Message("assistant", (tool_use("c3", "ls"),), provider="maker", model="m")
+    ids = await session.append_many([calls, results, called, last])
+    await session.append_context_edit(ids[1], replacement)
+    await session.append_context_edit(ids[3], [tool_result("c3", "three")])
+    path = await session.export(format, tmp_path / "split.jsonl")
+    async with SessionHost(tmp_path / "elsewhere") as other:
+        _, context = await load_with_context(other, path)
+        sent = [words for each in context.messages if each.role != "assistant" for words in words_of(each.message)]
+        assert sent == [*shown, "three"]
+    reports = await host.import_sessions(path)
+    assert [report.added for report in reports] == [0], "the session has everything that the file has"
+
+
+def words_of(message: Message) -> list[str]:
+    parts = (part.tool_result.text if isinstance(part, ToolResultPart) else part for part in message.content)
+    return [part if isinstance(part, str) else plain_text([part]) for part in parts]
 
 
 @pytest.mark.parametrize("format", ["pi", "omp"])

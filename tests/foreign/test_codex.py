@@ -426,3 +426,10 @@ def test_executions_and_usage_of_paginated_rollouts_are_read(tmp_path: Path, rea
     (run,) = (entry.tool_execution for entry in session.entries if isinstance(entry, ToolExecutionEntry))
     assert (run.tool_call_id, run.exit_code, run.duration_ms, run.success) == ("c1", 1, 3000, False)
     assert [each.usage for each in session.messages] == [None, None, Usage(900, 40, 0, 0, 940)]
+
+
+def test_an_answer_that_names_no_model_names_its_provider(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    sealed = item(type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}], encrypted_content="sealed")
+    (session,) = read_sessions(rollout(tmp_path / "rollout-1.jsonl", message_item("user", "Hi"), sealed))
+    answer = session.messages[-1]
+    assert (answer.provider, answer.model) == ("openai", None), "no other provider may be sent what it sealed"

@@ -210,6 +210,31 @@ def test_a_compaction_event_repeats_the_kept_messages(data: Path, read_sessions:
     assert [event["metadata"]["original_message_count"] for event in events[3:]] == [3, 2]
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_compaction_without_a_summary_reads_back_with_the_messages_that_it_kept(
+    kept: int, data: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    header = read_sessions(data / "dive.jsonl")[0].header
+    chain = Chain("test", "s", header.timestamp)
+    said = [chain.add(Message(role, (text(role),))) for role in ("user", "user", "assistant")]
+    path = tmp_path / "truncated.jsonl"
+    path.write_bytes(dive_document(header, [*said, chain.add(Compaction("", said[kept].id, 0))]))
+    (again,) = read_sessions(path)
+    (compaction,) = (each.compaction for each in again.entries if isinstance(each, CompactionEntry))
+    ids = [each.id for each in again.entries if isinstance(each, MessageEntry)]
+    assert (compaction.summary, compaction.first_kept_entry_id) == ("", ids[kept])
+    assert len(ids) == 3
+
+
+def test_a_compaction_keeps_messages_that_an_earlier_one_had_hidden(data: Path, read_sessions: ReadSessions) -> None:
+    header = read_sessions(data / "dive.jsonl")[0].header
+    chain = Chain("test", "s", header.timestamp)
+    first = chain.add(Message("user", (text("a"),)))
+    entries = [first, chain.add(Compaction("All", None, 0)), chain.add(Compaction("Less", first.id, 0))]
+    *_, event = (json.loads(line)["data"] for line in dive_document(header, entries).splitlines())
+    assert [message["content"][0]["text"] for message in event["messages"]] == ["Less", "a"]
+
+
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 OBJECTS = st.dictionaries(WORDS, strategies.json_values(max_leaves=3), max_size=2)
 

@@ -263,6 +263,7 @@ def test_a_saved_conversation_is_read_as_a_session(
     (answered,) = (part for part in session.messages[2].content if isinstance(part, ToolResultPart))
     assert (answered.tool_result.tool_use_id, answered.tool_result.content) == (called.tool_use.id, "Flour.")
     assert plain_text(session.messages[3].content) == "It is flour."
+    assert (session.messages[3].provider, session.messages[3].model) == ("google", None)
     assert (session.codes(), read_sessions(path, "gemini")) == ([], [session])
 
 

@@ -347,6 +347,16 @@ def test_a_summary_is_deleted_when_its_compaction_is_no_longer_written(tmp_path:
     assert "context" not in metadata(folder)
 
 
+@pytest.mark.parametrize("summary", ["", "Less"])
+def test_a_compaction_that_keeps_everything_ends_an_earlier_one(tmp_path: Path, summary: str) -> None:
+    entries = entries_of(*PAYLOADS)
+    chain = Chain("test", HEADER.id, HEADER.timestamp)
+    chain.leaf = entries[-1].id
+    earlier = chain.add(Compaction("They read it.", entries[-1].id, 0))
+    folder = write_nanocoder(HEADER, [*entries, earlier, chain.add(Compaction(summary, entries[0].id, 0))], tmp_path)
+    assert "context" not in metadata(folder)
+
+
 def test_an_id_that_cannot_name_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     for name in ("", "a/b", "../x", "a\0"):
         with pytest.raises(InvalidSessionId):

@@ -238,6 +238,18 @@ async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -
     assert (session.path(), session.children("a1")) == (["u1", "a1", "u3"], ["u2", "u3"])
 
 
+async def test_a_first_prompt_that_was_rewound_is_not_the_parent_of_the_next(host: SessionHost, tmp_path: Path) -> None:
+    report = {"type": "system", "subtype": "turn_duration", "sessionId": "s", "uuid": "t1", "parentUuid": "u1"}
+    path = tmp_path / "rewound.jsonl"
+    path.write_bytes(
+        line("user", "u1", None, "First") + json.dumps(report).encode() + b"\n" + line("user", "u2", None, "Second")
+    )
+    [imported] = await host.import_sessions(path)
+    session = await host.load(imported.id)
+    assert await parents(session) == {"u1": None, "u2": None}
+    assert [plain_text(each.content) for each in (await session.context()).messages] == ["Second"]
+
+
 async def test_messages_sent_while_a_tool_ran_stay_on_the_path(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "late.jsonl"
     path.write_bytes(

@@ -69,6 +69,10 @@ def output(number: int) -> tuple[str, dict[str, object]]:
     return "response_item", {"type": "function_call_output", "call_id": f"c{number}", "output": f"o{number}"}
 
 
+def ran(number: int) -> tuple[str, dict[str, object]]:
+    return "event_msg", {"type": "exec_command_end", "call_id": f"c{number}", "exit_code": 0}
+
+
 def token_count(total: int) -> tuple[str, dict[str, object]]:
     tokens = {"input_tokens": total - 10, "cached_input_tokens": 0, "output_tokens": 10, "total_tokens": total}
     return "event_msg", {"type": "token_count", "info": {"last_token_usage": tokens, "total_token_usage": tokens}}
@@ -122,6 +126,10 @@ SOURCES = {
     "usage before the answer": codex(
         item("user", "Look."), token_count(50), call(1), output(1), token_count(50), token_count(90),
         item("assistant", "Found."), item("user", "Thanks."),
+    ),
+    "runs before their outputs": codex(
+        item("user", "Look."), call(1), call(2), ran(1), output(1), ran(2), output(2), call(3), output(3), ran(3),
+        item("user", "Thanks."),
     ),
     "lines of an answer": claude(
         {"type": "user", "message": {"role": "user", "content": "Look."}},

@@ -186,3 +186,19 @@ async def test_repeated_imports_follow_a_session_that_continues_in_the_other_pro
             (report,) = await host.import_sessions(path)
             assert report.id == session.id
             assert len(roles_and_texts(await session.context())) == count
+
+
+async def test_a_session_that_was_rewound_to_its_beginning_follows_its_source_again(tmp_path: Path) -> None:
+    source = tmp_path / "session-1.jsonl"
+    lines: list[dict[str, object]] = [
+        {"sessionId": "grown", "projectHash": "ab", "startTime": TIME.format(0), "lastUpdated": TIME.format(0)},
+        {"id": "m1", "timestamp": TIME.format(1), "type": "user", "content": "First"},
+        {"$rewindTo": "m1"},
+        {"id": "m2", "timestamp": TIME.format(2), "type": "user", "content": "Rather this"},
+    ]
+    async with SessionHost(tmp_path / "sessions") as host:
+        for end in (3, 4):
+            source.write_text("".join(json.dumps(each) + "\n" for each in lines[:end]))
+            await host.import_sessions(source)
+        session = await host.load("grown")
+        assert [plain_text(each.content) for each in (await session.context()).messages] == ["Rather this"]

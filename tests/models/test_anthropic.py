@@ -145,8 +145,21 @@ async def test_call_ids_of_other_programs_are_replaced_by_accepted_ones(server: 
     ids = [call["id"] for call in then[::2]]
     assert [result["tool_use_id"] for result in then[1::2]] == ids
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in ids)
-    assert (ids[2], ids[4], len({*ids})) == ("toolu_1-a", ids[0], 4)
+    assert (ids[2], len({*ids})) == ("toolu_1-a", 5), "an id that an earlier turn has used is refused, too"
     assert then[:2] == first, "the earlier messages stay the same, so the cache holds"
+
+
+async def test_tool_names_of_other_models_are_replaced_by_accepted_ones(server: ModelServer) -> None:
+    messages = [message("user", "One")]
+    for place, name in enumerate(("read", "files.list", "bash<|channel|>json", "", "n" * 70)):
+        messages += [message("assistant", tool_use(f"c{place}", name)), message("tool", tool_result(f"c{place}", "x"))]
+    server.says("So")
+    tools = (ToolSpec.of("files.list", "Lists.", {"type": "object"}),)
+    await answer(
+        AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=tuple(messages), tools=tools)
+    )
+    sent = [turn["content"][0]["name"] for turn in server.requests[0].body["messages"][1::2]]
+    assert sent == ["read", "files.list", "bash__channel__json", "unknown", "n" * 64], "names of its tools are kept"
 
 
 async def test_an_answer_with_an_unsupported_block_is_refused(server: ModelServer) -> None:

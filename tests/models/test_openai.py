@@ -104,6 +104,13 @@ async def test_a_refusal_becomes_text_with_that_stop_reason(server: ModelServer,
     assert answered.stop_reason == "refusal"
 
 
+async def test_a_refusal_is_sent_to_other_servers_as_text(server: ModelServer, model: OpenAIModel) -> None:
+    refused = Message("assistant", (text("I cannot."),), stop_reason="refusal")
+    server.says("So")
+    await answer(model, ModelRequest(messages=(message("user", "Hi"), refused, message("user", "Why?"))))
+    assert server.requests[0].body["messages"][1] == {"role": "assistant", "content": "I cannot."}
+
+
 async def test_null_and_missing_fields_are_accepted(server: ModelServer, model: OpenAIModel) -> None:
     odd = [
         {"choices": None},

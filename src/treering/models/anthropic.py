@@ -24,11 +24,11 @@ from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
-from .call_ids import with_ids
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
 from .remote import RemoteModel
+from .sent_calls import with_ids, with_names
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -115,7 +115,9 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             InvalidEntry: The answer holds a block that a message cannot hold.
         """
         answer = AnthropicAnswer()
-        prompt = to_anthropic(with_ids(map(self._without_foreign_thinking, request.messages), _CALL_ID))
+        messages_kept = map(self._without_foreign_thinking, request.messages)
+        named = with_names(messages_kept, {tool.name for tool in request.tools})
+        prompt = to_anthropic(with_ids(named, _CALL_ID, unique=True))
         limit = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, limit)
         messages = cast("list[MessageParam]", prompt.messages)  # the library's types, as plain dicts

@@ -17,16 +17,19 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
 
+from msgspec.structs import replace
+
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest, ToolSpec
 from ..events.content import JSON, json_value
+from ..events.entries import Message
 from ..events.errors import ModelError, RequestRefused
-from ..events.providers.openai import to_openai
-from .call_ids import with_ids
+from ..events.providers.openai import REFUSAL, to_openai
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
 from .openai_answer import OpenAIAnswer, decode_chunk
 from .remote import RemoteModel
+from .sent_calls import with_ids, with_names
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -107,7 +110,8 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
             AnswerCutOff: The connection ended in the middle of the answer.
         """
         answer = OpenAIAnswer()
-        converted = to_openai(with_ids(request.messages, _CALL_ID))
+        named = with_names(map(self._without_refusal, request.messages), {tool.name for tool in request.tools})
+        converted = to_openai(with_ids(named, _CALL_ID))
         messages = cast("list[ChatCompletionMessageParam]", converted)  # the library's types, as plain dicts
         async with (
             self._exchange(answer) as client,
@@ -137,6 +141,12 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
             if self._api_key is None and not os.environ.get(KEY):
                 raise RequestRefused(f"{self._provider} requires an API key: set {KEY} in the environment") from error
             raise RequestRefused(f"cannot send requests to {self._provider}: {error}") from error
+
+    def _without_refusal(self, message: Message) -> Message:
+        """Make a refusal an ordinary text for other servers than OpenAI's: most reject content of any other type."""
+        if self._base_url is None or message.stop_reason != REFUSAL:
+            return message
+        return replace(message, stop_reason=None)
 
     def _fields(self, request: ModelRequest) -> dict[str, object]:
         """Return the fields of a request besides its messages."""
