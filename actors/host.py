@@ -36,13 +36,13 @@ from ..events.telemetry import failure_of, logger
 from .background import attempt, keep_running
 from .catalog.settings import Settings
 from .core import HostCore
-from .forking import copy_of, fork, put
-from .hits import Search
-from .import_report import ImportReports
+from .handles.forking import copy_of, fork, put
+from .handles.session import Session
+from .imports.report import ImportReports
 from .lookup import SessionLike, SessionLookup
 from .naming import DialectName, absolute, check_text, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
-from .session import Session
+from .search.hits import Search
 from .statistics import HostStatistics, SessionStatistics
 
 if TYPE_CHECKING:
@@ -399,7 +399,7 @@ class SessionHost(SessionLookup):
             SessionExists: A different session exists under the name of one of them.
             SessionLocked: Another process or host owns one of them.
         """
-        from .importing import import_sessions
+        from .imports.importing import import_sessions
 
         self.core.check()
         source = checked_path(path)

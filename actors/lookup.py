@@ -17,13 +17,13 @@ from .access import opening
 from .commands import Unarchive
 from .core import HostCore
 from .follower import Follower
+from .handles.session import Session
 from .listing import SessionsSubscription
 from .naming import SUFFIX, checked_id, checked_path
-from .session import Session
 
 if TYPE_CHECKING:
     from .catalog.catalog import Catalog
-    from .searching import Searching
+    from .search.searching import Searching
 
 
 SessionLike: TypeAlias = Session | SessionSummary | str | os.PathLike[str]
@@ -243,7 +243,7 @@ class SessionLookup:
     def _searching_of(self) -> Searching:
         """Return the search of this host, loading it on first use."""
         if self._searching is None:
-            from .searching import Searching
+            from .search.searching import Searching
 
             self._searching = Searching(self.core.runtime, self._sessions.listing)
         return self._searching

@@ -215,7 +215,7 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
         for seq in plan.kept
         if (entry := entries.get(seq)) is not None and entry.id and not (seq < before and kinds[seq] == Kind.SYSTEM)
     ]
-    messages += told_by(with_edits(kept, edits))
+    messages += messages_of(with_edits(kept, edits))
     return Context(
         index.header.id,
         plan.leaf,
@@ -246,7 +246,7 @@ def message_of(entry: Entry) -> Message | None:
     return None
 
 
-def told_by(entries: Iterable[Entry]) -> list[ContextMessage]:
+def messages_of(entries: Iterable[Entry]) -> list[ContextMessage]:
     """Return the messages that entries contribute to a context."""
     messages: list[ContextMessage] = []
     for entry in entries:

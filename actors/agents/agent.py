@@ -21,9 +21,9 @@ from ...events.errors import InvalidInput
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.pairing import request_at
 from ...projections.building.summaries import Summarizer
-from ..branch_summaries import BranchReport
-from ..handle import place_of
-from ..session import Session
+from ..handles.branch_summaries import BranchReport
+from ..handles.handle import place_of
+from ..handles.session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
 from .hooks import AgentHooks

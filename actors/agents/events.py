@@ -13,8 +13,8 @@ from msgspec import Struct
 from ...events.content import plain_text
 from ...events.entries import Message, Usage
 from ...events.errors import TreeringError
-from ..compaction import CompactionReport
-from ..open_calls import OpenCall, Recovery
+from ..handles.compaction import CompactionReport
+from ..handles.open_calls import OpenCall, Recovery
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
 from .sent_requests import SentContext
 

@@ -12,7 +12,7 @@ from ...events.entries import Message, Usage
 from ...events.errors import InvalidInput, ModelError
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.context import Context, ContextMessage
-from ..open_calls import OpenCall, Recovery, unanswered
+from ..handles.open_calls import OpenCall, Recovery, unanswered
 from .calling import Finished
 from .conversation import ConversationSession
 from .events import AgentEvent

@@ -6,8 +6,8 @@ from typing import Literal
 
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.tokens import Tokenizer
-from ..branch_summaries import BranchReport, left_between, told_between
-from ..session import Session
+from ..handles.branch_summaries import BranchReport, left_between, told_between
+from ..handles.session import Session
 from .hooks import LeavePolicy, LeftWork
 
 

@@ -20,8 +20,8 @@ from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.full_history import FullHistory
 from ...projections.building.strategy import needs_path
 from ...projections.building.summaries import Summarizer, SummarizerOptions, Summary, SummaryRequest
-from ..open_calls import OpenCall, Recovery, suspension
-from ..session import Session
+from ..handles.open_calls import OpenCall, Recovery, suspension
+from ..handles.session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
 from .hooks import LeavePolicy

@@ -33,7 +33,7 @@ from .selection import (
 
 if TYPE_CHECKING:
     from ..core import HostCore
-    from ..handle import Handle
+    from ..handles.handle import Handle
 
 ForeignWriter: TypeAlias = Callable[[Header, Sequence[Entry]], bytes]
 """Writes the path of a session as a file of another program."""

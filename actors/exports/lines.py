@@ -21,7 +21,7 @@ from .selection import Numbered, Selection, added_labels, decoded, header_of, nu
 
 if TYPE_CHECKING:
     from ..core import HostCore
-    from ..handle import Handle
+    from ..handles.handle import Handle
 
 
 async def session_file(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:

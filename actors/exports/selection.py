@@ -20,12 +20,12 @@ from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.previews import preview
 from ...events.redaction import Redaction
 from ...projections.exporting.view import About
+from ..handles.path_labels import labels_for
 from ..open_log import OpenLog
-from ..path_labels import labels_for
 
 if TYPE_CHECKING:
     from ..core import HostCore
-    from ..handle import Handle
+    from ..handles.handle import Handle
 
 LINES_AT_ONCE = 64
 """The number of lines that are read and converted at a time."""

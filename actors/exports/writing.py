@@ -21,8 +21,8 @@ from .target import in_file, in_memory
 
 if TYPE_CHECKING:
     from ..core import HostCore
-    from ..exporting import ExportFormat
-    from ..handle import Handle
+    from ..handles.exporting import ExportFormat
+    from ..handles.handle import Handle
 
 _LINEAR = frozenset({"markdown", "nanocoder", "picoclaw", "dive"})
 

@@ -17,14 +17,14 @@ from ...events.stores.base import Store
 from ...events.stores.files import Durability, Writes
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
-from ..forking import fork, put
+from ..handles.forking import fork, put
+from ..handles.session import Session
 from ..host import SessionHost
-from ..import_report import ImportReports
+from ..imports.report import ImportReports
 from ..listing import SessionChanged
 from ..lookup import SessionLike
 from ..naming import DialectName
 from ..runtime import Clock, Limits, NewId, random_id, system_clock
-from ..session import Session
 from ..statistics import HostStatistics
 from .bridge import Bridge
 from .searches import SyncSearch

@@ -10,7 +10,7 @@ import anyio
 
 from ...events.errors import HostClosed
 from ...events.findings import Finding
-from ..hits import Hit, Search
+from ..search.hits import Hit, Search
 from .bridge import Bridge
 
 

@@ -25,15 +25,15 @@ from ...projections.metadata import SessionMetadata
 from ...projections.stats import SessionStats
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
-from ..branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport
 from ..commands import AppendOptions
-from ..compaction import CompactionReport
-from ..describing import StoredMessage
-from ..exporting import ExportFormat
-from ..forking import SessionCopy, copy_of
-from ..open_calls import OpenCall, Recovery
-from ..reading import is_of_custom_type
-from ..session import Session
+from ..handles.branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport
+from ..handles.compaction import CompactionReport
+from ..handles.describing import StoredMessage
+from ..handles.exporting import ExportFormat
+from ..handles.forking import SessionCopy, copy_of
+from ..handles.open_calls import OpenCall, Recovery
+from ..handles.reading import is_of_custom_type
+from ..handles.session import Session
 from .bridge import Bridge
 from .subscriptions import SyncEntrySubscription, SyncSubscription, SyncTransientSubscription
 

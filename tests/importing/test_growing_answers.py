@@ -27,7 +27,7 @@ from treering import (
     thinking,
     tool_use,
 )
-from treering.actors.growing_answers import Latest, growth
+from treering.actors.imports.growing_answers import Latest, growth
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIME = "2026-03-01T09:00:0{}.000Z"

@@ -17,8 +17,8 @@ import anyio.to_thread
 import pytest
 
 from treering import HostClosed, SessionHost
-from treering.actors.search_index import SearchIndex
-from treering.actors.search_portions import Portion
+from treering.actors.search.index import SearchIndex
+from treering.actors.search.portions import Portion
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Ref
 from treering.testing.clocks import ManualClock

@@ -31,7 +31,8 @@ from treering import (
     thinking,
     tool_use,
 )
-from treering.actors import search_file, search_index
+from treering.actors.search import file as search_file
+from treering.actors.search import index as search_index
 from treering.events.disk import OsDisk
 from treering.projections.search.texts import Said
 from treering.testing.clocks import ManualClock
@@ -350,7 +351,7 @@ async def test_a_host_in_memory_searches_by_scan() -> None:
 async def test_a_long_log_is_indexed_in_portions_and_later_appends_are_added(
     new_host: Callable[..., SessionHost], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treering.actors.search_feeding._PORTION_CHARS", 2000)
+    monkeypatch.setattr("treering.actors.search.feeding._PORTION_CHARS", 2000)
     async with new_host() as host:
         session = await host.create("long")
         entry_ids = [await session.append_message("user", f"needle {number} " + "x" * 100) for number in range(600)]

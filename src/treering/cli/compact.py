@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 from msgspec import Struct
 
-from ..actors.compaction import KEEP_TOKENS, CompactionReport
+from ..actors.handles.compaction import KEEP_TOKENS, CompactionReport
 from ..events.wording import counted
 from .descriptions import short
 from .home import Home, root_option, session_argument

@@ -20,9 +20,9 @@ from anyio import to_thread
 from anyio.abc import TaskStatus
 from anyio.lowlevel import checkpoint
 
+from ..actors.handles.session import Session
 from ..actors.host import SessionHost
 from ..actors.runtime import Limits
-from ..actors.session import Session
 from ..events.content import tool_use
 from ..events.doctor import examine
 from ..projections.feed import Reset

@@ -10,7 +10,7 @@ from typing import Protocol
 import click
 from msgspec import Struct, field
 
-from ..actors.import_report import ImportReport
+from ..actors.imports.report import ImportReport
 from ..events.errors import TreeringError
 from ..events.findings import Finding
 from ..events.foreign.detect import FORMATS

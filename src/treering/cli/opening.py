@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..actors.handles.session import Session
 from ..actors.host import SessionHost
 from ..actors.naming import SUFFIX
-from ..actors.session import Session
 from ..events.disk import OsDisk
 from ..events.doctor import places
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError

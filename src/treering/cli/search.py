@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 from msgspec import Struct
 
-from ..actors.hits import Hit
+from ..actors.search.hits import Hit
 from ..events.entries import ROLES
 from ..events.kinds import TYPE_NAMES
 from ..events.wording import counted

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from ..actors.session import Session
+from ..actors.handles.session import Session
 from ..projections.tree import LeafChanged, Tree, TreeNode, TreeReplica, to_json
 from .descriptions import colored, preview_of, role_of, short
 from .drawing import gutters

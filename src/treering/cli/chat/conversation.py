@@ -12,11 +12,11 @@ from ...actors.agents.model import Model
 from ...actors.agents.options import AgentOptions
 from ...actors.agents.sent_requests import SentContext
 from ...actors.agents.streaming import TurnStream
-from ...actors.branch_summaries import BranchReport
-from ...actors.compaction import CompactionReport
+from ...actors.handles.branch_summaries import BranchReport
+from ...actors.handles.compaction import CompactionReport
+from ...actors.handles.session import Session
 from ...actors.host import SessionHost
 from ...actors.naming import is_text
-from ...actors.session import Session
 from ...events.errors import Closed
 from ...projections.building.budget import ContextBudget, calculate_budget
 from ...projections.building.used_tokens import UsedTokens

@@ -9,8 +9,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ...actors.commands import AppendOptions
+from ...actors.handles.session import Session
 from ...actors.host import SessionHost
-from ...actors.session import Session
 from ...events.content import text
 from ...events.entries import Message, Payload
 from ...events.errors import (

@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 import anyio
 
+from ...actors.handles.session import Session
 from ...actors.host import SessionHost
 from ...actors.runtime import Limits
-from ...actors.session import Session
 from ...events.entries import Entry
 from ...events.errors import NotASession
 from ...events.index import LogIndex

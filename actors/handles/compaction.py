@@ -1,0 +1,231 @@
+"""Compaction: a summary replaces the older part of a path, as one appended entry; the originals stay.
+
+A compaction finds a safe cut, calls the caller's summarizer, refuses a summary that is not shorter, and appends the
+entry if the leaf is still the one that it started from. Nothing is written before that append, so a summarizer that
+fails, or a caller that is cancelled, leaves the session as it was.
+
+When several compactions in a row have not brought the context below its limit, and the next would not either, another
+one is refused (`compaction_guard`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...events.content import raw_json, text
+from ...events.counts import check_count
+from ...events.entries import Compaction, CompactionEntry, Entry, Message
+from ...events.errors import CompactionLoop, ContextOverflow, SummaryRefused
+from ...events.wording import counted
+from ...projections.building.budget import ContextBudget, checked_budget
+from ...projections.building.pairing import paired, request_at
+from ...projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
+from ...projections.building.summaries import (
+    DEFAULT_SUMMARIZER_OPTIONS,
+    GeneratedSummary,
+    Summarizer,
+    SummarizerOptions,
+    generate_summary,
+)
+from ...projections.context import Context, ContextMessage, build
+from ...projections.cuts import find_safe_cut, safe_cuts
+from ...projections.tokens import Tokenizer, context_tokens, count_messages, entry_tokens, tokenizer_of
+from .compaction_guard import LOOP_AFTER, NOTE, check_for_loop
+from .files_touched import files_touched
+
+if TYPE_CHECKING:
+    from ..open_log import OpenLog
+    from .fitting import Fitting
+
+KEEP_TOKENS = 20_000
+"""How much of the path stays as it is, unless a budget determines that."""
+
+KEEP_SHARE = 0.4
+"""The share of a budget for what stays as it is."""
+
+SUMMARY_TOKENS = 2_000
+"""About how long a summary should be, unless a budget determines that."""
+
+TURN_SHARE = 0.5
+"""The largest share of a budget that the last turn may take to be kept whole."""
+
+SUMMARY_SHARE = 0.5
+"""The largest target for a summary, as a share of the size of what it stands for."""
+
+
+class CompactionReport(Struct, frozen=True):
+    """What a compaction did, or would do.
+
+    Attributes:
+        entry_id: The compaction's entry; None if nothing was written.
+        first_kept_entry_id: The first entry that stays; None if there is nothing to compact.
+        summarized_count: How many messages the summary stands for.
+        kept_count: How many messages stay.
+        tokens_before: The size of the context before.
+        tokens_after: Its size after; for a dry run, with a summary of the target length.
+        summary_tokens: The size of the summary; for a dry run, the target length.
+        summary: The summary; empty if none was made.
+        reason: Why there is nothing to compact; empty if there is something.
+    """
+
+    entry_id: str | None
+    first_kept_entry_id: str | None
+    summarized_count: int
+    kept_count: int
+    tokens_before: int
+    tokens_after: int
+    summary_tokens: int = 0
+    summary: str = ""
+    reason: str = ""
+
+    @property
+    def applied(self) -> bool:
+        """Whether the compaction was written."""
+        return self.entry_id is not None
+
+
+class _Path(Struct, frozen=True):
+    """The path to compact: the context at a leaf, the entries that it shows, and the compaction that it begins with."""
+
+    leaf: int
+    leaf_id: str | None
+    context: Context
+    kept: tuple[Entry, ...]
+    previous: CompactionEntry | None
+
+
+class _Cut(Struct, frozen=True):
+    """The place of a cut: what is summarized, what is kept, and the first kept entry."""
+
+    entry_id: str
+    summarized: tuple[ContextMessage, ...]
+    kept: tuple[ContextMessage, ...]
+    system: tuple[ContextMessage, ...]
+
+
+async def compact(
+    session: Fitting,
+    summarizer: Summarizer | None,
+    *,
+    budget: ContextBudget | None = None,
+    keep_tokens: int | None = None,
+    target_tokens: int | None = None,
+    tokenizer: Tokenizer | None = None,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
+    loop_after: int = LOOP_AFTER,
+) -> CompactionReport:
+    """Compact the path to the leaf, or only report what that would do if `summarizer` is None.
+
+    See `Session.compact`.
+    """
+    for name, count in (("keep_tokens", keep_tokens), ("target_tokens", target_tokens)):
+        if count is not None:
+            check_count(name, count)
+    tokenizer = tokenizer_of(tokenizer)
+    log = await session.log()
+    path = await _read(log)
+    limit = checked_budget(budget).available_tokens if budget is not None else None
+    if limit == 0:
+        raise ContextOverflow("system prompt, tools and reserve fill the window: compacting cannot help", available=0)
+    keep = keep_tokens if keep_tokens is not None else KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
+    tokens_before = context_tokens(paired(path.context.messages), tokenizer)
+    is_over = limit is not None and tokens_before > limit
+    cut = _cut(path, keep, keep if limit is None else int(limit * TURN_SHARE), is_over, tokenizer)
+    if cut is None:
+        reason = _reason(path)
+        if is_over and summarizer is not None:
+            raise CompactionLoop(
+                f"the context takes {tokens_before} tokens of {limit} and cannot be compacted: {reason}"
+            )
+        count = len(path.context.messages)
+        return CompactionReport(None, None, 0, count, tokens_before, tokens_before, reason=reason)
+    summarized = context_tokens(cut.summarized, tokenizer)
+    usual_target = SUMMARY_TOKENS if limit is None else int(limit * SUMMARY_TARGET_RATIO)
+    target = target_tokens if target_tokens is not None else max(1, min(usual_target, int(summarized * SUMMARY_SHARE)))
+    rest = context_tokens((*cut.system, *cut.kept), tokenizer)
+    report = CompactionReport(
+        None, cut.entry_id, len(cut.summarized), len(cut.kept), tokens_before, rest + target, summary_tokens=target
+    )
+    if summarizer is None:
+        return report
+    if path.previous is not None and limit is not None:
+        await check_for_loop(log, path.leaf, path.previous, loop_after, fails=rest + target > limit)
+    messages = [each.message for each in cut.summarized]
+    generated = await generate_summary(messages, target, summarizer, tokenizer=tokenizer, options=options)
+    size = count_messages([Message("compactionSummary", (text(generated.content),))], tokenizer)
+    if size >= summarized:
+        raise SummaryRefused(
+            f"the summary takes {size} tokens and the {counted(len(cut.summarized), 'message')} that it stands for "
+            f"{summarized}: nothing was written"
+        )
+    payload = _payload(path, cut, generated, tokens_before, rest + size, limit)
+    entry_id = await session.append(payload, expected_leaf=path.leaf_id)
+    return replace(
+        report, entry_id=entry_id, tokens_after=rest + size, summary_tokens=generated.tokens, summary=generated.content
+    )
+
+
+async def _read(log: OpenLog) -> _Path:
+    index, leaf = log.index, log.index.leaf
+    leaf_id = index.leaf_id
+    context_plan = await log.plan(leaf)
+    entries = await log.entries_at(context_plan.needed)
+    kept = tuple(entry for seq in context_plan.kept if (entry := entries[seq]) is not None)
+    previous = entries.get(context_plan.compaction)
+    return _Path(
+        leaf,
+        leaf_id,
+        build(index, context_plan, entries),
+        kept,
+        previous if isinstance(previous, CompactionEntry) else None,
+    )
+
+
+def _cut(path: _Path, keep_tokens: int, turn_max: int, is_over: bool, tokenizer: Tokenizer) -> _Cut | None:
+    """Choose where to cut, or return None if nothing can be cut off.
+
+    The last user message stays, with the whole turn after it, if that takes at most `turn_max` tokens.
+    """
+    entries = path.kept
+
+    def size(entry: Entry) -> int:
+        return entry_tokens(entry, tokenizer)
+
+    cuts = safe_cuts(entries)
+    cut_id = find_safe_cut(entries, keep_tokens, size)
+    place = next((place for place in cuts if place > 0 and entries[place].id == cut_id), 0)
+    messages = path.context.messages
+    request = request_at(messages)
+    request_id = messages[request].entry_id if request >= 0 else None
+    last_request = next((each for each in range(len(entries) - 1, -1, -1) if entries[each].id == request_id), 0)
+    if 0 < last_request < place and last_request in cuts and sum(map(size, entries[last_request:])) <= turn_max:
+        place = last_request
+    if not place and not (is_over and path.previous is not None and path.previous.compaction.summary and 0 in cuts):
+        return None
+    kept_ids = {entry.id for entry in entries[place:]}
+    system = tuple(each for each in messages if each.role == "system")
+    others = [each for each in messages if each.role != "system"]
+    summarized = paired([each for each in others if each.entry_id not in kept_ids])
+    kept = paired([each for each in others if each.entry_id in kept_ids])
+    return _Cut(entries[place].id or "", summarized, kept, system) if summarized else None
+
+
+def _reason(path: _Path) -> str:
+    if path.kept and not safe_cuts(path.kept):
+        return "a tool call still waits for its result"
+    return "all of it has to be kept, or there is no safe place to cut"
+
+
+def _payload(
+    path: _Path, cut: _Cut, generated: GeneratedSummary, tokens_before: int, tokens_after: int, limit: int | None
+) -> Compaction:
+    summarized = {each.entry_id for each in cut.summarized}
+    cut_off = [entry for entry in path.kept if entry.id in summarized]
+    details = files_touched([path.previous, *cut_off] if path.previous is not None else cut_off)
+    details[NOTE] = {"tokens_after": tokens_after, "limit": limit}
+    return Compaction(
+        generated.content, cut.entry_id, tokens_before, raw_details=raw_json(details), usage=generated.usage
+    )

@@ -1,0 +1,208 @@
+"""Build contexts of a session that fit: read what the builder needs, and make and store a missing summary.
+
+The builder is pure; this is the code around it. The path is read only if the context does not fit as it is, and the
+summarizer is called only if the builder reports a missing summary.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ...events.counts import check_count
+from ...events.entries import CustomEntry, UsageRecord
+from ...events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
+from ...events.kinds import Kind
+from ...events.wording import counted
+from ...projections.building.budget import ContextBudget, checked_budget
+from ...projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
+from ...projections.building.pairing import is_request, paired
+from ...projections.building.source import ContextSource
+from ...projections.building.strategy import NeededSummary, needs_path
+from ...projections.building.summaries import (
+    DEFAULT_SUMMARIZER_OPTIONS,
+    Summarizer,
+    SummarizerOptions,
+    generate_summary,
+)
+from ...projections.building.summary_cache import (
+    StoredSummary,
+    longest_summary,
+    range_key,
+    stored_summaries,
+    summarizer_id,
+)
+from ...projections.building.used_tokens import UsedTokens, used_tokens
+from ...projections.context import Context, ContextMessage, boundary, messages_of
+from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
+from .shown_path import ShownPath
+
+if TYPE_CHECKING:
+    from ..open_log import OpenLog
+    from .fitting import Fitting
+
+SUMMARY_USAGE = "summary"
+"""The kind of the usage record of a summary that is stored beside the context."""
+
+
+async def built_context(
+    session: Fitting,
+    budget: ContextBudget,
+    builder: ContextBuilder | None = None,
+    *,
+    leaf_id: str | None = None,
+    summarizer: Summarizer | None = None,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
+) -> ContextBuildResult:
+    """Build a context that fits; see `Session.build_context`."""
+    budget = checked_budget(budget)
+    builder = builder or ContextBuilder()
+    if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
+    log = await session.log()
+    leaf = log.index.path_end(leaf_id)
+    context = await log.context(leaf)
+    request = await _request(log, leaf, context)
+    source = ContextSource.of(
+        context, project_path=log.index.info.project or log.index.header.cwd or "", request=request
+    )
+    if context_tokens(source.messages, builder.tokenizer) > budget.available_tokens:
+        source = replace(source, summaries=await _summaries(log))
+    result = _build_without_path(builder, source, budget)
+    if result is None:
+        source = replace(source, entries=tuple(await (await ShownPath.to(log, leaf)).entries()))
+        result = builder.build(source, budget)
+    if summarizer is None or result.needs_summary is None:
+        return result
+    stored = await _make_and_store(session, result.needs_summary, summarizer, builder.tokenizer, options)
+    return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+
+
+async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
+    """Return how full the window is; see `Session.used_tokens`."""
+    check_count("overhead", overhead)
+    log = await session.log()
+    index, leaf = log.index, log.index.leaf
+    first = boundary(index, leaf)
+    context = await log.context(leaf)
+    newer_seqs = list(takewhile(lambda seq: seq != first, index.upward(leaf)))[::-1]
+    return used_tokens(await log.entries_in(newer_seqs), context, tokenizer, overhead=overhead)
+
+
+async def summary_for_range(
+    session: Fitting,
+    start_id: str,
+    end_id: str,
+    target_tokens: int,
+    summarizer: Summarizer,
+    *,
+    tokenizer: Tokenizer | None = None,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
+) -> StoredSummary:
+    """Return the summary of a range of the context, making it if none is stored; see `Session.summary_for_range`."""
+    check_count("target_tokens", target_tokens)
+    tokenizer = tokenizer_of(tokenizer)
+    log = await session.log()
+    messages = paired((await log.context(log.index.leaf)).messages)
+    start = next((place for place, each in enumerate(messages) if each.entry_id == start_id), -1)
+    end = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].entry_id == end_id), -1)
+    if start < 0 or end < 0:
+        raise _not_a_message_error(log, start_id if start < 0 else end_id)
+    if end < start:
+        raise InvalidEntry(f"entry {end_id!r} comes before {start_id!r}: give the first and the last of the range")
+    end += 1
+    while end < len(messages) and not messages[end].entry_id:
+        end += 1
+    name = summarizer_id(summarizer)
+    own_summaries = [each for each in await _summaries(log) if each.summarizer == name]
+    longest = longest_summary(own_summaries, messages, start, end)
+    if longest is not None and longest[1] == end:
+        return longest[0]
+    chosen = messages[start:end]
+    tokens = context_tokens(chosen, tokenizer)
+    needed = NeededSummary(
+        range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
+    )
+    return await _make_and_store(session, needed, summarizer, tokenizer, options)
+
+
+def _not_a_message_error(log: OpenLog, entry_id: str) -> EntryNotFound | InvalidInput:
+    if not log.index.find(entry_id):
+        return EntryNotFound(entry_id)
+    return InvalidInput(
+        f"entry {entry_id!r} is not a message of the context: give the first and the last of `context()`"
+    )
+
+
+def _build_without_path(
+    builder: ContextBuilder, source: ContextSource, budget: ContextBudget
+) -> ContextBuildResult | None:
+    """Build a context without the entries of the path, or return None if a strategy that was tried needs them."""
+    try:
+        result = builder.build(source, budget)
+    except ContextOverflow:
+        return None
+    tried = {result.strategy, *(each.strategy for each in result.failures)}
+    needing_path = {each.name for each in builder.strategies if needs_path(each)}
+    return None if result.strategy == MINIMAL or tried & needing_path else result
+
+
+async def _make_and_store(
+    session: Fitting,
+    needed: NeededSummary,
+    summarizer: Summarizer,
+    tokenizer: Tokenizer,
+    options: SummarizerOptions,
+) -> StoredSummary:
+    """Call the summarizer, and store the summary in the log."""
+    messages = [each.message for each in needed.messages]
+    generated = await generate_summary(messages, needed.target_tokens, summarizer, tokenizer=tokenizer, options=options)
+    if generated.tokens >= needed.tokens:
+        raise SummaryRefused(
+            f"the summary takes {generated.tokens} tokens and the {counted(needed.message_count, 'message')} that it "
+            f"stands for {needed.tokens}: it was not stored"
+        )
+    index = (await session.log()).index
+    stored = StoredSummary(
+        needed.key,
+        needed.start_id,
+        needed.end_id,
+        needed.message_count,
+        generated.content,
+        generated.tokens,
+        summarizer_id(summarizer),
+        needed.tokens,
+        generated.tokens / needed.tokens,
+        index.find(needed.start_id),
+        index.find(needed.end_id),
+    )
+    usage = [] if generated.usage is None else [UsageRecord(SUMMARY_USAGE, generated.usage)]
+    stored_id, *_ = await session.append_many([stored.payload(), *usage])
+    entry = await session.entry(stored_id)
+    assert isinstance(entry, CustomEntry)
+    return stored.kept_by(entry)
+
+
+async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage | None:
+    """Return the last user message of the path if a compaction with a summary hides it from the context."""
+    index = log.index
+    first = boundary(index, leaf)
+    if not first or any(is_request(each.message) for each in context.messages):
+        return None
+    path = await ShownPath.to(log, leaf)
+    for seq in takewhile(lambda seq: seq >= path.start, index.upward(first)):
+        if index.kinds[seq] == Kind.USER:
+            for each in messages_of(await path.entries([seq])):
+                if is_request(each.message):
+                    return each
+    return None
+
+
+async def _summaries(log: OpenLog) -> tuple[StoredSummary, ...]:
+    kinds = log.index.kinds
+    seqs: list[int] = []
+    for _ in range(kinds.count(Kind.CUSTOM)):
+        seqs.append(kinds.index(Kind.CUSTOM, seqs[-1] + 1 if seqs else 0))
+    return stored_summaries(await log.entries_in(seqs))

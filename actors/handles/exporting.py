@@ -1,0 +1,106 @@
+"""The part of a session's handle that exports it: to files, to other programs, to readers.
+
+The handle declares the call; the work is done in `actors.exports`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
+
+from ...events.errors import InvalidInput
+from ..naming import check_text, checked_path
+from .handle import Handle
+
+if TYPE_CHECKING:
+    from ...events.redaction import Redaction
+
+ExportFormat: TypeAlias = Literal["native", "pi", "omp", "json", "markdown", "html", "nanocoder", "picoclaw", "dive"]
+"""What a session can be exported as; see docs/exporting.md."""
+
+REDACTABLE = ("json", "markdown", "html")
+"""The formats from which secrets can be removed: those in which no conversation is continued."""
+
+
+class Exporting(Handle):
+    """The export call of a session."""
+
+    __slots__ = ()
+
+    @overload
+    async def export(
+        self,
+        format: ExportFormat,
+        destination: None = None,
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> bytes: ...
+    @overload
+    async def export(
+        self,
+        format: ExportFormat,
+        destination: str | os.PathLike[str],
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> Path: ...
+
+    async def export(
+        self,
+        format: ExportFormat,
+        destination: str | os.PathLike[str] | None = None,
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> bytes | Path:
+        """Write the session for others; the session itself does not change.
+
+        "native", "pi" and "omp" are session files: byte for byte in the session's own dialect, converted to another
+        one. "json" is one document that `SessionHost.import_sessions` reads back. "html" is one self-contained page.
+        These hold all branches. "markdown" and the files of other programs ("nanocoder", "picoclaw", "dive") hold one
+        path.
+
+        Args:
+            format: What to write.
+            destination: The file to write, which appears whole or not at all; for "nanocoder" the folder of all its
+                sessions. Without one, the bytes are returned.
+            leaf_id: Write only the path from the root to this entry, as a session of its own. By default everything
+                that the format can hold is written, or the path to the leaf.
+            redact: Removes secrets; for "json", "markdown" and "html". The result cannot be imported.
+            overwrite: Replace what is at the destination.
+
+        Returns:
+            The bytes, or the path of what was written.
+
+        Raises:
+            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination
+                is not a path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is
+                of the wrong type.
+            ExportExists: Something is at the destination.
+            EntryNotFound: The session has no such entry.
+            CorruptTree: The path runs into a cycle.
+            DialectCannot: The format cannot express something that the session contains.
+            OSError: The destination cannot be written; nothing is left of it.
+        """
+        if format not in get_args(ExportFormat):
+            raise InvalidInput(f"there is no export format {format!r}: choose {', '.join(get_args(ExportFormat))}")
+        if redact is not None and format not in REDACTABLE:
+            raise InvalidInput(
+                f"an export as {format!r} cannot be redacted, since a conversation with gaps cannot be continued: "
+                f"redact one of {', '.join(REDACTABLE)}"
+            )
+        if redact is not None:
+            from ...events.redaction import Redaction  # already imported by a caller that passes one
+
+            if not isinstance(redact, Redaction):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidInput(f"`redact` is of type `{type(redact).__name__}`: give a `Redaction()`")
+        check_text("leaf_id", leaf_id)
+        from ..exports.writing import export
+
+        path = None if destination is None else Path(checked_path(destination))
+        return await export(self._core, self, format, path, leaf_id, redact, overwrite=overwrite)

@@ -1,0 +1,109 @@
+"""The base of a session's handle: which session it is, and access to its actor and its log.
+
+The calls are grouped by topic in `appending`, `reading`, `fitting`, `conversing`, `describing` and `exporting`;
+branching, following and closing are in `session`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from ...events.entries import Entry, Message, Payload
+from ...events.errors import ReadOnly, SessionClosed, TreeringError
+from ...events.index import LogIndex
+from ...events.stores.base import Ref
+from ..commands import Append, AppendOptions, MoveLeaf
+from ..follower import Follower
+from ..mail import unreachable_error
+from ..naming import check_text
+from ..registry import NewLog
+
+if TYPE_CHECKING:
+    from ..actor import SessionActor
+    from ..core import HostCore
+    from ..open_log import OpenLog
+
+
+class Handle:
+    """One session of a host, without the calls that programs make.
+
+    Attributes:
+        id: The session's id, as in its header.
+        ref: The name of its log in the store.
+    """
+
+    __slots__ = ("__weakref__", "_closed", "_core", "_follower", "_new_log", "id", "ref")
+
+    def __init__(
+        self,
+        core: HostCore,
+        ref: Ref,
+        session_id: str,
+        *,
+        new_log: NewLog | None = None,
+        follower: Follower | None = None,
+    ) -> None:
+        self._core = core
+        self._new_log = new_log
+        self._follower = follower
+        self._closed = False
+        self.id = session_id
+        self.ref = ref
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SessionClosed(f"the handle of session {self.id!r} is closed: load the session again")
+        self._core.check()
+
+    def _index(self) -> LogIndex:
+        self._check()
+        return self._core.index(self.ref, self._new_log, self._follower)[0]
+
+    async def log(self) -> OpenLog:
+        """Return the open log, caught up with the file; for the library itself, not for programs."""
+        self._check()
+        return await self._core.source(self.ref, self._new_log, self._follower).ready()
+
+    async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
+        check_text("the command id", options.get("command_id"))
+        entries = await self._perform(Append(payloads, **options))
+        return [entry.id or "" for entry in entries]
+
+    def _append_one(self, payload: Payload, options: AppendOptions) -> Awaitable[str]:
+        if not options and type(payload) is Message:
+            actor = self._live_actor()
+            if actor is not None:
+                return actor.append_message(payload)
+        return self._append_first(payload, options)
+
+    async def _append_first(self, payload: Payload, options: AppendOptions) -> str:
+        return (await self._append((payload,), options))[0]
+
+    def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
+        actor = self._live_actor()
+        return self._activate_and_perform(command) if actor is None else actor.perform(command)
+
+    def _live_actor(self) -> SessionActor | None:
+        """Return the actor that may write the session, or None if the session has to be activated first."""
+        self._check()
+        if self._follower is not None:
+            raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
+        return self._core.registry.use(self.ref)
+
+    async def _activate_and_perform(self, command: Append | MoveLeaf) -> list[Entry]:
+        try:
+            actor = await self._core.registry.actor(self.ref, self._new_log)
+        except TreeringError:
+            raise
+        except OSError as error:
+            raise unreachable_error(command, self.ref, error) from error
+        return await actor.perform(command)
+
+
+def place_of(handle: Handle) -> tuple[int, Ref]:
+    """Return a value that all handles of one session in one host share, valid as long as the host lives."""
+    return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # a method would be public

@@ -1,0 +1,163 @@
+"""Answers that were imported before they were complete, and how the rest of them follows.
+
+A source may be read while a model is still answering. The next import finds the same answer, by its id, with more
+parts, a longer text, or newer usage. No entry is changed: what is missing is appended as an entry of its own, either a
+rest of the answer (its first, its second, and so on) or a record of the additional usage. The ids of these entries are
+derived from the answer's id, so that later imports find them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...events.content import Content, TextPart, ThinkingPart, ToolUsePart, text
+from ...events.entries import KnownEntry, Message, MessageEntry, Usage, UsageEntry, UsageRecord
+from ...events.foreign.chain import derived_id
+
+
+class Latest(Struct, frozen=True):
+    """What the log has of its latest answers.
+
+    Attributes:
+        answers: The messages of answers and of their rests, by entry id.
+        usages: The usage in usage records, by entry id.
+    """
+
+    answers: Mapping[str, Message]
+    usages: Mapping[str, Usage]
+
+
+class Growth(Struct, frozen=True):
+    """What the log has of an answer, and what it lacks.
+
+    Attributes:
+        rests: The ids of the answer's rests in the log, in order.
+        records: The ids of the records of its additional usage in the log.
+        missing: The entry that the log lacks, without its place in the tree; None if it lacks nothing.
+    """
+
+    rests: tuple[str, ...]
+    records: tuple[str, ...]
+    missing: KnownEntry | None
+
+
+def growth(entry: MessageEntry, has: Callable[[str], bool], latest: Latest, session: str) -> Growth:
+    """Compare an answer with what the log has of it.
+
+    Args:
+        entry: The answer as the source has it now; the log has an entry with its id.
+        has: Returns whether the log has an entry.
+        latest: The latest answers of the log. Older answers are not compared.
+        session: The session's id, from which the ids of rests are derived.
+    """
+    *rests, next_rest_id = _derived_ids(session, entry.id, "rest", has)
+    *records, next_record_id = _derived_ids(session, entry.id, "usage", has)
+    known = [latest.answers[each] for each in (entry.id, *rests) if each in latest.answers]
+    if len(known) <= len(rests):
+        return Growth(tuple(rests), tuple(records), None)
+    known_usages = [*(each.usage for each in known), *map(latest.usages.get, records)]
+    more_usage = usage_beyond(entry.message.usage or Usage(), sum(filter(None, known_usages), Usage()))
+    content = _missing_parts(entry.message.content, [part for each in known for part in each.content])
+    missing: KnownEntry | None = None
+    if content:
+        missing = replace(entry, id=next_rest_id, message=replace(entry.message, content=content, usage=more_usage))
+    elif more_usage is not None:
+        record = UsageRecord("response", more_usage, entry.message.provider, entry.message.model)
+        missing = UsageEntry(id=next_record_id, parent_id=None, timestamp=entry.timestamp, usage=record)
+    return Growth(tuple(rests), tuple(records), missing)
+
+
+def usage_beyond(usage: Usage, known: Usage) -> Usage | None:
+    """Return the part of a usage that is not in `known`; None if there is nothing more."""
+    left = Usage(
+        max(0, usage.input_tokens - known.input_tokens),
+        max(0, usage.output_tokens - known.output_tokens),
+        max(0, usage.cache_read_tokens - known.cache_read_tokens),
+        max(0, usage.cache_write_tokens - known.cache_write_tokens),
+        max(0, usage.total_tokens - known.total_tokens),
+    )
+    if usage.cost > known.cost:
+        left = replace(left, cost=usage.cost - known.cost)
+    return None if left == Usage() else left
+
+
+def _derived_ids(session: str, answer: str, kind: str, has: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the ids of the log's additional entries for an answer, and then the next free one."""
+    for number in count(1):
+        entry_id = derived_id(session, answer, f"{kind} {number}")
+        yield entry_id
+        if not has(entry_id):
+            return
+
+
+def _missing_parts(content: Sequence[Content], known_parts: Sequence[Content]) -> tuple[Content, ...]:
+    """Return the parts, and the ends of texts, that are not in `known_parts`."""
+    unmatched = [part for part in known_parts if _streamed_text(part) != ""]
+    missing: list[Content] = []
+    for position, part in enumerate(content):
+        words = _streamed_text(part)
+        if words is None:
+            same = next((each for each in unmatched if _is_same(each, part)), None)
+            if same is None:
+                missing.append(part)
+            else:
+                unmatched.remove(same)
+        elif words:
+            length = _match_prefix(words, type(part), unmatched)
+            if length == 0 and _match_changed(part, content[position + 1 :], unmatched):
+                continue
+            if length < len(words):
+                missing.append(_without_prefix(part, length))
+    return tuple(missing)
+
+
+def _is_same(part: Content, other: Content) -> bool:
+    """Return whether two parts are the same one; a call may have gained arguments in between."""
+    if isinstance(part, ToolUsePart) and isinstance(other, ToolUsePart):
+        return part.tool_use.id == other.tool_use.id
+    return part == other
+
+
+def _streamed_text(part: Content) -> str | None:
+    """Return the text of a part that may arrive piece by piece; None for other parts."""
+    if isinstance(part, TextPart):
+        return part.text.content
+    return part.thinking.content or None if isinstance(part, ThinkingPart) else None
+
+
+def _match_prefix(words: str, kind: type[Content], unmatched: list[Content]) -> int:
+    """Remove the known parts that, one after the other, form the beginning of a text; return its length."""
+    length = 0
+    for part in [each for each in unmatched if type(each) is kind]:
+        piece = _streamed_text(part)
+        if piece and words.startswith(piece, length):
+            unmatched.remove(part)
+            length += len(piece)
+    return length
+
+
+def _match_changed(part: Content, later: Sequence[Content], unmatched: list[Content]) -> bool:
+    """Remove the known part whose text was changed into this one since, and return whether there was one.
+
+    The log keeps the earlier text.
+    """
+    later_texts = [each for each in map(_streamed_text, later) if each]
+    for each in unmatched:
+        piece = _streamed_text(each)
+        if type(each) is type(part) and piece and not any(words.startswith(piece) for words in later_texts):
+            unmatched.remove(each)
+            return True
+    return False
+
+
+def _without_prefix(part: Content, length: int) -> Content:
+    """Return a part without the first characters of its text."""
+    if isinstance(part, TextPart):
+        return part if not length else text(part.text.content[length:])
+    if isinstance(part, ThinkingPart) and length:
+        return ThinkingPart(replace(part.thinking, content=part.thinking.content[length:]))
+    return part

@@ -1,0 +1,410 @@
+"""Importing: sessions of other programs become sessions of this host, and copies of a session are merged.
+
+A session that does not exist here is written in one step while its source is read, so a large one takes no memory and a
+broken one leaves nothing behind. An existing one gets what it lacks, at its end. Its leaf then follows the source's,
+unless the session has continued by itself meanwhile: then the leaf stays, and the imported entries are another branch.
+Archiving or unarchiving a session, or recording usage, does not count as continuing it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from msgspec.structs import replace
+
+from ...events.entries import Entry, MessageEntry, UsageEntry
+from ...events.errors import (
+    AppendError,
+    Conflict,
+    ForeignFormatError,
+    InvalidInput,
+    LogError,
+    SessionExists,
+    SessionLocked,
+    TreeringError,
+    Where,
+)
+from ...events.foreign.base import ForeignSession
+from ...events.foreign.chain import describes
+from ...events.foreign.dialect_conversion import SplitOff
+from ...events.foreign.opening import cannot_read
+from ...events.foreign.own_dialects import KeptSession
+from ...events.foreign.storage_reading import unreadable
+from ...events.foreign.walk import Found, Walk
+from ...events.index import LogIndex
+from ...events.kinds import Kind
+from ...events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
+from ...events.stores.files import FileStore
+from ...events.wording import entries_counted
+from ..catalog.archiving import unarchive
+from ..leaf_record import encode_leaf
+from ..naming import new_ref
+from ..open_log import OpenLog
+from ..whole_log import put_log
+from .growing_answers import Latest
+from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
+from .overlap import Refs, compare_with_log, load_log, matching_of
+from .report import ImportReport, ImportReports
+
+if TYPE_CHECKING:
+    from ..core import HostCore
+
+_BATCH_BYTES = 4 * 1024 * 1024
+_LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
+_LINES_AT_ONCE = 256
+_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION, Kind.CUSTOM})
+_OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
+"""The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
+
+
+async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
+    """Import all sessions of a file or folder; see `SessionHost.import_sessions`."""
+    offload = core.runtime.offload
+    store = core.runtime.store
+    own_root = Path(store.root) if isinstance(store, FileStore) else None
+    walk = await offload(_walk, Path(path), format, own_root)
+    sessions = walk.sessions()
+    refs, reports = Refs(core), ImportReports()
+    while (found := await offload(next, sessions, None)) is not None:
+        try:
+            reports.append(await _import_one(core, refs, found))
+        except _OF_ONE_SESSION as error:
+            if not walk.is_folder:
+                raise
+            walk.failed.append((found.path, error))
+    if walk.is_folder and not reports:
+        raise walk.nothing()
+    reports.unknown = walk.unknown
+    reports.unknown_paths = tuple(map(str, walk.unknown_paths))
+    reports.failed = tuple(unreadable(error, each) for each, error in walk.failed)
+    return reports
+
+
+def _walk(source: Path, format: str | None, own_root: Path | None) -> Walk:
+    with _reading(source):
+        if source.exists() and not (source.is_dir() or source.is_file()):  # opening a pipe might block forever
+            raise ForeignFormatError("it is neither a file nor a folder", where=Where(str(source)))
+        return Walk(source, format, apart=own_root)
+
+
+async def _import_one(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Import a session, and note its log for the sessions that follow."""
+    report = await _import(core, refs, found)
+    refs.note(report.ref)
+    return report
+
+
+async def _import(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Import a session: under its own name, or into the session of this host that it is known to be."""
+    session = found.session
+    if isinstance(session, KeptSession):
+        return await _import_by_id(core, refs, Copied(session, str(found.path)), found)
+    converted = Converted(session, str(found.path))
+    if session.restate is None:
+        return await _import_by_id(core, refs, converted, found)
+    ref = new_ref(converted.dialect, converted.header)
+    names = (converted.header.id, converted.header.key)
+    for candidate in await refs.candidates(ref, converted.header):
+        async with core.registry.leased(candidate) as lease:
+            existing, dialect = lease.header, lease.dialect
+            if existing is None or dialect is None or existing.id not in names:
+                continue
+            overlap = await compare_with_log(core, lease, session)
+        if overlap.any and overlap.all:
+            return ImportReport(
+                id=existing.id,
+                ref=candidate,
+                source=str(found.path),
+                format=found.format.name,
+                entries=overlap.entries,
+                messages=overlap.messages,
+                added=0,
+                existed=True,
+                findings=tuple(session.findings),
+            )
+        if overlap.any and dialect.name == "native":
+            ref, header = candidate, replace(session.header, id=existing.id, key=existing.key)
+        else:
+            header = overlap.separate_header(found.format.name, converted.header)
+            ref = new_ref(converted.dialect, header)
+        reread = await core.runtime.offload(_reread, found)
+        return await _write(core, Converted(replace(reread, header=header), str(found.path)), ref, found)
+    return await _write(core, converted, ref, found)
+
+
+async def _import_by_id(core: HostCore, refs: Refs, incoming: Incoming, found: Found) -> ImportReport:
+    """Import a session whose entries have ids into the log of its id, if there is one in any dialect.
+
+    Raises:
+        SessionExists: It exists in another dialect, and lacks some of the incoming entries.
+    """
+    ref = new_ref(incoming.dialect, incoming.header)
+    for candidate in await refs.candidates(ref, incoming.header):
+        async with core.registry.leased(candidate) as lease:
+            existing, dialect = lease.header, lease.dialect
+            if existing is None or dialect is None or existing.id != incoming.header.id:
+                continue
+            if dialect.name != incoming.dialect.name:
+                await _check_complete(core, lease, incoming, found)
+                return _report(incoming, candidate, found, existed=True)
+        ref = candidate
+        break
+    return await _write(core, incoming, ref, found)
+
+
+async def _check_complete(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
+    """Check that a log of another dialect has all incoming entries.
+
+    Raises:
+        SessionExists: It lacks some of them.
+    """
+    log = await load_log(core, lease)
+    with_ids = await core.runtime.offload(_seqs_with_ids, log.index)
+    split_ids = await _split_ids(log, with_ids, incoming.header.id)
+    existing = await _existing_log(core, log, with_ids, incoming, frozenset())
+    has = existing.has
+
+    def has_split(entry_id: str) -> bool:
+        return has(entry_id) or entry_id in split_ids
+
+    existing = replace(existing, has=has_split)
+    await core.runtime.offload(_exhaust, _lines(incoming, existing, found.path))
+    if incoming.added:
+        assert lease.dialect is not None
+        raise SessionExists(
+            f"{lease.ref} holds this session in another dialect ({lease.dialect.name}), and lacks "
+            f"{entries_counted(incoming.added)} of the import: move it, or import into another root"
+        )
+
+
+async def _split_ids(log: OpenLog, with_ids: Sequence[int], session: str) -> frozenset[str]:
+    """Return the ids that the entries of a log get in a dialect whose messages answer one call each."""
+    split_off, split_ids = SplitOff(session), set[str]()
+    answering = [seq for seq in with_ids if log.index.kinds[seq] in (Kind.TOOL, Kind.USER, Kind.CONTEXT_EDIT)]
+    for start in range(0, len(answering), _LINES_AT_ONCE):
+        entries = await log.entries_at(answering[start : start + _LINES_AT_ONCE])
+        split_ids.update(each for seq in sorted(entries) if (entry := entries[seq]) for each in split_off.ids(entry))
+    return frozenset(split_ids)
+
+
+def _exhaust(lines: Iterator[bytes]) -> None:
+    for _ in lines:
+        pass
+
+
+def _reread(found: Found) -> ForeignSession:
+    """Read a session again, since its entries were used up; its file holds no other session."""
+    with _reading(found.path):
+        (session,) = found.format.read(found.path)
+    assert isinstance(session, ForeignSession)
+    return session
+
+
+def _lines(incoming: Incoming, existing: ExistingLog, source: Path) -> Iterator[bytes]:
+    """Yield the lines that the log lacks; failing to read the source is not an error of the store that writes them."""
+    with _reading(source):
+        yield from incoming.lines(existing)
+
+
+@contextmanager
+def _reading(source: Path) -> Generator[None]:
+    """Name the source in the error if reading it fails."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_read(error, source) from error
+
+
+async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
+    existed = archived = False
+    async with core.registry.leased(ref) as lease:
+        existed, archived = lease.header is not None, lease.packed
+        with anyio.CancelScope(shield=True):  # a session is imported whole, with its leaf, or not at all
+            if existed:
+                await _merge(core, lease, incoming, found)
+            else:
+                await _put(core, lease, incoming, found.path)
+    if incoming.added:
+        if archived:
+            await unarchive(core, ref)  # as every write to an archived session does
+        if core.registry.feed_of(ref) is not None:
+            await core.registry.actor(ref)  # so that its subscribers see the new entries
+    return _report(incoming, ref, found, existed=existed)
+
+
+def _report(incoming: Incoming, ref: Ref, found: Found, *, existed: bool) -> ImportReport:
+    return ImportReport(
+        id=incoming.header.id,
+        ref=ref,
+        source=str(found.path),
+        format=found.format.name,
+        entries=incoming.entries,
+        messages=incoming.messages,
+        added=incoming.added,
+        existed=existed,
+        findings=tuple(incoming.findings),
+    )
+
+
+async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
+    """Write a session that does not exist yet, while its source is read."""
+    store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
+    if not isinstance(store, FileStore):  # only a file store is sure to write off the event loop
+        lines = iter(await core.runtime.offload(list, lines))
+    async with put_log(store, lease, incoming.dialect, incoming.block, lines) as head:
+        if incoming.leaf != incoming.last:
+            await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
+        if incoming.added:
+            core.runtime.touched.add(lease.ref)
+
+
+async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
+    """Append what an existing session lacks.
+
+    Raises:
+        SessionExists: Another session has this name, or this one exists in another dialect.
+    """
+    runtime, header, dialect = core.runtime, lease.header, lease.dialect
+    assert header is not None
+    assert dialect is not None
+    if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
+        raise SessionExists(f"{lease.ref} exists and holds another session, or this one in another dialect: move it")
+    log = await load_log(core, lease)
+    with_ids = await runtime.offload(_seqs_with_ids, log.index)
+    advancing, descriptions = await _count_advancing(log, with_ids, found)
+    existing, leaf_before = await _existing_log(core, log, with_ids, incoming, descriptions), log.index.leaf_id
+    lines, head = _lines(incoming, existing, found.path), lease.head
+    try:
+        while batch := await runtime.offload(_batch, lines):
+            if lease.packed and isinstance(runtime.store, ArchivingStore):
+                lease = await runtime.store.unpack(lease)
+                head = lease.head
+            head = await _append(core, Append(lease, head, tuple(batch)))
+    except (AppendError, ForeignFormatError) as error:
+        await _keep_leaf(core, lease, leaf_before, error)
+        raise
+    if not incoming.added:
+        return
+    matching = existing.matching
+    by_content = matching is not None and matching.last is not None
+    is_at_leaf = matching is not None and matching.from_leaf  # also after messages that the file no longer holds
+    has_continued = not is_at_leaf and (by_content or advancing > incoming.matched)
+    leaf = leaf_before if has_continued else incoming.leaf
+    if leaf != incoming.last:
+        await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
+    runtime.touched.add(lease.ref)
+
+
+async def _append(core: HostCore, append: Append) -> Cursor:
+    """Append lines, and return the head after them; lines in doubt that turn out to have landed are not an error."""
+    (outcome,) = await core.runtime.store.append([append])
+    if isinstance(outcome, Committed):
+        return outcome.head
+    if isinstance(outcome, InDoubt):
+        try:
+            head = await _head_if_landed(core.runtime.store, append)
+        except (TreeringError, OSError) as error:
+            outcome.error.add_note(f"The log could not be examined: {error}")
+        else:
+            if head is not None:
+                return head
+    if isinstance(outcome, (Failed, InDoubt)):
+        raise outcome.error
+    raise Conflict(f"another program wrote to {append.lease.ref} meanwhile: import again to add what is missing")
+
+
+async def _head_if_landed(store: Store, append: Append) -> Cursor | None:
+    """Return the head of a log after an append in doubt; None unless it ends with the appended lines."""
+    head, before = await store.resolve(append.lease), append.expected_head
+    if head != Cursor(before.generation, before.seq + len(append.lines)):
+        return None
+    landed = await store.bodies(append.lease.ref, head.generation, range(before.seq + 1, head.seq + 1))
+    return head if landed == [line.removesuffix(b"\n") for line in append.lines] else None
+
+
+async def _keep_leaf(core: HostCore, lease: Lease, leaf: str | None, error: TreeringError) -> None:
+    """Keep the leaf of a session that got only a part of an import, so that repeating the import completes it."""
+    try:
+        head = await core.runtime.store.resolve(lease)
+        if head.seq > lease.head.seq:
+            await core.runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
+            core.runtime.touched.add(lease.ref)
+    except (TreeringError, OSError) as second:
+        error.add_note(f"The leaf could not be kept either: {second}")
+
+
+def _batch(lines: Iterator[bytes]) -> list[bytes]:
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if size >= _BATCH_BYTES:
+            break
+    return batch
+
+
+def _seqs_with_ids(index: LogIndex) -> list[int]:
+    """Return the seqs of all entries that have ids."""
+    return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
+
+
+async def _count_advancing(log: OpenLog, with_ids: Sequence[int], found: Found) -> tuple[int, frozenset[str]]:
+    """Return how many of the entries with ids advanced the session, and the ids of those that the file derived from
+    what it says about the session as a whole.
+    """
+    kinds, format, session = log.index.kinds, found.format.name, found.session.header.id
+    seqs = [seq for seq in with_ids if kinds[seq] != Kind.USAGE]
+    read = await log.entries_at([seq for seq in seqs if kinds[seq] in _DESCRIBING])
+    entries = [entry for entry in read.values() if entry is not None]
+    descriptions = frozenset(entry.id for entry in entries if entry.id and describes(entry, format, session))
+    return len(seqs) - len(descriptions) - sum(not advances_session(entry) for entry in entries), descriptions
+
+
+async def _existing_log(
+    core: HostCore, log: OpenLog, with_ids: Sequence[int], incoming: Incoming, descriptions: frozenset[str]
+) -> ExistingLog:
+    """Describe a log to the import, given the seqs of its entries with ids."""
+    index = log.index
+    without_ids = sorted({*range(1, index.seen + 1)}.difference(with_ids))
+    lines_without_id: set[bytes] = set()
+    for start in range(0, len(without_ids), _LINES_AT_ONCE):
+        lines_without_id.update(await log.lines_at(without_ids[start : start + _LINES_AT_ONCE]))
+    latest = Latest(
+        {
+            each.id: each.message
+            for each in await _latest_of_kind(log, Kind.ASSISTANT)
+            if isinstance(each, MessageEntry)
+        },
+        {each.id: each.usage.usage for each in await _latest_of_kind(log, Kind.USAGE) if isinstance(each, UsageEntry)},
+    )
+    restate = incoming.restate if isinstance(incoming, Converted) else None
+    matching = None if restate is None else await matching_of(core, log, restate)
+
+    def parent_of(entry_id: str) -> str | None:
+        parent = index.parents[index.find(entry_id)]
+        return index.ids[parent] if parent > 0 else None
+
+    return ExistingLog(
+        head=index.seen,
+        has=lambda entry_id: index.find(entry_id) > 0,
+        lines_without_id=frozenset(lines_without_id),
+        parent_of=parent_of,
+        latest=latest,
+        matching=matching,
+        descriptions=descriptions,
+    )
+
+
+async def _latest_of_kind(log: OpenLog, kind: int) -> Iterable[Entry]:
+    """Return the last entries of a kind."""
+    index = log.index
+    seqs = (seq for seq in range(index.head, 0, -1) if index.kinds[seq] == kind)
+    entries = await log.entries_at([*islice(seqs, _LATEST_MAX)])
+    return [entry for entry in entries.values() if entry is not None]

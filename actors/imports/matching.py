@@ -1,0 +1,209 @@
+"""Recognize entries of a session in a file whose messages carry no ids of their own.
+
+Some programs store messages without ids, so a session that was written for one of them comes back with other ids than
+it has here. It is recognized by content: an entry here, written in the format of that program and read back, equals the
+message of the file. Messages are followed one by one along the tree, so that a sentence that occurs twice is not
+mistaken for its other occurrence.
+
+Nothing here reads a file or a log: callers pass the contents in, and it may run on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from ...events.content import JSON
+from ...events.entries import (
+    CompactionEntry,
+    Entry,
+    KnownEntry,
+    Message,
+    MessageEntry,
+    ModelChangeEntry,
+    SessionInfoEntry,
+    ToolExecutionEntry,
+    UsageEntry,
+)
+from ...events.foreign.base import Restate
+from ...events.foreign.nanocoder_records import untold_run
+from ...events.kinds import MESSAGE_KINDS, Kind
+
+COMPARED_KINDS = frozenset(
+    {*MESSAGE_KINDS, Kind.CUSTOM_MESSAGE, Kind.BRANCH_SUMMARY, Kind.SESSION_INFO, Kind.COMPACTION}
+)
+"""The kinds of entries that are compared."""
+
+DESCRIBED = ""
+"""Stands for the id of an entry that only describes what the log has."""
+
+_DESCRIBING = (ModelChangeEntry, UsageEntry, ToolExecutionEntry)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class LogMessages:
+    """The messages of a log as a file of another program would contain them, each below the one before it on its path.
+
+    A message is identified by its place, a number from 1; place 0 is above all others.
+
+    Args:
+        restate: Returns the messages that such a file would hold for an entry.
+        parents: The seq of each line's parent; 0 for a root.
+
+    Attributes:
+        place_above: For each place, the place above it.
+        entry_ids: For each place, the entry that its message comes from.
+        statements: What the log says about the session apart from its messages.
+    """
+
+    def __init__(self, restate: Restate, parents: Sequence[int]) -> None:
+        self.place_above: list[int] = [0]
+        self.entry_ids: list[str] = [""]
+        self.statements: set[bytes] = set()
+        self._restate = restate
+        self._parents = parents
+        self._last_place: list[int] = [0]  # for each line, the last place on the path to it
+        self._places_by_content: dict[bytes, list[int]] = {}
+        self._places_by_entry: dict[str, range] = {}
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Add the next entries of these kinds (`COMPARED_KINDS`), in the order of the log."""
+        for entry in entries:
+            self.statements.update(_statements(entry))
+            if entry.id is None:
+                continue
+            first, above = len(self.entry_ids), self.last_place(entry.seq)
+            for message in self._restate(entry):
+                self._places_by_content.setdefault(_content_hash(message), []).append(len(self.entry_ids))
+                self.place_above.append(above)
+                above = len(self.entry_ids)
+                self.entry_ids.append(entry.id)
+            self._places_by_entry[entry.id] = range(first, len(self.entry_ids))
+            self._last_place[entry.seq] = above
+
+    def last_place(self, seq: int) -> int:
+        """Return the last place on the path to a line; all entries before it must have been added."""
+        while len(self._last_place) <= seq:
+            parent = self._parents[len(self._last_place)]
+            self._last_place.append(self._last_place[parent] if parent < len(self._last_place) else 0)
+        return self._last_place[seq]
+
+    def places_of_entry(self, entry_id: str) -> range:
+        """Return the places of the messages of an entry."""
+        return self._places_by_entry.get(entry_id, range(0))
+
+    def places_with(self, message: Message) -> Iterable[int]:
+        """Return the places of the messages with the same content."""
+        return self._places_by_content.get(_content_hash(message), ())
+
+
+class Matching:
+    """One pass through a file's entries, in order, that finds those that a log has.
+
+    Args:
+        log_messages: The messages of the log.
+        has: Returns whether the log has an entry with this id.
+        leaf: The seq of the leaf of the log's session.
+        leaf_id: Its id.
+
+    Attributes:
+        leaf_id: See above.
+        shared: How many messages of the file the log has.
+        log_ids: The ids in the log of the entries that were found by content; they are certain as soon as a new entry
+            follows them.
+        last: The entry of the file after which it continues, if that was found by content; None otherwise.
+        found_by_id: The entry of the file after which it continues, if that was found by its id; None otherwise.
+        from_leaf: Whether the session's leaf is that entry, which means that the session has not continued by itself.
+    """
+
+    def __init__(self, log_messages: LogMessages, has: Callable[[str], bool], leaf: int, leaf_id: str | None) -> None:
+        self.leaf_id = leaf_id
+        self.shared = 0
+        self.log_ids: dict[str, str] = {}
+        self.last: str | None = None
+        self.found_by_id: str | None = None
+        self.from_leaf = False
+        self._log_messages = log_messages
+        self._has = has
+        self._leaf = leaf
+        self._has_message = False
+        self._places: set[int] = set()  # where in the log the file's last message may be
+        self._found_by_content: list[str] = []  # in a row, up to that message
+
+    def find(self, entry: KnownEntry) -> str | None:
+        """Return an entry's id in the log, `DESCRIBED` if the log need not have it, or None if it is new."""
+        if isinstance(entry, MessageEntry):
+            log_id = self._find_message(entry)
+            self._has_message = True
+            self.shared += log_id is not None
+        elif self._has(entry.id):
+            log_id = entry.id
+            self.found_by_id = entry.id if self._places and not self._found_by_content else None
+        else:
+            log_id = DESCRIBED if self._only_describes(entry) else None
+        if log_id is None:
+            self._settle_places()
+        return log_id
+
+    def _find_message(self, entry: MessageEntry) -> str | None:
+        log_messages = self._log_messages
+        if self._has(entry.id):
+            places = log_messages.places_of_entry(entry.id)
+            if places:
+                self._note_ids(log_messages.place_above[places[0]])
+            self._places = set(places)
+            self._found_by_content.clear()
+            self.found_by_id = entry.id
+            return entry.id
+        same = log_messages.places_with(entry.message)
+        next_places = {each for each in same if not self._has_message or log_messages.place_above[each] in self._places}
+        if not next_places:
+            return None
+        self._places = next_places
+        self._found_by_content.append(entry.id)
+        self.found_by_id = None
+        return log_messages.entry_ids[max(next_places)]
+
+    def _only_describes(self, entry: KnownEntry) -> bool:
+        """Return whether an entry adds nothing to messages that the log has; the log may state it in another way."""
+        if not self._has_message:
+            return True
+        if self._found_by_content:
+            return isinstance(entry, _DESCRIBING) or self._log_messages.statements.issuperset(_statements(entry))
+        return isinstance(entry, ToolExecutionEntry) and entry.id == untold_run(entry.parent_id or "")
+
+    def _settle_places(self) -> None:
+        """Choose between several places with the same content: the one at the session's leaf, otherwise the latest."""
+        leaf_place = self._log_messages.last_place(self._leaf)
+        if self._places:
+            self.from_leaf = leaf_place in self._places
+        if self._found_by_content:
+            self.last = self._found_by_content[-1]
+            self._note_ids(leaf_place if self.from_leaf else max(self._places))
+        self._places = set()
+        self._found_by_content.clear()
+
+    def _note_ids(self, place: int) -> None:
+        """Note the log's ids of the entries that were found by content, upwards from the place of the last one."""
+        for entry_id in reversed(self._found_by_content):
+            self.log_ids[entry_id] = self._log_messages.entry_ids[place]
+            place = self._log_messages.place_above[place]
+
+
+def _content_hash(message: Message) -> bytes:
+    return blake2b(_encode((message.role, message.content)), digest_size=16).digest()
+
+
+def _statements(entry: Entry) -> Iterator[bytes]:
+    """Yield what an entry says about its session, each statement separately."""
+    if isinstance(entry, SessionInfoEntry):
+        info = entry.session_info
+        fields: dict[str, JSON] = {"name": info.name, "summary": info.summary, "description": info.description}
+        yield from (_encode((field, value)) for field, value in fields.items() if value is not None)
+        yield from (_encode(("metadata", name, value)) for name, value in info.metadata.items())
+    elif isinstance(entry, CompactionEntry):
+        yield from (_encode((field, entry.compaction.summary)) for field in ("compaction", "summary"))
+    else:
+        yield _encode((entry.type, entry.id))

@@ -1,0 +1,99 @@
+"""Feeding the index: the texts of changed logs, each from its checkpoint on, in portions of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from zlib import crc32
+
+from ...events.errors import TreeringError
+from ...events.stores.base import Cursor, Opening, Ref
+from ...events.stores.files import FileStore
+from ...events.telemetry import logger
+from ...projections.search.lines import TextReader
+from ...projections.search.texts import Said
+from ..naming import is_text
+from ..runtime import Runtime
+from .index import SearchIndex
+from .portions import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion
+from .scope import FileStamps, is_indexed
+
+INLINE_MAX = 64 * 1024
+"""How many bytes or characters are searched on the event loop; more goes to a worker thread."""
+
+_PORTION_CHARS = 4 * 1024 * 1024
+_PORTIONS_MAX = 256
+
+
+async def feed(runtime: Runtime, index: SearchIndex, stamps: FileStamps) -> None:
+    """Bring the index up to date with the logs whose stamps are given.
+
+    Raises:
+        IndexUnavailable: It cannot be written to.
+    """
+    known = await runtime.offload(index.known)
+    gone = [ref for ref in known if ref not in stamps]
+    changed = [(ref, stamp) for ref, stamp in stamps.items() if is_text(ref) and not is_indexed(ref, stamp, known)]
+    portions: list[Portion] = []
+    size = 0
+    for ref, stamp in changed:
+        async with aclosing(_portions(runtime, ref, stamp, known.get(ref))) as new_portions:
+            async for portion in new_portions:
+                portions.append(portion)
+                size += sum(len(each.text) for each in portion.texts)
+                if size > _PORTION_CHARS or len(portions) == _PORTIONS_MAX:
+                    await runtime.offload(index.take_in, portions, gone)
+                    portions, size, gone = [], 0, []
+    if portions or gone:
+        await runtime.offload(index.take_in, portions, gone)
+
+
+async def _portions(runtime: Runtime, ref: Ref, stamp: FileStamp, known: IndexedLog | None) -> AsyncGenerator[Portion]:
+    """Yield the texts of a log after its checkpoint; a log that cannot be read yields none, and is retried later."""
+    try:
+        store = runtime.store
+        opening = await store.open(ref)
+        if isinstance(store, FileStore) and not store.reads_all(ref):
+            stamp = UNFINISHED  # not all of the file is readable yet, and its stamp may stay the same when it is
+        head, before = opening.head, known.checkpoint if known is not None else None
+        if before is not None and not await _holds(runtime, ref, head, before):
+            before = None
+        start = before or Checkpoint(head.generation)
+        reader = TextReader(opening.dialect, opening.header.id, after=start.seq, crc=start.crc)
+        texts: list[Said] = []
+        size = 0
+        async with aclosing(texts_of(runtime, ref, opening, reader, start.seq)) as pages:
+            async for page in pages:
+                texts += page
+                size += sum(len(each.text) for each in page)
+                if size > _PORTION_CHARS:
+                    after = Checkpoint(head.generation, reader.settled, reader.crc)
+                    yield Portion(ref, UNFINISHED, before, after, texts)
+                    before, texts, size = after, [], 0
+        yield Portion(ref, stamp, before, Checkpoint(head.generation, reader.settled, reader.crc), texts)
+    except (TreeringError, OSError) as error:
+        logger().debug("log_not_indexed", ref=ref, error=str(error))  # the row or the scan reports it to the caller
+
+
+async def _holds(runtime: Runtime, ref: Ref, head: Cursor, checkpoint: Checkpoint) -> bool:
+    """Return whether a log still has the line that a checkpoint was made at."""
+    if checkpoint.generation != head.generation or checkpoint.seq > head.seq:
+        return False
+    if not checkpoint.seq:
+        return True
+    (line,) = await runtime.store.bodies(ref, head.generation, [checkpoint.seq])
+    return crc32(line) == checkpoint.crc
+
+
+async def texts_of(
+    runtime: Runtime, ref: Ref, opening: Opening, reader: TextReader, after: int = 0
+) -> AsyncGenerator[list[Said]]:
+    """Yield the texts of a log after a seq, page by page."""
+    more = True
+    while more:
+        page = await runtime.store.read(ref, opening.head.generation, after)
+        more, after = page.more and bool(page.lines), page.last
+        if sum(map(len, page.lines)) <= INLINE_MAX:
+            yield reader.take(page.lines, page.first)
+        else:
+            yield await runtime.offload(reader.take, page.lines, page.first)

@@ -1,0 +1,128 @@
+"""The scope of a search: all sessions in order, the stamps of their files, and which of them are fully indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from ...events.stores.base import Ref
+from ...events.stores.files import FileStore
+from ...events.telemetry import logger
+from ...projections.search.query import Query
+from ...projections.search.texts import Filters, Said
+from ...projections.summary import CORRUPTED, SessionSummary
+from .file import IndexUnavailable
+from .index import SearchIndex
+from .portions import FileStamp, IndexedLog, stamp_of
+
+FileStamps: TypeAlias = Mapping[Ref, FileStamp]
+"""The stamps of the files of all logs."""
+
+LOOKUP_MAX = 64
+"""How many texts of one session are looked up at a time."""
+
+_NOTHING: Mapping[Ref, IndexedLog] = {}
+
+
+class SearchRequest(Struct, frozen=True):
+    """A query, its filters, and which hits are returned."""
+
+    query: Query
+    filters: Filters
+    project: str | None
+    limit: int
+    offset: int
+
+
+class SearchScope:
+    """The sessions to search, as found by one look at all logs.
+
+    Args:
+        stamps: The stamps of their files; None if they are unknown.
+        rows: The rows of all sessions, in the order of their hits.
+        index: The index that was brought up to date with these stamps; None for a search without one.
+        indexed: What the index knows.
+
+    Attributes:
+        changes: The index's count of changes at that time.
+        has_unreadable: Whether there is a session that could not be read, which may be readable the next time.
+        numbers: The numbers of the logs that are fully indexed.
+    """
+
+    def __init__(
+        self,
+        stamps: FileStamps | None,
+        rows: Sequence[SessionSummary],
+        index: SearchIndex | None = None,
+        indexed: Mapping[Ref, IndexedLog] = _NOTHING,
+    ) -> None:
+        self.stamps = stamps
+        self.rows = rows
+        self.index = index
+        self.changes = index.changes if index is not None else -1
+        self.has_unreadable = any(row.status == CORRUPTED for row in rows)
+        self.numbers = {
+            ref: indexed[ref].number for ref, stamp in (stamps or {}).items() if is_indexed(ref, stamp, indexed)
+        }
+        self._positions = {
+            number: at for at, row in enumerate(rows) if (number := self.numbers.get(row.ref)) is not None
+        }
+        self._not_indexed = [at for at, row in enumerate(rows) if row.ref not in self.numbers]
+
+    def rows_of(self, candidates: set[int] | None) -> Sequence[SessionSummary]:
+        """Return the rows of the candidates and of all logs that are not indexed, in order; all rows for None."""
+        if candidates is None:
+            return self.rows
+        positions = [at for number in candidates if (at := self._positions.get(number)) is not None]
+        return [self.rows[at] for at in sorted([*positions, *self._not_indexed])]
+
+
+class Lookup:
+    """The index as one search uses it.
+
+    Args:
+        index: The index.
+        numbers: The numbers of the logs in it.
+
+    Attributes:
+        failed: Whether the index failed, so that the logs must be scanned.
+    """
+
+    def __init__(self, index: SearchIndex, numbers: Mapping[Ref, int]) -> None:
+        self._index = index
+        self.numbers = numbers
+        self.failed = False
+
+    def find(self, rows: Sequence[SessionSummary], request: SearchRequest) -> list[list[Said]]:
+        """Return the first matches in each of several sessions; nothing if the index fails."""
+        return [self.find_next(row, request, 0) for row in rows]
+
+    def find_next(self, row: SessionSummary, request: SearchRequest, after: int) -> list[Said]:
+        """Return the next matches in a session after a seq; nothing if the index fails."""
+        if self.failed:
+            return []
+        try:
+            log = self.numbers[row.ref]
+            return self._index.find(request.query, request.filters, log, after=after, most=LOOKUP_MAX)
+        except IndexUnavailable as error:
+            warn_index_unavailable(error)
+            self.failed = True
+            return []
+
+
+def stamps_of(store: FileStore) -> FileStamps:
+    """Return the stamps of all logs of a store, which may take a while; no log is opened."""
+    return {ref: stamp_of(stat) for ref, stat in store.scan().items()}
+
+
+def is_indexed(ref: Ref, stamp: FileStamp, indexed: Mapping[Ref, IndexedLog]) -> bool:
+    """Return whether a log is fully indexed."""
+    log = indexed.get(ref)
+    return log is not None and log.stamp == stamp
+
+
+def warn_index_unavailable(error: IndexUnavailable) -> None:
+    """Log that the index cannot be used, and why."""
+    logger().warning("search_index_unavailable", why=str(error))

@@ -1,0 +1,289 @@
+"""Searching: find the entries of all sessions of a host that contain a query's words.
+
+There are two ways, with the same results. A plain scan reads log after log, the most recently used session first, and
+needs nothing but the logs. The index (see `index`) answers from a file beside them; before it answers, changed
+logs are indexed from their checkpoints on. If there is no usable index (the root is not writable, or SQLite lacks
+FTS5), the scan answers instead, and a log line says so.
+
+The logs are the truth. A session that cannot be read is named in `Search.findings`, never skipped silently.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import datetime
+
+import anyio
+
+from ...events.counts import check_count
+from ...events.disk import OsDisk
+from ...events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
+from ...events.findings import Finding
+from ...events.offload import carried_out
+from ...events.projects import project_hash
+from ...events.stores.base import Ref
+from ...events.stores.files import FileStore
+from ...projections.search.lines import TextReader
+from ...projections.search.query import Query
+from ...projections.search.snippets import snippet
+from ...projections.search.texts import Filters, Said
+from ...projections.summary import CORRUPTED, SessionSummary
+from ..inner_roots import inner_roots
+from ..listing import Listing
+from ..naming import check_text, checked_path
+from ..runtime import Runtime
+from .feeding import INLINE_MAX, feed, texts_of
+from .file import IndexUnavailable
+from .hits import Hit, Search
+from .index import SearchIndex
+from .scope import LOOKUP_MAX, FileStamps, Lookup, SearchRequest, SearchScope, stamps_of, warn_index_unavailable
+
+_LOOKUPS_AT_ONCE = 64
+
+
+class Searching:
+    """The search over the sessions of a host.
+
+    Args:
+        runtime: The host's seams.
+        listing: The rows of all sessions, archived ones included, the most recently used first.
+    """
+
+    def __init__(self, runtime: Runtime, listing: Listing) -> None:
+        self._runtime = runtime
+        self._listing = listing
+        self._listing_changes = 0
+        self._index: SearchIndex | None = None
+        self._closed = False
+        self._turn = anyio.Lock()
+        self._scope: SearchScope | None = None
+
+    def search(
+        self,
+        query: str,
+        *,
+        project: str | os.PathLike[str] | None,
+        role: str | None,
+        tool: str | None,
+        after: datetime | None,
+        before: datetime | None,
+        limit: int,
+        offset: int,
+        index: bool | None,
+    ) -> Search:
+        """Start a search; see `SessionHost.search`.
+
+        Raises:
+            InvalidInput: The query is empty, the project is not a path, `limit` or `offset` is not a count, a time has
+                no time zone, or an argument has the wrong type.
+        """
+        check_count("limit", limit)
+        check_count("offset", offset)
+        _check_types(query, after, before)
+        check_text("role", role)
+        check_text("tool", tool)
+        if any(time is not None and time.tzinfo is None for time in (after, before)):
+            raise InvalidInput("`after` and `before` need a time zone: give datetimes in UTC")
+        request = SearchRequest(
+            Query(query),
+            Filters(role=role, tool=tool, after=after, before=before),
+            None if project is None else checked_path(project),
+            limit,
+            offset,
+        )
+        return Search(lambda findings: self._hits(request, index, findings))
+
+    async def forget(self, ref: Ref) -> None:
+        """Remove a deleted session from the index, if there is one.
+
+        This waits for a running update of the index, which may have read the session before it was deleted.
+        """
+        index, store = await self._index_for(None), self._runtime.store
+        if index is not None:
+            async with self._turn:
+                try:
+                    await self._runtime.offload(index.take_in, (), (ref,))
+                except IndexUnavailable as error:
+                    warn_index_unavailable(error)
+        if isinstance(store, FileStore) and isinstance(store.disk, OsDisk):
+            await carried_out(self._runtime.offload, _forget_below, store, ref)
+
+    async def aclose(self) -> None:
+        """Close the index's file for good."""
+        self._closed = True
+        index, self._index = self._index, None
+        if index is not None:
+            await self._runtime.offload(index.close)
+
+    # -- hits
+
+    async def _hits(self, request: SearchRequest, index: bool | None, findings: list[Finding]) -> AsyncGenerator[Hit]:
+        left, to_skip = request.limit, request.offset
+        if not left:
+            return
+        async with aclosing(self._matches(request, index, findings)) as matches:
+            async for row, text in matches:
+                if to_skip:
+                    to_skip -= 1
+                    continue
+                is_large = len(text.text) > INLINE_MAX
+                cut = await self._runtime.offload(snippet, text.text, request.query) if is_large else None
+                cut = cut or snippet(text.text, request.query)
+                yield Hit(
+                    session_id=row.id,
+                    ref=row.ref,
+                    name=row.name,
+                    entry_id=text.entry_id,
+                    role=text.role,
+                    timestamp=text.timestamp,
+                    snippet=cut.text,
+                    ranges=cut.ranges,
+                )
+                left -= 1
+                if not left:
+                    return
+
+    async def _matches(
+        self, request: SearchRequest, with_index: bool | None, findings: list[Finding]
+    ) -> AsyncGenerator[tuple[SessionSummary, Said]]:
+        """Yield the matching texts with their sessions' rows; logs that the index does not cover are scanned."""
+        scope, candidates = await self._ready(request, with_index)
+        project, hashed = request.project, None
+        if project is not None:
+            hashed = await self._runtime.offload(project_hash, project)
+        lookup = Lookup(scope.index, scope.numbers) if scope.index is not None else None
+        pending: list[SessionSummary] = []
+        lookup_size = 1
+        for row in (*scope.rows_of(candidates), None):
+            if row is not None and hashed is not None and row.project != project and row.project_hash != hashed:
+                continue
+            if row is not None and lookup is not None and row.ref in lookup.numbers:
+                pending.append(row)
+                if len(pending) < lookup_size:
+                    continue
+                lookup_size = min(2 * lookup_size, _LOOKUPS_AT_ONCE)
+                row = None
+            if pending and lookup is not None:
+                rows, pending = pending, []
+                async with aclosing(self._looked_up(rows, request, lookup, findings)) as matches:
+                    async for match in matches:
+                        yield match
+                if lookup.failed:
+                    lookup = None
+            if row is None:
+                continue
+            if row.status == CORRUPTED:
+                findings.append(_unreadable(row, row.problem or "the file cannot be read"))
+                continue
+            async with aclosing(self._scanned(row, request, findings)) as texts:
+                async for text in texts:
+                    yield row, text
+
+    async def _looked_up(
+        self, rows: Sequence[SessionSummary], request: SearchRequest, lookup: Lookup, findings: list[Finding]
+    ) -> AsyncGenerator[tuple[SessionSummary, Said]]:
+        """Yield what the index finds in some sessions; if it fails, continue with what a scan finds there."""
+        first_matches = await self._runtime.offload(lookup.find, rows, request)
+        for row, texts in zip(rows, first_matches, strict=True):
+            last, matches = 0, texts
+            while matches:
+                for text in matches:
+                    yield row, text
+                    last = text.seq
+                is_full = len(matches) == LOOKUP_MAX
+                matches = await self._runtime.offload(lookup.find_next, row, request, last) if is_full else []
+            if lookup.failed and len(texts) in (0, LOOKUP_MAX):
+                async with aclosing(self._scanned(row, request, findings, after=last)) as scanned:
+                    async for text in scanned:
+                        yield row, text
+
+    async def _scanned(
+        self, row: SessionSummary, request: SearchRequest, findings: list[Finding], *, after: int = 0
+    ) -> AsyncGenerator[Said]:
+        """Yield what a scan finds in one session after a seq."""
+        store = self._runtime.store
+        try:
+            opening = await store.open(row.ref)
+            reader = TextReader(opening.dialect, opening.header.id, request.query)
+            async with aclosing(texts_of(self._runtime, row.ref, opening, reader)) as pages:
+                async for texts in pages:
+                    for text in texts:
+                        if text.seq > after and request.filters.accept(text):
+                            yield text
+        except SessionNotFound:
+            return  # it was deleted meanwhile
+        except HostClosed:
+            raise
+        except LogReplaced:
+            findings.append(_unreadable(row, "it was replaced while it was being searched: search again"))
+        except (TreeringError, OSError) as error:
+            findings.append(_unreadable(row, str(error)))
+
+    # -- the scope of a search
+
+    async def _ready(self, request: SearchRequest, with_index: bool | None) -> tuple[SearchScope, set[int] | None]:
+        """Return the current scope, and the numbers of the logs that the index narrows it down to, if it does."""
+        index = await self._index_for(with_index)
+        async with self._turn:
+            stamps = await self._stamps()
+            scope = self._scope
+            is_listed = self._listing_changes == self._listing.changes
+            if stamps is None or scope is None or stamps != scope.stamps or scope.has_unreadable or not is_listed:
+                scope = SearchScope(stamps, await self._listing.rows())
+                self._listing_changes = self._listing.changes
+            if index is not None and stamps is not None:
+                try:
+                    await self._runtime.offload(index.known)
+                    if scope.changes != index.changes or scope.index is not index:
+                        await feed(self._runtime, index, stamps)
+                        scope = SearchScope(stamps, scope.rows, index, await self._runtime.offload(index.known))
+                    self._scope = scope
+                    return scope, await self._runtime.offload(index.candidates, request.query)
+                except IndexUnavailable as error:
+                    warn_index_unavailable(error)
+            self._scope = scope if scope.index is None else SearchScope(stamps, scope.rows)
+            return self._scope, None
+
+    async def _stamps(self) -> FileStamps | None:
+        """Return the stamps of all logs without opening them; None if the store has no files."""
+        store = self._runtime.store
+        return await self._runtime.offload(stamps_of, store) if isinstance(store, FileStore) else None
+
+    async def _index_for(self, requested: bool | None) -> SearchIndex | None:
+        """Return the index if it was requested or exists, and is possible; it is not opened yet."""
+        store = self._runtime.store
+        if self._closed or requested is False or not isinstance(store, FileStore) or not isinstance(store.disk, OsDisk):
+            return None
+        index = self._index or SearchIndex(store.root)
+        usable = await self._runtime.offload(index.exists) or (requested and await self._runtime.offload(index.can_be))
+        if not usable:
+            return None
+        self._index = self._index or index
+        return self._index
+
+
+def _forget_below(store: FileStore, ref: Ref) -> None:
+    """Remove a deleted session from the indexes of folders inside the root that were roots of other hosts."""
+    for folder, inner in inner_roots(store, ref):
+        index = SearchIndex(folder)
+        if index.exists():
+            try:
+                index.take_in((), (inner,))
+            except IndexUnavailable as error:
+                warn_index_unavailable(error)
+            finally:
+                index.close()
+
+
+def _unreadable(row: SessionSummary, problem: str) -> Finding:
+    return Finding(row.path or row.ref, None, None, "not_searched", "error", problem)
+
+
+def _check_types(query: object, *times: object) -> None:
+    if not isinstance(query, str):
+        raise InvalidInput(f"the query is of type `{type(query).__name__}`: give a string")
+    for time in times:
+        if time is not None and not isinstance(time, datetime):
+            raise InvalidInput(f"`after` or `before` is of type `{type(time).__name__}`: give a datetime in UTC")
