@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from treering.events.disk import OsDisk
-from treering.events.errors import AppendFailed
+from treering.events.errors import AppendFailed, LogReplaced
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease, Outcome
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
@@ -254,6 +254,31 @@ async def test_a_rewritten_file_with_the_same_inode_and_size_has_a_new_generatio
     assert isinstance(outcome, Fenced)
     assert outcome.head.generation != writer.head.generation
     assert log.read_bytes() == content
+    await store.aclose()
+
+
+@pytest.mark.parametrize("added", [0, 3])
+@pytest.mark.parametrize("owned", [True, False])
+async def test_a_log_that_was_recreated_with_the_same_inode_while_it_was_closed_has_a_new_generation(
+    root: Path, log: Path, owned: bool, added: int
+) -> None:
+    store = FileStore(root, open_files_max=1)
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    log.write_bytes(HEADER + b"".join(lines(1, 5)))
+    if owned:
+        await own(store)
+    before = (await store.open("a.jsonl")).head
+    assert len(await read_all(store, "a.jsonl")) == 5
+    await read_all(store, "b.jsonl")  # uses the only open file
+    content = NATIVE.encode_header(header_of("anomaly")) + b"".join(lines(1, 5 + added))
+    log.write_bytes(content)
+    os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
+    head = (await store.open("a.jsonl")).head
+    assert head.seq == 5 + added
+    assert head.generation != before.generation
+    with pytest.raises(LogReplaced):
+        await store.read("a.jsonl", before.generation, 0)
+    assert b"".join(each + b"\n" for each in await read_all(store, "a.jsonl")) == content.partition(b"\n")[2]
     await store.aclose()
 
 

@@ -53,7 +53,7 @@ class Log:
         fd: The descriptor that the pool opened for it, or -1.
         place: Its position in the pool.
         used: Whether the descriptor was used lately.
-        closed_mtime_ns: When the file was last modified before its descriptor was closed; 0 if unknown.
+        closed_mtime_ns: When the file was last modified before the last descriptor of it was closed; 0 if unknown.
         lease, held: The lease and the lock, while the log is owned here.
         epoch: The epoch of the latest ownership that is known.
         busy: Whether a worker thread is working on the log.
@@ -267,6 +267,7 @@ class Log:
                     table.grow(disk, fd, stat.size)
                 self.header, self.dialect = detected.header, detected.dialect
                 self.device, self.inode, self.size = stat.device, stat.inode, stat.size
+                self.closed_mtime_ns = stat.modified_ns
                 self.slow = is_slow_device(stat.device)
                 self.counter = counter + changed
                 self._crc = crc
@@ -291,6 +292,7 @@ class Log:
             table.ends.append(table.ends[-1] + len(line))
         table.scanned = table.ends[-1]
         self.device, self.inode, self.size = stat.device, stat.inode, stat.size
+        self.closed_mtime_ns = stat.modified_ns
         self.slow = is_slow_device(stat.device)
         self._crc = header_crc(block)
         self._start_generation(fd, table)
@@ -309,8 +311,9 @@ class Log:
         try:
             with self.opened(os.O_RDONLY) as fd:
                 stat = self._disk.fstat(fd)
-                if self.is_same(stat):
+                if self.is_same(stat) if self.fd >= 0 else self.is_same_after_reopen(fd, stat):
                     self.refresh(fd, stat)
+                    self.closed_mtime_ns = stat.modified_ns
                     return
         except FileNotFoundError:
             pass
@@ -345,14 +348,23 @@ class Log:
         """Tell whether this is still the file whose lines are indexed; it may have grown."""
         return stat.inode == self.inode and stat.device == self.device and stat.size >= self.table.scanned
 
+    def is_unchanged(self, stat: FileStat) -> bool:
+        """Tell whether the file is the one whose lines are indexed, and shows no sign of a change.
+
+        While no descriptor is open, the file may be another one with the same inode and size; its time tells.
+        """
+        same_size = self.is_same(stat) and stat.size == self.size
+        return same_size and (self.fd >= 0 or stat.modified_ns == self.closed_mtime_ns)
+
     def is_same_after_reopen(self, fd: int, stat: FileStat) -> bool:
         """Tell whether a file is still the same after its descriptor was closed for a while.
 
-        Its inode may have been reused. So compare the header if the file was modified in between but has the same size.
+        Its inode may have been reused: many file systems give it to the next file that is created. So compare the
+        header if the file was modified in between.
         """
         if not self.is_same(stat):
             return False
-        if not self.closed_mtime_ns or stat.modified_ns == self.closed_mtime_ns or stat.size != self.size:
+        if not self.closed_mtime_ns or stat.modified_ns == self.closed_mtime_ns:
             return True
         try:
             return header_crc(read_head(self._disk, fd, self.path, stat.size)[1]) == self._crc

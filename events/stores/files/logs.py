@@ -197,7 +197,7 @@ class Logs:
             return await self._examine_new(ref)
         in_thread = log.gate is not None and log.gate.locked()  # a thread is changing the state that is compared here
         if stat is not None and not in_thread and log.is_same(stat):
-            if stat.size == log.size:
+            if log.is_unchanged(stat):
                 return log
             if stat.size - log.table.scanned <= INLINE_MAX and not log.slow:
                 with suppress(LogReplaced):
@@ -249,7 +249,7 @@ class Logs:
             stat = self._disk.stat(log.path)
         except FileNotFoundError:
             return False
-        return log.is_same(stat) and stat.size == log.size
+        return log.is_unchanged(stat)
 
     async def _gated(self, log: Log, work: Callable[[], None], is_needed: Callable[[], bool]) -> None:
         """Run `work` on a log that is not owned in a worker thread, one at a time, if it is still needed by then."""
