@@ -282,6 +282,44 @@ async def test_a_log_that_was_recreated_with_the_same_inode_while_it_was_closed_
     await store.aclose()
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_readers_notice_that_a_log_was_shortened_and_grew_again(root: Path, log: Path, is_open: bool) -> None:
+    store = FileStore(root, open_files_max=1)
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    log.write_bytes(HEADER + b"".join(lines(1, 5, "old")))
+    before = (await store.open("a.jsonl")).head
+    await read_all(store, "a.jsonl")
+    if not is_open:
+        await read_all(store, "b.jsonl")  # uses the only open file
+    append(log, line(6, "old"))
+    grown = (await store.open("a.jsonl")).head
+    assert (grown.generation, grown.seq) == (before.generation, 6)
+    os.truncate(log, len(HEADER + line(1, "old")))
+    append(log, b"".join(lines(2, 9, "new")))  # as long as the lines in their place before
+    head = (await store.open("a.jsonl")).head
+    assert head.seq == 9
+    assert head.generation != before.generation
+    assert await read_all(store, "a.jsonl") == bare([line(1, "old"), *lines(2, 9, "new")])
+    await store.aclose()
+
+
+async def test_an_owner_notices_that_its_log_was_rewritten_in_place_with_a_longer_content(
+    store: FileStore, log: Path
+) -> None:
+    log.write_bytes(HEADER + b"".join(lines(1, 5)))
+    writer = await own(store)
+    await writer.append(line(6))
+    content = HEADER + b"".join(lines(1, 6, "a longer text"))
+    log.write_bytes(content)
+    outcome = await attempt(writer, line(7))
+    assert isinstance(outcome, Fenced)
+    assert outcome.head.seq == 6
+    assert outcome.head.generation != writer.head.generation
+    assert await store.resolve(writer.lease) == outcome.head
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 6, "a longer text"))
+    assert log.read_bytes() == content
+
+
 async def test_an_old_snapshot_does_not_hide_a_changed_end_of_the_log(root: Path, log: Path) -> None:
     store = FileStore(root)
     writer = await own(store)

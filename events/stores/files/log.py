@@ -76,6 +76,7 @@ class Log:
         "_crc",
         "_disk",
         "_saved_counter",
+        "_seen",
         "busy",
         "closed_mtime_ns",
         "counter",
@@ -142,6 +143,7 @@ class Log:
         self.head = NOWHERE
         self.device = self.inode = self.size = 0
         self._crc = 0
+        self._seen: Extent | None = None  # what a reader has indexed; an owner is told apart by its own writes
 
     @property
     def generation(self) -> str:
@@ -274,6 +276,7 @@ class Log:
                 self._start_generation(fd, table)
                 if open_end:
                     self.count_open_end(fd)
+                    self._note_seen(fd)
         finally:
             disk.close(fd)
 
@@ -311,7 +314,8 @@ class Log:
         try:
             with self.opened(os.O_RDONLY) as fd:
                 stat = self._disk.fstat(fd)
-                if self.is_same(stat) if self.fd >= 0 else self.is_same_after_reopen(fd, stat):
+                is_same = self.is_same(stat) if self.fd >= 0 else self.is_same_after_reopen(fd, stat)
+                if is_same and self.continues(fd, stat):
                     self.refresh(fd, stat)
                     self.closed_mtime_ns = stat.modified_ns
                     return
@@ -327,7 +331,12 @@ class Log:
             self.size = stat.size
             if self.lease is None:
                 self.count_open_end(fd)
+                self._note_seen(fd)
             self.head = Cursor(self.head.generation, table.count)
+
+    def _note_seen(self, fd: int) -> None:
+        """Note the fingerprint of the lines that are indexed; a packed log never grows."""
+        self._seen = None if self.packed is not None else self.extent(fd, self.table, self.table.count)
 
     def roll_back(self, head: Cursor, size: int) -> None:
         """Return to an earlier head and size, as if the lines after them had not been appended."""
@@ -370,6 +379,25 @@ class Log:
             return header_crc(read_head(self._disk, fd, self.path, stat.size)[1]) == self._crc
         except LogError:
             return False
+
+    def continues(self, fd: int, stat: FileStat) -> bool:
+        """Tell whether a file that grew still begins with the lines that are indexed, as far as their ends show.
+
+        It does not if it was shortened and then grew again, or was rewritten in place with a longer content.
+        """
+        if stat.size == self.size:
+            return True
+        table, seen = self.table, self._seen
+        if self.lease is None and seen is not None and seen.end == table.ends[-1]:
+            return seen == self.extent(fd, table, table.count)
+        return not table.scanned or self._disk.pread(fd, 1, table.scanned - 1) == b"\n"
+
+    def continues_with_own_fd(self, stat: FileStat) -> bool:
+        """Tell the same with a descriptor outside the pool, after checking that it is the same file."""
+        if not self.is_same(stat):
+            return False
+        with self.opened(os.O_RDONLY) as fd:
+            return self.continues(fd, stat)
 
     def reload_changed(self) -> None:
         """Load the file again after it was replaced, shortened or removed; this starts a new generation.

@@ -201,8 +201,10 @@ class Logs:
                 return log
             if stat.size - log.table.scanned <= INLINE_MAX and not log.slow:
                 with suppress(LogReplaced):
-                    log.refresh(self._open_files.get(log), stat)
-                    return log
+                    fd = self._open_files.get(log)
+                    if log.continues(fd, stat):
+                        log.refresh(fd, stat)
+                        return log
         if log.lease is not None:
             await self.exclusively(log, log.refresh_with_own_fd)
         else:

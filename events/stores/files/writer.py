@@ -99,7 +99,8 @@ def _append_checked(disk: Disk, log: Log, request: Append, *, sync: bool, keep: 
             return _reload_and_fence(log)
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
             stat = disk.fstat(fd)
-            if not (log.is_same(stat) if log.fd >= 0 else log.is_same_after_reopen(fd, stat)):
+            is_same = log.is_same(stat) if log.fd >= 0 else log.is_same_after_reopen(fd, stat)
+            if not (is_same and log.continues(fd, stat)):
                 return _reload_and_fence(log)
             log.refresh(fd, stat)
             if log.head == request.expected_head and stat.size > log.table.scanned:
@@ -378,7 +379,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     if log.header is None:
         if stat is not None and stat.size:
             log.own()
-    elif stat is None or not log.is_same(stat):
+    elif stat is None or not log.continues_with_own_fd(stat):
         log.reload_changed()
         if log.dialect is not None and log.dialect.old:
             log.own()
