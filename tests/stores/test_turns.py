@@ -89,6 +89,13 @@ async def test_an_id_that_cannot_name_a_file_is_refused(root: Path, session_id: 
     assert names_in(root) == []
 
 
+def tear(root: Path) -> Path:
+    """Append a fragment to the only log under a root, and return the log's path."""
+    (path,) = root.rglob("*xxx*.jsonl")  # not the index of the root
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    return path
+
+
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_with_the_longest_id_everything_works_that_needs_files_beside_the_log(
     root: Path, dialect: DialectName
@@ -98,8 +105,7 @@ async def test_with_the_longest_id_everything_works_that_needs_files_beside_the_
         first = await session.append_message("user", "Hello")
         await session.append_message("assistant", "Hi")
         await session.branch(first)
-    (path,) = root.rglob("xxx*.jsonl")
-    path.write_bytes(path.read_bytes() + b'{"torn')
+    path = tear(root)
     async with SessionHost(root) as host:
         session = await host.load(path)
         assert session.leaf_id == first
@@ -107,7 +113,7 @@ async def test_with_the_longest_id_everything_works_that_needs_files_beside_the_
         await host.archive(path)
         await host.unarchive(path)
         await host.delete(path)
-    assert names_in(root, "**/xxx*") == []
+    assert names_in(root, "**/*xxx*") == []
 
 
 @pytest.mark.feature("D-46")
