@@ -231,12 +231,14 @@ class FileStore:
             NotASession: A log does not begin with a header. It is left unchanged, and no log is acquired.
             UnsupportedVersion: A log was written by a newer program. It is left unchanged, and no log is acquired.
             OSError: A log or its lock cannot be opened. No log is acquired.
+            HostClosed: The store is closed.
         """
         self._logs.check_open()
         targets = [(ref, self.path_of(ref)) for ref in refs]
         results: list[Log | SessionLocked] = []
         try:
             await carried_out(self._offload, self._own, targets, results)
+            self._logs.check_open()  # it may have been closed meanwhile, which gave back the locks
         except BaseException:
             for result in results:
                 if isinstance(result, Log) and result.held is not None:
