@@ -293,12 +293,12 @@ async def test_a_log_stays_owned_after_its_file_was_deleted(store: FileStore, ro
 async def test_a_store_that_is_closed_while_it_acquires_a_log_does_not_own_it(root: Path) -> None:
     async def run_and_close(fn: Callable[[*Ts], T], *args: *Ts) -> T:
         result = fn(*args)
-        await store.aclose()
+        await closing.aclose()
         return result
 
-    store = FileStore(root, offload=run_and_close)
+    closing = FileStore(root, offload=run_and_close)
     with pytest.raises(HostClosed):
-        await store.acquire(["a.jsonl"], "me")
+        await closing.acquire(["a.jsonl"], "me")
     other = FileStore(root)
     assert isinstance((await other.acquire(["a.jsonl"], "you"))[0], Lease)
     await other.aclose()
