@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from treering.events.disk import OsDisk
-from treering.events.errors import AppendFailed, LogReplaced
+from treering.events.errors import AppendFailed, LogReplaced, SessionNotFound
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease, Outcome
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
@@ -300,6 +300,22 @@ async def test_readers_notice_that_a_log_was_shortened_and_grew_again(root: Path
     assert head.seq == 9
     assert head.generation != before.generation
     assert await read_all(store, "a.jsonl") == bare([line(1, "old"), *lines(2, 9, "new")])
+    await store.aclose()
+
+
+async def test_readers_notice_that_a_missing_log_came_back_with_an_older_content(root: Path, log: Path) -> None:
+    store = FileStore(root)
+    log.write_bytes(HEADER + b"".join(lines(1, 5)))
+    before = (await store.open("a.jsonl")).head
+    os.rename(log, root / "elsewhere")
+    for _ in range(2):
+        with pytest.raises(SessionNotFound):
+            await store.open("a.jsonl")
+    (root / "elsewhere").write_bytes(HEADER + b"".join(lines(1, 3)))
+    os.rename(root / "elsewhere", log)  # with the same inode, which a new file may get as well
+    head = (await store.open("a.jsonl")).head
+    assert head.seq == 3
+    assert head.generation != before.generation
     await store.aclose()
 
 

@@ -56,6 +56,7 @@ class Logs:
         self._open_files = open_files
         self._readers_max = readers_max
         self._read: OrderedDict[Ref, Log] = OrderedDict()
+        self._counters: OrderedDict[Ref, int] = OrderedDict()  # of logs that were missing, by ref
         self.owned: dict[Ref, Log] = {}
         self.unsynced: dict[str, int] = {}
         self.flushed: dict[str, tuple[int, int]] = {}
@@ -212,6 +213,7 @@ class Logs:
         if log.header is None:
             self.forget(ref)
             if log.lease is None:
+                self._note_missing(log)
                 return await self._examine_new(ref)  # another process may have packed it
             raise self.not_found_error(ref)
         return log
@@ -235,8 +237,10 @@ class Logs:
     async def _examine_new(self, ref: Ref) -> Log:
         path = self._names.path_of(ref)
         log = Log(self._disk, ref, path)
+        log.counter = self._counters.get(ref, 0)
         await self._offload(log.find)
         if log.header is None:
+            self._note_missing(log)
             raise self.not_found_error(ref)
         owned = self.owned.get(ref)
         if owned is not None and owned.header is not None:
@@ -244,6 +248,13 @@ class Logs:
         if owned is None and self.closed is None:
             self.remember(log)
         return log
+
+    def _note_missing(self, log: Log) -> None:
+        """Keep the generation counter of a log that was read and is missing, or else it may seem unchanged later."""
+        if log.counter:
+            self._counters[log.ref] = log.counter
+            if len(self._counters) > self._readers_max:
+                self._counters.popitem(last=False)
 
     def _is_current(self, log: Log) -> bool:
         """Tell whether a log in memory agrees with its file."""
