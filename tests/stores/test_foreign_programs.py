@@ -282,8 +282,11 @@ async def test_a_log_that_was_recreated_with_the_same_inode_while_it_was_closed_
     await store.aclose()
 
 
+@pytest.mark.parametrize("last", [6, 9])
 @pytest.mark.parametrize("is_open", [True, False])
-async def test_readers_notice_that_a_log_was_shortened_and_grew_again(root: Path, log: Path, is_open: bool) -> None:
+async def test_readers_notice_that_a_log_was_shortened_and_grew_again(
+    root: Path, log: Path, is_open: bool, last: int
+) -> None:
     store = FileStore(root, open_files_max=1)
     (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + b"".join(lines(1, 5, "old")))
@@ -295,11 +298,12 @@ async def test_readers_notice_that_a_log_was_shortened_and_grew_again(root: Path
     grown = (await store.open("a.jsonl")).head
     assert (grown.generation, grown.seq) == (before.generation, 6)
     os.truncate(log, len(HEADER + line(1, "old")))
-    append(log, b"".join(lines(2, 9, "new")))  # as long as the lines in their place before
+    append(log, b"".join(lines(2, last, "new")))  # as long as the lines in their place before
+    os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
     head = (await store.open("a.jsonl")).head
-    assert head.seq == 9
+    assert head.seq == last
     assert head.generation != before.generation
-    assert await read_all(store, "a.jsonl") == bare([line(1, "old"), *lines(2, 9, "new")])
+    assert await read_all(store, "a.jsonl") == bare([line(1, "old"), *lines(2, last, "new")])
     await store.aclose()
 
 

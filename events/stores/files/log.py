@@ -53,7 +53,8 @@ class Log:
         fd: The descriptor that the pool opened for it, or -1.
         place: Its position in the pool.
         used: Whether the descriptor was used lately.
-        closed_mtime_ns: When the file was last modified before the last descriptor of it was closed; 0 if unknown.
+        closed_mtime_ns: When the file was last modified before our last look at it; 0 if unknown. An owner that keeps a
+            descriptor open looks again when it closes that.
         lease, held: The lease and the lock, while the log is owned here.
         epoch: The epoch of the latest ownership that is known.
         busy: Whether a worker thread is working on the log.
@@ -317,7 +318,6 @@ class Log:
                 is_same = self.is_same(stat) if self.fd >= 0 else self.is_same_after_reopen(fd, stat)
                 if is_same and self.continues(fd, stat):
                     self.refresh(fd, stat)
-                    self.closed_mtime_ns = stat.modified_ns
                     return
         except FileNotFoundError:
             pass
@@ -326,6 +326,7 @@ class Log:
     def refresh(self, fd: int, stat: FileStat) -> None:
         """Index the lines appended since the last look; `stat` is the present status of the file."""
         table = self.table
+        self.closed_mtime_ns = stat.modified_ns
         if stat.size != self.size:
             table.grow(self._disk, fd, stat.size)
             self.size = stat.size
@@ -360,10 +361,12 @@ class Log:
     def is_unchanged(self, stat: FileStat) -> bool:
         """Tell whether the file is the one whose lines are indexed, and shows no sign of a change.
 
-        While no descriptor is open, the file may be another one with the same inode and size; its time tells.
+        A reader also compares its time, as the file may have been shortened and grown to the same size. For an owner,
+        the time only matters while no descriptor is open: the file may then be another one with the same inode.
         """
         same_size = self.is_same(stat) and stat.size == self.size
-        return same_size and (self.fd >= 0 or stat.modified_ns == self.closed_mtime_ns)
+        ignores_time = self.lease is not None and self.fd >= 0
+        return same_size and (ignores_time or stat.modified_ns == self.closed_mtime_ns)
 
     def is_same_after_reopen(self, fd: int, stat: FileStat) -> bool:
         """Tell whether a file is still the same after its descriptor was closed for a while.
@@ -381,16 +384,14 @@ class Log:
             return False
 
     def continues(self, fd: int, stat: FileStat) -> bool:
-        """Tell whether a file that grew still begins with the lines that are indexed, as far as their ends show.
+        """Tell whether a changed file still begins with the lines that are indexed, as far as their ends show.
 
         It does not if it was shortened and then grew again, or was rewritten in place with a longer content.
         """
-        if stat.size == self.size:
-            return True
         table, seen = self.table, self._seen
         if self.lease is None and seen is not None and seen.end == table.ends[-1]:
             return seen == self.extent(fd, table, table.count)
-        return not table.scanned or self._disk.pread(fd, 1, table.scanned - 1) == b"\n"
+        return stat.size == self.size or not table.scanned or self._disk.pread(fd, 1, table.scanned - 1) == b"\n"
 
     def continues_with_own_fd(self, stat: FileStat) -> bool:
         """Tell the same with a descriptor outside the pool, after checking that it is the same file."""
