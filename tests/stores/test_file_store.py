@@ -528,7 +528,7 @@ async def test_removing_a_log_outside_of_the_root_removes_the_copies_beside_it(
     await writer.append(line(1))
     (tmp_path / "elsewhere" / "a.jsonl.bak").touch()
     await store.remove(writer.lease)
-    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert {path.name for path in (tmp_path / "elsewhere").iterdir()} <= {".treering"}  # unless a folder above has one
 
 
 @pytest.mark.parametrize("durability", ["os", "file", "group"])
