@@ -113,7 +113,7 @@ class HostCore:
                 raise InvalidInput("the id of a session with a key follows from the key: give one of the two")
             session_id = id_of_key(key)
         header = Header(
-            id=checked_id(session_id) if session_id is not None else self.runtime.new_id(),
+            id=checked_id(session_id, is_new=True) if session_id is not None else self.runtime.new_id(),
             version=dialect.version,
             timestamp=now,
             cwd=cwd,

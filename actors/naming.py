@@ -16,6 +16,7 @@ SUFFIX = ".jsonl"
 """The suffix of a log's name."""
 
 _ID_BYTES_MAX = 255 - len(SUFFIX)
+_NEW_ID_BYTES_MAX = 180  # leaves room for the time in pi's file names, and for the longer names of files beside a log
 
 
 DialectName: TypeAlias = Literal["native", "pi", "omp"]
@@ -46,8 +47,12 @@ def current(dialect: Dialect) -> Dialect:
     return dialect_named(dialect.name) if dialect.old else dialect
 
 
-def checked_id(session_id: str) -> str:
+def checked_id(session_id: str, *, is_new: bool = False) -> str:
     """Return a session id after checking that it can name a file.
+
+    Args:
+        session_id: The id.
+        is_new: Whether a session is to be created with this id; the names of its files are then limited, too.
 
     Raises:
         InvalidSessionId: It is not a string, empty, too long, "." or "..", or contains a separator or a control
@@ -57,8 +62,9 @@ def checked_id(session_id: str) -> str:
         raise InvalidSessionId(f"{session_id!r} is not a session id: give a string")
     if not session_id or session_id in (".", ".."):
         raise InvalidSessionId(f"{session_id!r} is not a session id: give one that can name a file")
-    if len(session_id.encode("utf-8", "surrogatepass")) > _ID_BYTES_MAX:
-        raise InvalidSessionId(f"the session id {session_id[:40]!r}... is longer than {_ID_BYTES_MAX} bytes")
+    bytes_max = _NEW_ID_BYTES_MAX if is_new else _ID_BYTES_MAX
+    if len(session_id.encode("utf-8", "surrogatepass")) > bytes_max:
+        raise InvalidSessionId(f"the session id {session_id[:40]!r}... is longer than {bytes_max} bytes: shorten it")
     forbidden = next(
         (char for char in session_id if char in "/\\" or ord(char) < 32 or 0xD800 <= ord(char) < 0xE000), None
     )

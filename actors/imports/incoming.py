@@ -410,7 +410,7 @@ def _header(header: Header) -> Header:
         session_id = id_of_key(header.key)
     else:
         try:
-            session_id = checked_id(header.id)
+            session_id = checked_id(header.id, is_new=True)
         except InvalidSessionId:
             session_id = derived_id(header.id)
     return replace(header, id=session_id, version=NATIVE_VERSION, timestamp=in_utc(header.timestamp))

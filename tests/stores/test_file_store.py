@@ -85,6 +85,24 @@ async def test_a_log_can_be_outside_of_the_root(store: FileStore, tmp_path: Path
     assert await store.page() == []
 
 
+async def test_a_log_can_have_the_longest_name_that_a_file_can_have(store: FileStore, root: Path) -> None:
+    ref = "x" * 249 + ".jsonl"
+    assert not await store.exists(ref)
+    writer = await own(store, ref)
+    head = await writer.append(*lines(1, 2))
+    await store.save(writer.lease, "index", head, b"index")
+    for kind in ("index", "leaf", "view-words"):
+        assert await store.load(ref, kind) is None
+    await store.release([writer.lease])
+    assert await store.exists(ref)
+    assert store.peek(ref).opening.head == (await store.open(ref)).head == head
+    writer = await own(store, ref)
+    await writer.append(line(3))
+    assert await read_all(store, ref) == bare(lines(1, 3))
+    await store.remove(writer.lease)
+    assert list(root.glob("x*")) == []
+
+
 # -- files
 
 
@@ -510,7 +528,7 @@ async def test_removing_a_log_outside_of_the_root_removes_the_copies_beside_it(
     await writer.append(line(1))
     (tmp_path / "elsewhere" / "a.jsonl.bak").touch()
     await store.remove(writer.lease)
-    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert {path.name for path in (tmp_path / "elsewhere").iterdir()} <= {".treering"}  # unless a folder above has one
 
 
 @pytest.mark.parametrize("durability", ["os", "file", "group"])

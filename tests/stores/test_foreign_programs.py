@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from treering.events.disk import OsDisk
-from treering.events.errors import AppendFailed
+from treering.events.errors import AppendFailed, LogReplaced, SessionNotFound
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease, Outcome
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
@@ -255,6 +255,89 @@ async def test_a_rewritten_file_with_the_same_inode_and_size_has_a_new_generatio
     assert outcome.head.generation != writer.head.generation
     assert log.read_bytes() == content
     await store.aclose()
+
+
+@pytest.mark.parametrize("added", [0, 3])
+@pytest.mark.parametrize("owned", [True, False])
+async def test_a_log_that_was_recreated_with_the_same_inode_while_it_was_closed_has_a_new_generation(
+    root: Path, log: Path, owned: bool, added: int
+) -> None:
+    store = FileStore(root, open_files_max=1)
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    log.write_bytes(HEADER + b"".join(lines(1, 5)))
+    if owned:
+        await own(store)
+    before = (await store.open("a.jsonl")).head
+    assert len(await read_all(store, "a.jsonl")) == 5
+    await read_all(store, "b.jsonl")  # uses the only open file
+    content = NATIVE.encode_header(header_of("anomaly")) + b"".join(lines(1, 5 + added))
+    log.write_bytes(content)
+    os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
+    head = (await store.open("a.jsonl")).head
+    assert head.seq == 5 + added
+    assert head.generation != before.generation
+    with pytest.raises(LogReplaced):
+        await store.read("a.jsonl", before.generation, 0)
+    assert b"".join(each + b"\n" for each in await read_all(store, "a.jsonl")) == content.partition(b"\n")[2]
+    await store.aclose()
+
+
+@pytest.mark.parametrize("last", [6, 9])
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_readers_notice_that_a_log_was_shortened_and_grew_again(
+    root: Path, log: Path, is_open: bool, last: int
+) -> None:
+    store = FileStore(root, open_files_max=1)
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    log.write_bytes(HEADER + b"".join(lines(1, 5, "old")))
+    before = (await store.open("a.jsonl")).head
+    await read_all(store, "a.jsonl")
+    if not is_open:
+        await read_all(store, "b.jsonl")  # uses the only open file
+    append(log, line(6, "old"))
+    grown = (await store.open("a.jsonl")).head
+    assert (grown.generation, grown.seq) == (before.generation, 6)
+    os.truncate(log, len(HEADER + line(1, "old")))
+    append(log, b"".join(lines(2, last, "new")))  # as long as the lines in their place before
+    os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
+    head = (await store.open("a.jsonl")).head
+    assert head.seq == last
+    assert head.generation != before.generation
+    assert await read_all(store, "a.jsonl") == bare([line(1, "old"), *lines(2, last, "new")])
+    await store.aclose()
+
+
+async def test_readers_notice_that_a_missing_log_came_back_with_an_older_content(root: Path, log: Path) -> None:
+    store = FileStore(root)
+    log.write_bytes(HEADER + b"".join(lines(1, 5)))
+    before = (await store.open("a.jsonl")).head
+    os.rename(log, root / "elsewhere")
+    for _ in range(2):
+        with pytest.raises(SessionNotFound):
+            await store.open("a.jsonl")
+    (root / "elsewhere").write_bytes(HEADER + b"".join(lines(1, 3)))
+    os.rename(root / "elsewhere", log)  # with the same inode, which a new file may get as well
+    head = (await store.open("a.jsonl")).head
+    assert head.seq == 3
+    assert head.generation != before.generation
+    await store.aclose()
+
+
+async def test_an_owner_notices_that_its_log_was_rewritten_in_place_with_a_longer_content(
+    store: FileStore, log: Path
+) -> None:
+    log.write_bytes(HEADER + b"".join(lines(1, 5)))
+    writer = await own(store)
+    await writer.append(line(6))
+    content = HEADER + b"".join(lines(1, 6, "a longer text"))
+    log.write_bytes(content)
+    outcome = await attempt(writer, line(7))
+    assert isinstance(outcome, Fenced)
+    assert outcome.head.seq == 6
+    assert outcome.head.generation != writer.head.generation
+    assert await store.resolve(writer.lease) == outcome.head
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 6, "a longer text"))
+    assert log.read_bytes() == content
 
 
 async def test_an_old_snapshot_does_not_hide_a_changed_end_of_the_log(root: Path, log: Path) -> None:

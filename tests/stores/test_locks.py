@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar, TypeVarTuple
 
 import pytest
 
@@ -19,6 +20,9 @@ from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.locks import FileLocks, Held, Locks
 from treering.testing.stores.case import Writer, bare, line, lines, read_all
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 HOLDER = """
 import anyio, sys
@@ -283,4 +287,18 @@ async def test_a_log_stays_owned_after_its_file_was_deleted(store: FileStore, ro
     outcome = store.try_append(writer.request(line(1)))
     assert isinstance(outcome, Committed)
     assert isinstance(await ask(other), SessionLocked)
+    await other.aclose()
+
+
+async def test_a_store_that_is_closed_while_it_acquires_a_log_does_not_own_it(root: Path) -> None:
+    async def run_and_close(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        result = fn(*args)
+        await closing.aclose()
+        return result
+
+    closing = FileStore(root, offload=run_and_close)
+    with pytest.raises(HostClosed):
+        await closing.acquire(["a.jsonl"], "me")
+    other = FileStore(root)
+    assert isinstance((await other.acquire(["a.jsonl"], "you"))[0], Lease)
     await other.aclose()

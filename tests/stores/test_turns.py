@@ -24,6 +24,7 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.actors.naming import DialectName
 from treering.events.disk import OsDisk
 from treering.events.entries import ENTRY_TYPES
 from treering.events.stores.base import Append, Outcome
@@ -79,13 +80,40 @@ async def test_a_session_is_a_file_of_json_lines_named_by_its_id(root: Path) -> 
 
 
 @pytest.mark.feature("D-42")
-@pytest.mark.parametrize("session_id", ["", ".", "..", "a/b", "a\\b", "../up", "a\x00b", "a\nb", "x" * 250, "\ud800"])
+@pytest.mark.parametrize("session_id", ["", ".", "..", "a/b", "a\\b", "../up", "a\x00b", "a\nb", "x" * 181, "\ud800"])
 async def test_an_id_that_cannot_name_a_file_is_refused(root: Path, session_id: str) -> None:
     async with SessionHost(root) as host:
         for call in (host.create, host.open):
             with pytest.raises(InvalidSessionId):
                 await call(session_id)
     assert names_in(root) == []
+
+
+def tear(root: Path) -> Path:
+    """Append a fragment to the only log under a root, and return the log's path."""
+    (path,) = root.rglob("*xxx*.jsonl")  # not the index of the root
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    return path
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_with_the_longest_id_everything_works_that_needs_files_beside_the_log(
+    root: Path, dialect: DialectName
+) -> None:
+    async with SessionHost(root, dialect=dialect) as host:
+        session = await host.create("x" * 180)
+        first = await session.append_message("user", "Hello")
+        await session.append_message("assistant", "Hi")
+        await session.branch(first)
+    path = tear(root)
+    async with SessionHost(root) as host:
+        session = await host.load(path)
+        assert session.leaf_id == first
+        await session.append_message("user", "Again")
+        await host.archive(path)
+        await host.unarchive(path)
+        await host.delete(path)
+    assert names_in(root, "**/*xxx*") == []
 
 
 @pytest.mark.feature("D-46")

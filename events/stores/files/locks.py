@@ -142,6 +142,7 @@ class Locks:
         """Close the descriptors without unlocking: in a forked child, this keeps the parent's locks."""
         for shard in (*self._shards.values(), *self._orphans):
             os.close(shard.fd)
+            shard.keys.clear()  # a later `give_back` must not touch a descriptor with this number
         self._shards = {}
         self._orphans = []
         self._folders = {}

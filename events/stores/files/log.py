@@ -53,7 +53,8 @@ class Log:
         fd: The descriptor that the pool opened for it, or -1.
         place: Its position in the pool.
         used: Whether the descriptor was used lately.
-        closed_mtime_ns: When the file was last modified before its descriptor was closed; 0 if unknown.
+        modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. An owner that keeps a
+            descriptor open looks again when it closes that.
         lease, held: The lease and the lock, while the log is owned here.
         epoch: The epoch of the latest ownership that is known.
         busy: Whether a worker thread is working on the log.
@@ -77,9 +78,10 @@ class Log:
         "_crc",
         "_disk",
         "_saved_counter",
+        "_seen",
         "begun",
         "busy",
-        "closed_mtime_ns",
+        "modified_ns_seen",
         "counter",
         "device",
         "dialect",
@@ -116,7 +118,7 @@ class Log:
         self.fd = -1
         self.place = 0
         self.used = False
-        self.closed_mtime_ns = 0
+        self.modified_ns_seen = 0
         self.lease: Lease | None = None
         self.held: Held | None = None
         self.epoch = 0
@@ -145,6 +147,7 @@ class Log:
         self.head = NOWHERE
         self.device = self.inode = self.size = 0
         self._crc = 0
+        self._seen: Extent | None = None  # what a reader has indexed; an owner is told apart by its own writes
 
     @property
     def generation(self) -> str:
@@ -270,9 +273,11 @@ class Log:
                     table.grow(disk, fd, stat.size)
                 counter += changed
                 generation = self._generation_of(fd, stat, crc, counter, table)
+                seen = None
                 if open_end:
                     self._count_open_end(fd, table, stat.size)
-                self._take_over(stat, crc, counter, table, generation)
+                    seen = self._seen_of(fd, table, crc)
+                self._take_over(stat, crc, counter, table, generation, seen)
                 self.header, self.dialect = detected.header, detected.dialect
         finally:
             disk.close(fd)
@@ -282,14 +287,18 @@ class Log:
         first = (table.ends[0], table.ends[1]) if table.count else None
         return generation_of(self._disk, fd, stat.inode, crc, counter, first)
 
-    def _take_over(self, stat: FileStat, crc: int, counter: int, table: Table, generation: str) -> None:
+    def _take_over(
+        self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, seen: Extent | None = None
+    ) -> None:
         """Replace the state by that of a file; everything was read before, so that an error changes nothing."""
         self.device, self.inode, self.size = stat.device, stat.inode, stat.size
+        self.modified_ns_seen = stat.modified_ns
         self.slow = is_slow_device(stat.device)
         self.counter = counter
         self._crc = crc
         self.table = table
         self.head = Cursor(generation, table.count)
+        self._seen = seen
 
     def note_created(self, fd: int, header: Header, dialect: Dialect, block: bytes, lines: tuple[bytes, ...]) -> None:
         """Take over the state of the file that was just created with this header and these lines.
@@ -319,7 +328,8 @@ class Log:
         try:
             with self.opened(os.O_RDONLY) as fd:
                 stat = self._disk.fstat(fd)
-                if self.is_same(stat):
+                is_same = self.is_same(stat) if self.fd >= 0 else self.is_same_after_reopen(fd, stat)
+                if is_same and self.continues(fd, stat):
                     self.refresh(fd, stat)
                     return
         except FileNotFoundError:
@@ -333,8 +343,16 @@ class Log:
             table.grow(self._disk, fd, stat.size)
             if self.lease is None:
                 self._count_open_end(fd, table, stat.size)
+                self._seen = self._seen_of(fd, table, self._crc)
             self.size = stat.size
             self.head = Cursor(self.head.generation, table.count)
+        self.modified_ns_seen = stat.modified_ns
+
+    def _seen_of(self, fd: int, table: Table, crc: int) -> Extent | None:
+        """Return the fingerprint of the lines that a reader has indexed; None for a packed log, which never grows."""
+        if self.packed is not None:
+            return None
+        return beside.extent_of(self._disk, fd, table.ends[0], table.ends[table.count], crc)
 
     def roll_back(self, head: Cursor, size: int) -> None:
         """Return to an earlier head and size, as if the lines after them had not been appended."""
@@ -354,19 +372,47 @@ class Log:
         """Tell whether this is still the file whose lines are indexed; it may have grown."""
         return stat.inode == self.inode and stat.device == self.device and stat.size >= self.table.scanned
 
+    def is_unchanged(self, stat: FileStat) -> bool:
+        """Tell whether the file is the one whose lines are indexed, and shows no sign of a change.
+
+        A reader also compares its time, as the file may have been shortened and grown to the same size. For an owner,
+        the time only matters while no descriptor is open: the file may then be another one with the same inode.
+        """
+        same_size = self.is_same(stat) and stat.size == self.size
+        ignores_time = self.lease is not None and self.fd >= 0
+        return same_size and (ignores_time or stat.modified_ns == self.modified_ns_seen)
+
     def is_same_after_reopen(self, fd: int, stat: FileStat) -> bool:
         """Tell whether a file is still the same after its descriptor was closed for a while.
 
-        Its inode may have been reused. So compare the header if the file was modified in between but has the same size.
+        Its inode may have been reused: many file systems give it to the next file that is created. So compare the
+        header if the file was modified in between.
         """
         if not self.is_same(stat):
             return False
-        if not self.closed_mtime_ns or stat.modified_ns == self.closed_mtime_ns or stat.size != self.size:
+        if not self.modified_ns_seen or stat.modified_ns == self.modified_ns_seen:
             return True
         try:
             return header_crc(read_head(self._disk, fd, self.path, stat.size)[1]) == self._crc
         except LogError:
             return False
+
+    def continues(self, fd: int, stat: FileStat) -> bool:
+        """Tell whether a changed file still begins with the lines that are indexed, as far as their ends show.
+
+        It does not if it was shortened and then grew again, or was rewritten in place with a longer content.
+        """
+        table, seen = self.table, self._seen
+        if self.lease is None and seen is not None and seen.end == table.ends[-1]:
+            return seen == self.extent(fd, table, table.count)
+        return stat.size == self.size or not table.scanned or self._disk.pread(fd, 1, table.scanned - 1) == b"\n"
+
+    def continues_with_own_fd(self, stat: FileStat) -> bool:
+        """Tell the same with a descriptor outside the pool, after checking that it is the same file."""
+        if not self.is_same(stat):
+            return False
+        with self.opened(os.O_RDONLY) as fd:
+            return self.continues(fd, stat)
 
     def reload_changed(self) -> None:
         """Load the file again after it was replaced, shortened or removed; this starts a new generation.

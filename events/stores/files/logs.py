@@ -56,6 +56,7 @@ class Logs:
         self._open_files = open_files
         self._readers_max = readers_max
         self._read: OrderedDict[Ref, Log] = OrderedDict()
+        self._counters: OrderedDict[Ref, int] = OrderedDict()  # of logs that were missing, by ref
         self.owned: dict[Ref, Log] = {}
         self.unsynced: dict[str, int] = {}
         self.flushed: dict[str, tuple[int, int]] = {}
@@ -197,12 +198,14 @@ class Logs:
             return await self._examine_new(ref)
         in_thread = log.gate is not None and log.gate.locked()  # a thread is changing the state that is compared here
         if stat is not None and not in_thread and log.is_same(stat):
-            if stat.size == log.size:
+            if log.is_unchanged(stat):
                 return log
             if stat.size - log.table.scanned <= INLINE_MAX and not log.slow:
                 with suppress(LogReplaced):
-                    log.refresh(self._open_files.get(log), stat)
-                    return log
+                    fd = self._open_files.get(log)
+                    if log.continues(fd, stat):
+                        log.refresh(fd, stat)
+                        return log
         if log.lease is not None:
             await self.exclusively(log, log.refresh_with_own_fd)
         else:
@@ -210,6 +213,7 @@ class Logs:
         if log.header is None:
             self.forget(ref)
             if log.lease is None:
+                self._note_missing(log)
                 return await self._examine_new(ref)  # another process may have packed it
             raise self.not_found_error(ref)
         return log
@@ -233,8 +237,10 @@ class Logs:
     async def _examine_new(self, ref: Ref) -> Log:
         path = self._names.path_of(ref)
         log = Log(self._disk, ref, path)
+        log.counter = self._counters.get(ref, 0)
         await self._offload(log.find)
         if log.header is None:
+            self._note_missing(log)
             raise self.not_found_error(ref)
         owned = self.owned.get(ref)
         if owned is not None and owned.header is not None:
@@ -243,13 +249,20 @@ class Logs:
             self.remember(log)
         return log
 
+    def _note_missing(self, log: Log) -> None:
+        """Keep the generation counter of a log that was read and is missing, or else it may seem unchanged later."""
+        if log.counter:
+            self._counters[log.ref] = log.counter
+            if len(self._counters) > self._readers_max:
+                self._counters.popitem(last=False)
+
     def _is_current(self, log: Log) -> bool:
         """Tell whether a log in memory agrees with its file."""
         try:
             stat = self._disk.stat(log.path)
         except FileNotFoundError:
             return False
-        return log.is_same(stat) and stat.size == log.size
+        return log.is_unchanged(stat)
 
     async def _gated(self, log: Log, work: Callable[[], None], is_needed: Callable[[], bool]) -> None:
         """Run `work` on a log that is not owned in a worker thread, one at a time, if it is still needed by then."""

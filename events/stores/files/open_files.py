@@ -99,9 +99,9 @@ class OpenFiles:
         fd, log.fd = log.fd, -1
         self._count -= 1
         try:
-            log.closed_mtime_ns = self._disk.fstat(fd).modified_ns
+            log.modified_ns_seen = self._disk.fstat(fd).modified_ns
         except OSError:
-            log.closed_mtime_ns = 0
+            log.modified_ns_seen = 0
         try:
             self._disk.close(fd)
         except OSError as error:

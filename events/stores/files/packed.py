@@ -13,10 +13,10 @@ zstd needs the package `zstandard`; gzip comes with Python.
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
 
 from msgspec import Struct
 
@@ -45,10 +45,15 @@ def packed_forms(disk: Disk, path: str) -> list[str]:
 
 
 def stat_if_exists(disk: Disk, path: str) -> FileStat | None:
-    """Return the status of a file; None if it does not exist."""
-    with suppress(FileNotFoundError, NotADirectoryError):
+    """Return the status of a file; None if it does not exist, or cannot exist because its name is too long."""
+    try:
         return disk.stat(path)
-    return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return None
 
 
 class Piece(Struct, frozen=True, gc=False):

@@ -14,6 +14,7 @@ from contextlib import suppress
 from ...disk import Disk
 from . import archiving, beside
 from .names import folders_between
+from .packed import stat_if_exists
 from .private_folder import ASIDE
 
 
@@ -33,9 +34,10 @@ def remove(disk: Disk, root: str, path: str) -> None:
         beside.remove_copies(disk, copies_folder, name)
         _flush_names(disk, copies_folder)
     archiving.remove_packed(disk, path)  # before the log: an older packed form would take its place after a crash
-    for file_path in (path, path + beside.LEAF_SUFFIX):
-        with suppress(FileNotFoundError):
-            disk.unlink(file_path)
+    with suppress(FileNotFoundError):
+        disk.unlink(path)
+    if stat_if_exists(disk, leaf := path + beside.LEAF_SUFFIX) is not None:
+        disk.unlink(leaf)
     _flush_names(disk, folder)
 
 

@@ -26,7 +26,6 @@ import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Literal, TypeAlias
 from uuid import uuid4
 
@@ -64,7 +63,7 @@ from .mounts import is_slow_device
 from .names import Names
 from .open_files import OpenFiles
 from .open_files import open_files_max as default_open_files_max
-from .packed import packed_forms
+from .packed import packed_forms, stat_if_exists
 from .peek import FilePeek
 from .private_locks import locks_of
 from .rewriting import put
@@ -232,12 +231,14 @@ class FileStore:
             NotASession: A log does not begin with a header. It is left unchanged, and no log is acquired.
             UnsupportedVersion: A log was written by a newer program. It is left unchanged, and no log is acquired.
             OSError: A log or its lock cannot be opened. No log is acquired.
+            HostClosed: The store is closed.
         """
         self._logs.check_open()
         targets = [(ref, self.path_of(ref)) for ref in refs]
         results: list[Log | SessionLocked] = []
         try:
             await carried_out(self._offload, self._own, targets, results)
+            self._logs.check_open()  # it may have been closed meanwhile, which gave back the locks
         except BaseException:
             for result in results:
                 if isinstance(result, Log) and result.held is not None:
@@ -449,7 +450,8 @@ class FileStore:
         try:
             log = await self._logs.current(ref)
             table, head = log.table, log.head
-            self._disk.stat(log.path + suffix)
+            if stat_if_exists(self._disk, log.path + suffix) is None:
+                return None
             if kind == "leaf":
                 loaded = await self._offload(log.load_leaf, table, head)
             elif kind == "index":
@@ -616,8 +618,8 @@ class FileStore:
         self._logs.check_open()
         path = self.path_of(ref)
         for candidate in (path, *(path + suffix for suffix in SUFFIXES)):
-            with suppress(FileNotFoundError, NotADirectoryError):
-                stat = self._disk.stat(candidate)
+            stat = stat_if_exists(self._disk, candidate)
+            if stat is not None:
                 return None if stat.is_directory else stat
         return None
 

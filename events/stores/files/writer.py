@@ -100,7 +100,8 @@ def _append_checked(disk: Disk, log: Log, request: Append, *, sync: bool, keep: 
             return _reload_and_fence(log)
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
             stat = disk.fstat(fd)
-            if not (log.is_same(stat) if log.fd >= 0 else log.is_same_after_reopen(fd, stat)):
+            is_same = log.is_same(stat) if log.fd >= 0 else log.is_same_after_reopen(fd, stat)
+            if not (is_same and log.continues(fd, stat)):
                 return _reload_and_fence(log)
             log.refresh(fd, stat)
             if log.head == request.expected_head and stat.size > log.table.scanned:
@@ -112,7 +113,7 @@ def _append_checked(disk: Disk, log: Log, request: Append, *, sync: bool, keep: 
             outcome = append_at(disk, log, fd, request, sync=sync)
             if log.fd < 0:
                 with suppress(OSError):
-                    log.closed_mtime_ns = disk.fstat(fd).modified_ns
+                    log.modified_ns_seen = disk.fstat(fd).modified_ns
             return outcome
     except OSError as error:
         return Failed(log.head, write_failed_error(log, error))
@@ -411,7 +412,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     if log.header is None:
         if stat is not None and stat.size and not (log.begun and _removed_begun(disk, log)):
             log.own()
-    elif stat is None or not log.is_same(stat):
+    elif stat is None or not log.continues_with_own_fd(stat):
         log.reload_changed()
         if log.dialect is not None and log.dialect.old:
             log.own()
