@@ -53,8 +53,8 @@ class Log:
         fd: The descriptor that the pool opened for it, or -1.
         place: Its position in the pool.
         used: Whether the descriptor was used lately.
-        modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While a descriptor is
-            open, an owner looks only when it closes that.
+        modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
+            descriptor open, it looks only when it closes that.
         lease, held: The lease and the lock, while the log is owned here.
         epoch: The epoch of the latest ownership that is known.
         busy: Whether a worker thread is working on the log.
