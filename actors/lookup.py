@@ -91,6 +91,7 @@ class SessionLookup:
                 follower = await Follower.open(core.runtime, ref)
             return Session(core, ref, follower.log.index.header.id, follower=follower)
         with opening(ref, to_write=True):
+            await self._require_outside(ref)
             actor = await core.registry.actor(ref)
         if actor.archived:
             await actor.perform(Unarchive())
@@ -290,6 +291,18 @@ class SessionLookup:
             if invalid is not None:
                 raise invalid from None
             raise
+
+    async def _require_outside(self, ref: Ref) -> None:
+        """Refuse a missing file outside the root, before its folder would get a folder of locks for it.
+
+        Raises:
+            SessionNotFound: There is no such file.
+        """
+        store, core = self._store, self.core
+        if not isinstance(store, FileStore) or not os.path.isabs(ref) or core.registry.live(ref) is not None:
+            return
+        if await core.runtime.offload(store.is_missing, ref):
+            raise SessionNotFound(f"there is no session at {ref}: give the path of a session's file, or an id")
 
     def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
         if isinstance(self._store, FileStore):

@@ -73,6 +73,18 @@ async def test_a_text_can_be_an_id_a_name_a_path_the_beginning_of_an_id_or_last(
         assert await host.get_session("\0") is None
 
 
+async def test_loading_a_missing_file_outside_the_root_creates_nothing_in_its_folder(
+    host: SessionHost, tmp_path: Path
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    async with host:
+        for read_only in (True, False):
+            with pytest.raises(SessionNotFound):
+                await host.load(folder / "typo.jsonl", read_only=read_only)
+    assert not list(folder.iterdir())
+
+
 async def test_an_ambiguous_text_is_refused_with_the_candidates(
     host: SessionHost, create_session: CreateSession
 ) -> None:

@@ -139,6 +139,10 @@ class JournalReplay:
         """
         self._replay_folders(_folders_above(path), path)
 
+    def may_restore(self, path: str) -> bool:
+        """Tell whether there are journals that may hold records of a session."""
+        return any(journal.journals_in(self._disk, folder) for folder in _folders_above(path))
+
     def under(self, root: str) -> None:
         """Replay the journals of a root before its sessions are listed; sessions that cannot be written stay pending.
 

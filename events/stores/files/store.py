@@ -623,6 +623,18 @@ class FileStore:
                 return None if stat.is_directory else stat
         return None
 
+    def is_missing(self, ref: Ref) -> bool:
+        """Tell whether a log has no file, and no journal that may restore one. Blocks.
+
+        Raises:
+            OSError: Its folder cannot be read.
+        """
+        self._logs.check_open()
+        path = self.path_of(ref)
+        candidates = (path, *(path + suffix for suffix in SUFFIXES))
+        exists = any(stat_if_exists(self._disk, each) is not None for each in candidates)
+        return not exists and not self._replay.may_restore(self._disk.real_path(path))
+
     def reads_all(self, ref: Ref) -> bool:
         """Tell whether a read of a log through this store returns everything that its file holds.
 
