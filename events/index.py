@@ -331,16 +331,17 @@ class LogIndex:
             at: The position at which the run begins.
             marked: Include messages with the mark of a batch, since the batch is known to be complete.
         """
-        last = None if self._unresolved or not self._last_id else self._last_id
+        last = self._last_id
+        if self._unresolved or not last:
+            return at
         for position in range(at, len(entries)):
             entry = entries[position]
             if (
                 type(entry) is not MessageEntry
                 or entry.parent_id != last
-                or last is None
                 or entry.aside
-                or not entry.id
                 or (entry.batch is not None and not marked)
+                or not entry.id
             ):
                 return position
             last = entry.id
@@ -365,11 +366,12 @@ class LogIndex:
                 if kind == Kind.USER and self._note_asked(run[at].message, first + at):
                     break
         times = [entry.timestamp for entry in run]
-        self.last_time = max([self.last_time, *times])
-        spoken = times
+        latest = latest_spoken = max(times)
         if not occurring <= _SPOKEN:
-            spoken = [time for time, kind in zip(times, kinds, strict=True) if kind in _SPOKEN]
-        self.last_message_time = max([self.last_message_time, *spoken])
+            spoken = (time for time, kind in zip(times, kinds, strict=True) if kind in _SPOKEN)
+            latest_spoken = max(spoken, default=self.last_message_time)
+        self.last_time = max(self.last_time, latest)
+        self.last_message_time = max(self.last_message_time, latest_spoken)
         self.leaf = self.tip = self.head
         self._last_id = run[-1].id
 
