@@ -73,7 +73,7 @@ async def test_close_flushes_and_a_later_append_is_refused(tmp_path: Path) -> No
             async with anyio.create_task_group() as tasks:
                 for number in range(10):
                     tasks.start_soon(session.append_message, "user", str(number))
-                await anyio.to_thread.run_sync(stall.wait)
+                assert await anyio.to_thread.run_sync(stall.wait)
                 await anyio.wait_all_tasks_blocked()
                 tasks.start_soon(close)
                 await anyio.wait_all_tasks_blocked()

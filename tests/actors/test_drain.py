@@ -91,7 +91,7 @@ async def test_closing_waits_for_accepted_commands_to_be_written(tmp_path: Path)
                 stall = disk.stall("write", path="*.jsonl", times=None)
                 for number in range(1, 11):  # one is being written, three are in the mailbox, the others wait
                     tasks.start_soon(send, number)
-                await anyio.to_thread.run_sync(stall.wait)
+                assert await anyio.to_thread.run_sync(stall.wait)
                 await anyio.wait_all_tasks_blocked()
 
                 async def lift() -> None:

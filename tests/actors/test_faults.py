@@ -296,7 +296,7 @@ async def test_an_entry_is_shown_only_after_its_write_has_returned(tmp_path: Pat
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.append_message, "user", "two")
-                await anyio.to_thread.run_sync(stall.wait)
+                assert await anyio.to_thread.run_sync(stall.wait)
                 assert len((tmp_path / "s.jsonl").read_bytes().splitlines()) == 3
                 assert (session.leaf_id, session.message_count) == (first, 1)
                 assert [entry.id for entry in await session.entries()] == [first]

@@ -123,7 +123,7 @@ async def test_senders_wait_while_the_disk_stalls_and_none_is_dropped(
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(send, 1)
-                await anyio.to_thread.run_sync(stall.wait)
+                assert await anyio.to_thread.run_sync(stall.wait)
                 for number in range(2, 22):
                     tasks.start_soon(send, number)
                 await anyio.wait_all_tasks_blocked()

@@ -109,7 +109,7 @@ async def test_a_busy_session_is_not_passivated() -> None:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.append_custom_entry, "note", 2)
-                await anyio.to_thread.run_sync(stall.wait)
+                assert await anyio.to_thread.run_sync(stall.wait)
                 assert not await session.passivate()
                 assert host.statistics().live == 1
                 stall.lift()

@@ -78,7 +78,7 @@ async def test_mailboxes_batches_and_commit_latency_are_measured(tmp_path: Path)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.append_custom_entry, "note", 1)
-                await anyio.to_thread.run_sync(stall.wait)
+                assert await anyio.to_thread.run_sync(stall.wait)
                 for number in range(2, 7):
                     tasks.start_soon(session.append_custom_entry, "note", number)
                 await anyio.wait_all_tasks_blocked()

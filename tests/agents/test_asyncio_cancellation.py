@@ -30,16 +30,15 @@ async def test_the_next_turn_closes_the_calls_of_an_answer_whose_flush_was_cance
         )  # the flush of the answer; that of the question is the first
         turn = asyncio.ensure_future(AgentSession(model, session=session, tools=[add]).respond("go"))
         try:
-            await anyio.to_thread.run_sync(stall.wait)
+            assert await anyio.to_thread.run_sync(stall.wait)
             turn.cancel()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not turn.done(), "the flush was begun, so the turn ends with it"
+            stall.lift()
             with pytest.raises(asyncio.CancelledError):
                 await turn
-            following = AgentSession(ScriptedModel(["done"]), session=session, tools=[add])
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(following.respond, "go on")
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                stall.lift()
+            await AgentSession(ScriptedModel(["done"]), session=session, tools=[add]).respond("go on")
         finally:
             stall.lift()
         roles = [entry.message.role for entry in await session.entries() if isinstance(entry, MessageEntry)]
