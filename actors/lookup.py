@@ -91,7 +91,7 @@ class SessionLookup:
                 follower = await Follower.open(core.runtime, ref)
             return Session(core, ref, follower.log.index.header.id, follower=follower)
         with opening(ref, to_write=True):
-            await self._require_outside(ref)
+            await self._refuse_missing(ref)
             actor = await core.registry.actor(ref)
         if actor.archived:
             await actor.perform(Unarchive())
@@ -292,7 +292,7 @@ class SessionLookup:
                 raise invalid from None
             raise
 
-    async def _require_outside(self, ref: Ref) -> None:
+    async def _refuse_missing(self, ref: Ref) -> None:
         """Refuse a missing file outside the root, before its folder would get a folder of locks for it.
 
         Raises:

@@ -3,9 +3,8 @@
 Batch marks, which are only meaningful in the original file, are dropped. Entries that no other dialect can express
 are wrapped as custom entries. A message that answers several calls at once is split into one message per call if the
 dialect requires it, and an edit of it into one edit per message. Entry ids are kept; each message or edit split off in
-front gets an id derived from the entry's id. Content
-that the dialect would refuse in an append becomes plain text: an image given by its URL, or the output of a tool or a
-command without the details that the dialect requires.
+front gets an id derived from the entry's id. Content that the dialect would refuse in an append becomes plain text: an
+image given by its URL, or the output of a tool or a command without the details that the dialect requires.
 """
 
 from __future__ import annotations

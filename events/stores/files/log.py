@@ -350,9 +350,7 @@ class Log:
 
     def _seen_of(self, fd: int, table: Table, crc: int) -> Extent | None:
         """Return the fingerprint of the lines that a reader has indexed; None for a packed log, which never grows."""
-        if self.packed is not None:
-            return None
-        return beside.extent_of(self._disk, fd, table.ends[0], table.ends[table.count], crc)
+        return None if self.packed is not None else self.extent(fd, table, table.count, crc)
 
     def roll_back(self, head: Cursor, size: int) -> None:
         """Return to an earlier head and size, as if the lines after them had not been appended."""
@@ -490,10 +488,10 @@ class Log:
 
     # -- the files beside it
 
-    def extent(self, fd: int, table: Table, seq: int) -> Extent:
-        """Return the fingerprint of the log up to a line."""
+    def extent(self, fd: int, table: Table, seq: int, crc: int | None = None) -> Extent:
+        """Return the fingerprint of the log up to a line; `crc` is the header's, if it is not the known one."""
         with self.naming_errors():
-            return beside.extent_of(self._disk, fd, table.ends[0], table.ends[seq], self._crc)
+            return beside.extent_of(self._disk, fd, table.ends[0], table.ends[seq], self._crc if crc is None else crc)
 
     def load_index(self, table: Table) -> tuple[int, bytes] | None:
         """Return the last seq of the snapshot and its index; None unless it matches this log and these lines."""

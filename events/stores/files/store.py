@@ -616,12 +616,13 @@ class FileStore:
     def look_at(self, ref: Ref) -> FileStat | None:
         """Return the file status of a log, or else of its packed form; None if neither exists."""
         self._logs.check_open()
-        path = self.path_of(ref)
-        for candidate in (path, *(path + suffix for suffix in SUFFIXES)):
-            stat = stat_if_exists(self._disk, candidate)
-            if stat is not None:
-                return None if stat.is_directory else stat
-        return None
+        stat = self._status_of(self.path_of(ref))
+        return None if stat is None or stat.is_directory else stat
+
+    def _status_of(self, path: str) -> FileStat | None:
+        """Return the status of what has the path of a log, or else of its packed form; None if neither exists."""
+        candidates = (path, *(path + suffix for suffix in SUFFIXES))
+        return next((stat for each in candidates if (stat := stat_if_exists(self._disk, each)) is not None), None)
 
     def is_missing(self, ref: Ref) -> bool:
         """Tell whether a log has no file, and no journal that may restore one. Blocks.
@@ -631,9 +632,7 @@ class FileStore:
         """
         self._logs.check_open()
         path = self.path_of(ref)
-        candidates = (path, *(path + suffix for suffix in SUFFIXES))
-        exists = any(stat_if_exists(self._disk, each) is not None for each in candidates)
-        return not exists and not self._replay.may_restore(self._disk.real_path(path))
+        return self._status_of(path) is None and not self._replay.may_restore(self._disk.real_path(path))
 
     def reads_all(self, ref: Ref) -> bool:
         """Tell whether a read of a log through this store returns everything that its file holds.
