@@ -127,7 +127,7 @@ class Runtime:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
         touched: The logs that were written to, for subscribers of the listing.
-        turn_due_at: When (on `timer`) commands that run on their callers' tasks have to let the event loop have its turn.
+        turn_due_at: When (on `timer`) the event loop must get its turn from commands that run on their callers' tasks.
     """
 
     __slots__ = (
