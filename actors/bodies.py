@@ -19,6 +19,7 @@ _SEQ_BITS = 40
 
 _NEIGHBOUR_BITS = 5
 """How many low bits of a seq distinguish neighbours, which are kept and evicted together."""
+_NEIGHBOURS = 1 << _NEIGHBOUR_BITS
 
 
 class CachedBody(Struct, frozen=True, gc=False):
@@ -79,11 +80,27 @@ class BodyCache:
                 self._size -= neighbours[seq].size
         neighbours[seq] = CachedBody(entry, size)
         self._size += size
-        while self._size > self.max_bytes:
-            _, evicted = self._neighbours.popitem(last=False)
-            self._size -= sum(each.size for each in evicted.values())
+        if self._size > self.max_bytes:
+            self._evict()
 
     def put_run(self, log: int, first: int, entries: Sequence[Entry | None], size: int) -> None:
         """Cache consecutive entries of a log, each of about this size."""
-        for seq, entry in enumerate(entries, first):
-            self.put(log, seq, entry, size)
+        bodies = [CachedBody(entry, size) for entry in entries]
+        at = 0
+        while at < len(bodies) and size <= self.max_bytes:
+            seq = first + at
+            key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
+            until = min(len(bodies), at + _NEIGHBOURS - seq % _NEIGHBOURS)
+            neighbours = self._neighbours.setdefault(key, {})
+            self._neighbours.move_to_end(key)
+            replaced = [neighbours[each].size for each in range(seq, first + until) if each in neighbours]
+            neighbours.update(zip(range(seq, first + until), bodies[at:until], strict=True))
+            self._size += size * (until - at) - sum(replaced)
+            self._evict()
+            at = until
+
+    def _evict(self) -> None:
+        """Evict the least recently used entries until the bound is kept."""
+        while self._size > self.max_bytes:
+            _, evicted = self._neighbours.popitem(last=False)
+            self._size -= sum(each.size for each in evicted.values())

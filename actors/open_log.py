@@ -138,13 +138,17 @@ class OpenLog:
 
     # -- folding lines
 
-    async def take_up(self) -> None:
-        """Fold the whole log, starting from a valid snapshot if there is one, and restore the leaf."""
+    async def take_up(self, *, caching: bool = True) -> None:
+        """Fold the whole log, starting from a valid snapshot if there is one, and restore the leaf.
+
+        Args:
+            caching: Keep the entries of the last page in the cache, since they are likely to be read next.
+        """
         store = self._runtime.store
         snapshot = await store.load(self.ref, "index")
         if snapshot is not None:
             await self._runtime.offload(self.restore, snapshot)
-        await self.scan()
+        await self._scan(caching=caching)
         self.restore_leaf(await store.load(self.ref, "leaf"))
 
     def restore(self, blob: Blob) -> None:
@@ -172,16 +176,21 @@ class OpenLog:
         if self.feed is not None and self.index.leaf != before:
             self.feed.publish(LeafChange(self.index.leaf))
 
-    async def scan(self) -> None:
+    async def _scan(self, *, caching: bool) -> None:
         """Fold the whole log, off the event loop if it is large; nothing else may use the log meanwhile."""
         more = True
         while more:
             page = await self._runtime.store.read(self.ref, self.generation, self.index.seen)
             more = page.more and bool(page.lines)
-            if size_of(page.lines) <= _SCAN_INLINE_MAX:
-                self._fold_page(page)
+            size = size_of(page.lines)
+            if size <= _SCAN_INLINE_MAX:
+                entries = self._fold_page(page)
             else:
-                await self._runtime.offload(self._fold_page, page)
+                entries = await self._runtime.offload(self._fold_page, page)
+            if caching and entries and not more:
+                first = page.last + 1 - len(entries)
+                visible = entries[: max(0, self.index.head + 1 - first)]
+                self._runtime.bodies.put_run(self._number, first, self._all_shown(first, visible), size // len(entries))
         if self.index.ids.unsettled > _UNSETTLED_MAX:
             await self._runtime.offload(self.index.ids.settle)
         await self._warn_of_damage()
@@ -199,7 +208,8 @@ class OpenLog:
             self._fold_page(page)
         await self._warn_of_damage()
 
-    def _fold_page(self, page: Page) -> None:
+    def _fold_page(self, page: Page) -> list[Entry | None]:
+        """Fold the lines of a page, and return the entries of those that were not known."""
         known = self.index.seen - page.first + 1  # lines that another task folded while this page was read
         lines = page.lines[known:] if known else page.lines
         first = page.first + known
@@ -212,6 +222,7 @@ class OpenLog:
                 self.index.fold(entry)
                 self._publish(seq, entry, len(lines[seq - first]))
         self.index.ids.settle(above=RECENT_MAX)
+        return entries
 
     async def _warn_of_damage(self) -> None:
         """Log where the damaged lines are that were just folded; they are kept and skipped."""
@@ -277,9 +288,7 @@ class OpenLog:
                 if not page.lines:
                     scattered += range(first, last + 1)  # reading them one by one reports what is wrong
                     break
-                entries = self.dialect.decode_all(page.lines, first)
-                if Kind.ABORTED in self.index.kinds[first : page.last + 1] or not all(entries):
-                    entries = [self._shown(seq, entry) for seq, entry in enumerate(entries, first)]
+                entries = self._all_shown(first, self.dialect.decode_all(page.lines, first))
                 size = size_of(page.lines) // len(entries)
                 if size * len(missing) <= cache.max_bytes:  # more would only evict everything, itself included
                     cache.put_run(self._number, first, entries, size)
@@ -332,6 +341,12 @@ class OpenLog:
             if entry is not None:
                 shown.append(entry)
         return shown, page.last if page.lines else through
+
+    def _all_shown(self, first: int, entries: list[Entry | None]) -> list[Entry | None]:
+        """Return consecutive entries as readers see them; see `_shown`."""
+        if Kind.ABORTED in self.index.kinds[first : first + len(entries)] or not all(entries):
+            return [self._shown(seq, entry) for seq, entry in enumerate(entries, first)]
+        return entries
 
     def _shown(self, seq: int, entry: Entry | None) -> Entry | None:
         """Return an entry as readers see it: opaque if its batch was never completed, None if it has no id."""

@@ -94,5 +94,5 @@ class PagedListing:
     async def _read(self, ref: Ref) -> OpenLog:
         opening = await self._runtime.store.open(ref)
         log = OpenLog(self._runtime, ref, opening.header, opening.dialect, opening.head.generation)
-        await log.take_up()
+        await log.take_up(caching=False)
         return log

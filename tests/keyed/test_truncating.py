@@ -16,6 +16,7 @@ from treering import (
     InvalidInput,
     KeyedSessions,
     LeafMoved,
+    Limits,
     Message,
     SessionHost,
     Snapshot,
@@ -284,6 +285,10 @@ async def test_a_repeated_command_that_only_set_the_summary_gets_the_same_reply(
         assert [each.type for each in await session.entries()] == ["message", "session_info", "message"]
 
 
+UNCACHED = Limits(cache_bytes_max=0)
+"""The bounds of a host that reads each entry whenever it is needed."""
+
+
 class RunsDuringRead(MemoryStore):
     """A store that runs a function once, while lines are read."""
 
@@ -303,7 +308,7 @@ class RunsDuringRead(MemoryStore):
 @pytest.mark.parametrize("expected", [False, True])
 async def test_truncating_fails_if_another_branch_is_selected_meanwhile(keep: int, place: int, expected: bool) -> None:
     store = RunsDuringRead()
-    async with SessionHost(store=store) as host:
+    async with SessionHost(store=store, limits=UNCACHED) as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]
         await session.passivate()
@@ -319,7 +324,7 @@ async def test_truncating_fails_if_another_branch_is_selected_meanwhile(keep: in
 
 async def test_a_truncation_computed_for_another_leaf_is_not_appended() -> None:
     store = RunsDuringRead()
-    async with SessionHost(store=store) as host:
+    async with SessionHost(store=store, limits=UNCACHED) as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]
         await session.branch(ids[1])
@@ -333,7 +338,7 @@ async def test_a_truncation_computed_for_another_leaf_is_not_appended() -> None:
 @pytest.mark.parametrize("expected", [False, True])
 async def test_a_message_added_during_truncating_is_kept(transcript: Transcript, expected: bool) -> None:
     store = RunsDuringRead()
-    async with SessionHost(store=store) as host:
+    async with SessionHost(store=store, limits=UNCACHED) as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]
         await session.passivate()

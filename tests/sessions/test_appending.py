@@ -24,6 +24,7 @@ from treering import (
     EntryNotFound,
     InvalidEntry,
     Label,
+    Limits,
     Message,
     MessageEntry,
     ModelChange,
@@ -229,7 +230,8 @@ def check_chain(path: Path, ids: list[str]) -> None:
 @pytest.mark.feature("G-74")
 async def test_reads_run_in_parallel_and_during_a_stalled_write(root: Path) -> None:
     disk = FaultyDisk(OsDisk())
-    async with SessionHost(root, disk=disk, writes="thread") as host:
+    limits = Limits(cache_bytes_max=0)  # so that every read goes to the disk
+    async with SessionHost(root, disk=disk, writes="thread", limits=limits) as host:
         session = await host.create("main")
         first = await session.append_message("user", "x" * 100_000)
         await session.append_message("assistant", "y" * 100_000)

@@ -1,0 +1,106 @@
+"""Decoded entries are kept in a bounded cache: those appended here, those read, and the last ones of an opened log."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering import Limits, Message, SessionHost, text
+from treering.actors.bodies import BodyCache
+from treering.events.content import plain_text
+from treering.events.disk import OsDisk
+from treering.events.entries import EPOCH, Entry, MessageEntry, OpaqueEntry
+from treering.testing.disks import FaultyDisk
+
+pytestmark = pytest.mark.anyio
+
+COUNT = 40
+
+
+async def written(root: Path, *, torn: bool = False) -> str:
+    """Write a session, with the first line of an unfinished batch at its end if `torn`, and return its id."""
+    async with SessionHost(root) as host:
+        session = await host.create()
+        for number in range(COUNT):
+            await session.append_message("user", f"message {number}")
+        await session.append_many([Message("user", (text(each),)) for each in ("first", "second")])
+    cut_lines(root / session.ref, 1 if torn else 2)
+    return session.id
+
+
+def cut_lines(path: Path, count: int) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-count]))
+
+
+@pytest.mark.parametrize("torn", [False, True])
+async def test_the_context_of_a_session_just_opened_is_not_read_a_second_time(tmp_path: Path, torn: bool) -> None:
+    session_id = await written(tmp_path, torn=torn)
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk) as host:
+        session = await host.load(session_id)
+        await session.log()
+        disk.fail("pread", errno.EIO, path="*.jsonl", times=None)
+        context = await session.context()
+        texts = [plain_text(each.message.content) for each in context.messages]
+        assert texts == [f"message {number}" for number in range(COUNT)]
+
+
+async def test_an_unfinished_batch_is_not_cached_as_if_it_were_complete(tmp_path: Path) -> None:
+    session_id = await written(tmp_path, torn=True)
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(session_id)
+        added = await session.append_message("user", "after the crash")
+        entries = await session.entries()
+        assert isinstance(entries[-2], OpaqueEntry)
+        assert entries[-1].id == added
+        assert entries[-1].parent_id == entries[-3].id
+
+
+async def test_without_room_in_the_cache_entries_are_read_each_time(tmp_path: Path) -> None:
+    session_id = await written(tmp_path)
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.load(session_id)
+        assert len((await session.context()).messages) == COUNT
+        disk.fail("pread", errno.EIO, path="*.jsonl", times=None)
+        with pytest.raises(OSError, match="Input/output error"):
+            await session.context()
+
+
+def entry(seq: int) -> Entry:
+    message = Message("user", (text(str(seq)),))
+    return MessageEntry(message=message, id=f"e{seq}", parent_id=None, timestamp=EPOCH, seq=seq)
+
+
+ENTRIES = {log: [entry(seq) for seq in range(200)] for log in (1, 2)}
+
+
+@given(
+    max_bytes=st.integers(0, 400),
+    steps=st.lists(st.tuples(st.sampled_from([*ENTRIES]), st.integers(1, 100), st.integers(1, 70), st.integers(1, 9))),
+)
+def test_the_cache_returns_what_was_put_there_and_keeps_its_bound(
+    max_bytes: int, steps: list[tuple[int, int, int, int]]
+) -> None:
+    cache, roomy = BodyCache(max_bytes), BodyCache(1_000_000)
+    sizes: dict[tuple[int, int], int] = {}
+    for log, first, count, size in steps:
+        for each in (cache, roomy):
+            if count == 1:
+                each.put(log, first, ENTRIES[log][first], size)
+            else:
+                each.put_run(log, first, ENTRIES[log][first : first + count], size)
+        sizes.update(((log, seq), size) for seq in range(first, first + count))
+        assert cache.size <= max_bytes
+        for searched, entries in ENTRIES.items():
+            seqs = [seq for at, seq in sizes if at == searched]
+            found, missing = cache.get(searched, seqs)
+            assert {*found} | {*missing} == {*seqs}
+            assert all(found[seq] is entries[seq] for seq in found)
+            assert roomy.get(searched, seqs) == ({seq: entries[seq] for seq in seqs}, [])
+    assert roomy.size == sum(sizes.values())
