@@ -129,8 +129,8 @@ class SessionActor:
                 remainder = self._write_now(decision)
                 if remainder is not None:
                     return await self._finish(command, remainder)
-                if self._runtime.turn_is_due():
-                    await self._runtime.give_turn()
+                if self._runtime.turns.is_over():
+                    await self._runtime.turns.pass_on()
                 return decision.entries
         return await self._perform_in_turn(command)
 
@@ -146,8 +146,8 @@ class SessionActor:
         remainder = self._write_now(Decision([as_decoded], [line]))
         if remainder is not None:
             return (await self._finish(Append((message,)), remainder))[0].id or ""
-        if runtime.turn_is_due():
-            await runtime.give_turn()
+        if runtime.turns.is_over():
+            await runtime.turns.pass_on()
         return as_decoded.id or ""
 
     # -- carrying them out

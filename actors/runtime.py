@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
-from anyio.lowlevel import cancel_shielded_checkpoint
 from msgspec import Struct
 
 from ..events.child_process import after_fork_in_child
@@ -24,6 +23,7 @@ from .bodies import BodyCache
 from .bounds import check_bounds
 from .statistics import Counters
 from .touched import Touched
+from .turns import Turns
 
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the time, in UTC."""
@@ -90,8 +90,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions.
         snapshot_after_lines: Lines by which a log must have grown before passivation rewrites its snapshot; for a long
             log, a hundredth of its lines.
-        inline_for_s: Seconds for which commands may run on their callers' tasks before the event loop gets its turn;
-            up to a millisecond as long as nothing else needs the event loop.
+        inline_for_s: Seconds for which commands may run on their callers' tasks before the event loop serves everything
+            else; up to a millisecond as long as nothing else needs it.
     """
 
     mailbox_max: int = 1024
@@ -113,9 +113,6 @@ class Limits(Struct, frozen=True, kw_only=True):
         check_bounds(self, dict.fromkeys(self.__struct_fields__, 1) | _LEAST)
 
 
-_ALONE_FOR_S = 0.001
-"""Seconds for which commands may run before the event loop gets its turn, if its last turns took next to no time."""
-
 _LEAST = {"idle_after_s": 1e-6, "cache_bytes_max": 0, "snapshot_after_lines": 0, "inline_for_s": 0}
 """The minimum of a bound where that is not 1."""
 
@@ -127,11 +124,10 @@ class Runtime:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
         touched: The logs that were written to, for subscribers of the listing.
-        turn_due_at: When (on `timer`) the event loop must get its turn from commands that run on their callers' tasks.
+        turns: Decides how long commands may run on their callers' tasks.
     """
 
     __slots__ = (
-        "_inline_for_s",
         "bodies",
         "counters",
         "limits",
@@ -143,7 +139,7 @@ class Runtime:
         "store",
         "timer",
         "touched",
-        "turn_due_at",
+        "turns",
     )
 
     def __init__(
@@ -169,25 +165,7 @@ class Runtime:
         self.bodies = BodyCache(limits.cache_bytes_max)
         self.counters = Counters()
         self.touched = Touched()
-        self._inline_for_s = limits.inline_for_s
-        self.turn_due_at = timer() + limits.inline_for_s
-
-    def turn_is_due(self) -> bool:
-        """Tell whether commands have run on their callers' tasks for so long that the event loop must get its turn."""
-        return self.timer() > self.turn_due_at
-
-    async def give_turn(self) -> None:
-        """Let the event loop have its turn, even if the caller is cancelled.
-
-        The next turn comes later each time that nobody else had a use for this one, which costs as much as half an
-        append, and as soon as the limit allows once somebody had.
-        """
-        start, least = self.timer(), self.limits.inline_for_s
-        await cancel_shielded_checkpoint()
-        end = self.timer()
-        is_alone = end - start < least
-        self._inline_for_s = max(least, min(2 * self._inline_for_s, _ALONE_FOR_S)) if is_alone else least
-        self.turn_due_at = end + self._inline_for_s
+        self.turns = Turns(limits.inline_for_s, timer)
 
 
 def _in_whole_ms(clock: Clock) -> datetime:
