@@ -40,7 +40,7 @@ _BUILT_IN: dict[str, type[Stepper[Any, Any]]] = {
 
 
 class OwnedSource:
-    """A session that this host owns, as its views see it; reading it activates it."""
+    """A session that this host may own, as its subscribers see it."""
 
     __slots__ = ("_core", "_new_log", "_ref")
 
@@ -58,10 +58,8 @@ class OwnedSource:
         self._core.registry.close_feed(self._ref, feed)
 
     async def ready(self) -> OpenLog:
-        """Return the session's log, activating the session and reading what other programs have appended."""
-        actor = await self._core.registry.actor(self._ref, self._new_log)
-        await actor.refresh()
-        return actor.log
+        """Return the log that the feed publishes, caught up with the file; see `Registry.log_of_feed`."""
+        return await self._core.registry.log_of_feed(self._ref, self._new_log)
 
 
 class HostCore:
@@ -151,6 +149,10 @@ class HostCore:
     def source(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> OwnedSource | Follower:
         """Return the source that the views of a session read from."""
         return follower if follower is not None else OwnedSource(self, ref, new_log)
+
+    async def log(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> OpenLog:
+        """Return a session's log, caught up with the file; a session that is not read-only is activated."""
+        return await (self.registry.log(ref, new_log) if follower is None else follower.ready())
 
     def index(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> tuple[LogIndex, str]:
         """Return a session's index and generation without waiting; a passivated session's log is read from its file."""

@@ -1,7 +1,7 @@
 """A log that is read but not owned: another process, or another program, may be writing it.
 
 A follower takes no lock and changes no byte. Every awaited read looks at the file first; while there are subscribers,
-the file is watched.
+the file is watched. Besides read-only handles, it serves the subscribers of a session that its host has passivated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 
 import anyio
 
-from ..events.errors import HostClosed, LogReplaced, TreeringError
+from ..events.errors import HostClosed, LogReplaced, SessionNotFound, TreeringError
 from ..events.stores.base import Cursor, Ref
 from ..events.telemetry import failure_of, logger
 from ..projections.feed import Feed, Reset
@@ -104,10 +104,9 @@ class Follower:
             raise HostClosed("the host is closed: open another one")
         if self.feed is None:
             limits = self._runtime.limits
-            self.feed = Feed(limits.feed_events_max, limits.feed_bytes_max)
-            self.log.attach(self.feed)
-            self._watching = anyio.CancelScope()
-            self._runtime.spawn(partial(self._watch, self.feed, self._watching))
+            self.publish_to(Feed(limits.feed_events_max, limits.feed_bytes_max))
+            self.watch()
+        assert self.feed is not None
         self.feed.subscribers += 1
         return self.feed
 
@@ -115,14 +114,32 @@ class Follower:
         """Count one subscriber less; after the last one the file is no longer watched."""
         feed.subscribers -= 1
         if not feed.subscribers:
-            self._watching.cancel()
-            self.feed = None
-            self.log.attach(None)
+            self.stop()
 
     async def ready(self) -> OpenLog:
         """Return the log, caught up with the file."""
         await self.refresh()
         return self.log
+
+    def publish_to(self, feed: Feed | None) -> None:
+        """Publish what is read from now on to this feed."""
+        self.feed = feed
+        self.log.attach(feed)
+
+    def watch(self) -> None:
+        """Read the file now, and whenever it changes, until `pause` or the end of the host."""
+        assert self.feed is not None
+        self._watching = anyio.CancelScope()
+        self._runtime.spawn(partial(self._watch, self.feed, self._watching))
+
+    def pause(self) -> None:
+        """Stop watching the file."""
+        self._watching.cancel()
+
+    def stop(self) -> None:
+        """Stop watching the file, and publish nothing more."""
+        self.pause()
+        self.publish_to(None)
 
     async def _watch(self, feed: Feed, scope: anyio.CancelScope) -> None:
         """Read the file whenever it changes; a failure is logged and retried, and does not end the host."""
@@ -139,7 +156,8 @@ class Follower:
                         logger().warning("watch_failed", session_id=session_id, ref=self.ref, **failure_of(error))
                     await anyio.sleep(WATCH_AGAIN_S)
         finally:
-            feed.close()
+            if not scope.cancel_called:  # the host has ended
+                feed.close()
 
     async def _look_at_changes(self) -> None:
         """Read the file whenever it changes, and once at the start, since it was not watched until now."""
@@ -160,5 +178,8 @@ class Follower:
         except HostClosed:
             raise
         except (TreeringError, OSError) as error:
+            unwritten = isinstance(error, SessionNotFound) and not self.log.generation
+            if unwritten or self._watching.cancel_called:  # it is paused while the host itself removes the file
+                return
             session_id = self.log.index.header.id
             logger().warning("log_unreadable", session_id=session_id, ref=self.ref, error=str(error))

@@ -4,13 +4,16 @@ A session without pending commands holds no task, no open file and no memory but
 not used between two rounds of the sweep are passivated; so is the least recently used one when more than `live_max` are
 live. A host has at most one actor per session: callers that ask for it during activation or passivation wait until that
 is over.
+
+A passivated session may be appended to by others. While it has subscribers, its log is therefore followed, as for a
+read-only handle; it then keeps its index, and a task that watches its file.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from weakref import WeakValueDictionary
 
 import anyio
@@ -18,11 +21,12 @@ from msgspec import Struct
 
 from ..events.dialects.base import Dialect
 from ..events.entries import Header
-from ..events.errors import HostClosed, SessionLocked, SessionNotFound
-from ..events.stores.base import Cursor, Lease, Ref
+from ..events.errors import HostClosed, SessionLocked, SessionNotFound, TreeringError
+from ..events.stores.base import Lease, Ref
 from ..events.telemetry import failure_of, logger
 from ..projections.feed import Feed
 from .actor import SessionActor
+from .follower import Follower
 from .open_log import OpenLog
 from .runtime import Runtime
 
@@ -67,6 +71,7 @@ class Registry:
         self._live: OrderedDict[Ref, SessionActor] = OrderedDict()
         self._transitions: dict[Ref, anyio.Event] = {}
         self._feeds: dict[Ref, Feed] = {}
+        self._followers: dict[Ref, Follower] = {}  # of passivated sessions that have subscribers
         self._creations: WeakValueDictionary[Ref, Creation] = WeakValueDictionary()
         self.parting: Callable[[SessionActor], None] | None = None
         self.closing = False
@@ -111,11 +116,12 @@ class Registry:
 
     # -- logs that changed without their actor
 
-    def replaced(self, ref: Ref, head: Cursor) -> None:
-        """Note that another log was written in the place of this one: its subscribers start again."""
-        feed = self._feeds.get(ref)
-        if feed is not None:
-            feed.replaced(head)
+    async def packed(self, ref: Ref) -> None:
+        """Note that this host packed a passivated log, whose lines are the same: subscribers start nothing again."""
+        follower = self._followers.get(ref)
+        if follower is not None:
+            with suppress(TreeringError, OSError):  # the follower's next look at the file reports it
+                follower.log.generation = (await self._runtime.store.open(ref)).head.generation
 
     def removed(self, ref: Ref) -> None:
         """Note that a log was deleted: no handle brings it back, and its subscriptions end.
@@ -123,6 +129,7 @@ class Registry:
         Later subscribers follow the log that has this name then.
         """
         self.settle_creation(ref)
+        self._end_following(ref)
         feed = self._feeds.pop(ref, None)
         if feed is not None:
             feed.close()
@@ -159,15 +166,30 @@ class Registry:
             await self._make_room(coming=0)  # others may have been activated at the same time
         return actor
 
+    async def log(self, ref: Ref, new_log: NewLog | None = None) -> OpenLog:
+        """Return a session's log, caught up with the file, activating the session if it is not live; see `actor`."""
+        actor = await self.actor(ref, new_log)
+        await actor.refresh()
+        return actor.log
+
     @contextmanager
     def _transition(self, ref: Ref) -> Generator[None]:
-        """Block other callers while the session is activating or passivating."""
+        """Block other callers while the session is activating or passivating, or its log is written without an actor.
+
+        The log is not watched meanwhile.
+        """
+        follower = self._followers.get(ref)
+        if follower is not None:
+            follower.pause()
         done = self._transitions[ref] = anyio.Event()
         try:
             yield
         finally:
             del self._transitions[ref]
             done.set()
+            follower = self._followers.get(ref)
+            if follower is not None:
+                follower.watch()
 
     async def _acquire(self, ref: Ref) -> Lease:
         (lease,) = await self._runtime.store.acquire([ref], self._runtime.owner)
@@ -200,8 +222,10 @@ class Registry:
             actor = SessionActor(runtime, lease, log, header_block=None)
         feed = self._feeds.get(lease.ref)
         if feed is not None:
+            before = self._end_following(lease.ref)
             log.attach(feed)
-            feed.taken_up(log.cursor, log.index.leaf)
+            if before is not None:
+                feed.taken_up((before.cursor, before.index.leaf), (log.cursor, log.index.leaf))
         return actor
 
     # -- passivation
@@ -227,9 +251,9 @@ class Registry:
         if actor.written:
             self.settle_creation(ref)
         feed = self._feeds.get(ref)
-        if feed is not None:
-            feed.let_go(actor.log.cursor, actor.log.index.leaf)
-            actor.log.attach(None)
+        if feed is not None and not self.closing:
+            follower = self._followers[ref] = Follower(self._runtime, ref, actor.log)
+            follower.publish_to(feed)
         if self.parting is not None:
             self.parting(actor)
 
@@ -307,7 +331,8 @@ class Registry:
             for actor in self.actors():
                 await actor.quiet()
                 await self.passivate_safely(actor)
-        for feed in self._feeds.values():
+        for ref, feed in self._feeds.items():
+            self._end_following(ref)
             feed.close()
         self._runtime.touched.close()
 
@@ -349,6 +374,31 @@ class Registry:
         feed.subscribers -= 1
         if not feed.subscribers and self._feeds.get(ref) is feed:
             del self._feeds[ref]
+            self._end_following(ref)
             actor = self._live.get(ref)
             if actor is not None:
                 actor.log.feed = None
+
+    async def log_of_feed(self, ref: Ref, new_log: NewLog | None) -> OpenLog:
+        """Return the log that a session's feed publishes, caught up with the file.
+
+        A passivated session is activated only if its log is not followed, or does not exist yet.
+        """
+        while True:
+            transition, follower = self._transitions.get(ref), self._followers.get(ref)
+            if transition is not None:
+                await transition.wait()
+            elif follower is None or not follower.log.generation:
+                return await self.log(ref, new_log)
+            else:
+                log = await follower.ready()
+                if self._followers.get(ref) is follower:  # otherwise the feed publishes another log by now
+                    return log
+
+    def _end_following(self, ref: Ref) -> OpenLog | None:
+        """Stop following the log of a passivated session, and return it; None if it is not followed."""
+        follower = self._followers.pop(ref, None)
+        if follower is None:
+            return None
+        follower.stop()
+        return follower.log

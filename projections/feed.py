@@ -118,7 +118,6 @@ class Feed:
         "_event",
         "_events",
         "_news",
-        "_passivated_at",
         "_size",
         "_sizes",
         "bytes_max",
@@ -137,7 +136,6 @@ class Feed:
         self.subscribers = 0
         self.readers: set[Reader] = set()
         self.closed = False
-        self._passivated_at: tuple[Cursor, int] | None = None
         self._news: News | None = None
         self._events: list[FeedEvent] = []
         self._sizes: list[int] = []
@@ -188,25 +186,18 @@ class Feed:
             self._event = Event()
         return self._event.wait()
 
-    # -- passivation of the log
+    def taken_up(self, before: tuple[Cursor, int], now: tuple[Cursor, int]) -> None:
+        """Note that the log was opened again: subscribers read what others added to it, or all of another log.
 
-    def let_go(self, cursor: Cursor, leaf: int) -> None:
-        """Record the end and the leaf of a log that is passivated while it has subscribers."""
-        self._passivated_at = cursor, leaf
-
-    def taken_up(self, cursor: Cursor, leaf: int) -> None:
-        """Resume after a passivation: subscribers read what others wrote to the log meanwhile, or all of a new log."""
-        passivated_at, self._passivated_at = self._passivated_at, None
-        if passivated_at is None or passivated_at == (cursor, leaf):
-            return
-        if passivated_at[0].generation not in ("", cursor.generation) or cursor.seq < passivated_at[0].seq:
+        Args:
+            before: The end and the leaf up to which this feed has the log.
+            now: The end and the leaf that it has now.
+        """
+        (known, _), (cursor, _) = before, now
+        if known.generation not in ("", cursor.generation) or cursor.seq < known.seq:
             self.publish(Reset(Cursor(cursor.generation, 0)))
-        else:
+        elif before != now:
             self._skip()
-
-    def replaced(self, cursor: Cursor) -> None:
-        """Record that another log was written in the place of a passivated one."""
-        self.taken_up(cursor, 0)
 
     def close(self) -> None:
         """End the feed: the subscribers get the events that are left, and no more."""

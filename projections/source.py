@@ -53,5 +53,8 @@ class Source(Protocol):
         ...
 
     async def ready(self) -> LogView:
-        """Return the session's log, caught up with the file; a passivated session is activated."""
+        """Return the log that the feed publishes, caught up with the file.
+
+        A passivated session is activated, unless its log is being followed.
+        """
         ...

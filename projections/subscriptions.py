@@ -169,8 +169,8 @@ class EntrySubscription(EntryFollowing[Never]):
 
     Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. A `Reset` among them means
     that the log has been replaced; the new log follows from its first entry. The iteration ends when the host closes,
-    or when it deletes the session, with `HostClosed` or `SessionNotFound` if some entries can no longer be read; on a
-    read-only handle it waits while the file is missing.
+    or when it deletes the session, with `HostClosed` or `SessionNotFound` if some entries can no longer be read. If
+    another program removes the file of a session that this host does not own, it waits until there is one again.
     """
 
     def _shown(self, news: News) -> Sequence[Entry]:
@@ -193,7 +193,8 @@ class ViewSubscription(Generic[V, C]):
 
     Use it as `async with session.subscribe("context") as changes: async for change in changes: ...`. The iteration ends
     when the host closes, or when it deletes the session, with `HostClosed` or `SessionNotFound` if some changes can no
-    longer be determined; on a read-only handle it waits while the file is missing.
+    longer be determined. If another program removes the file of a session that this host does not own, it waits until
+    there is one again.
     """
 
     def __init__(self, shared_view: Callable[[], SharedView[V, C]]) -> None:

@@ -112,6 +112,7 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
     if isinstance(store, ArchivingStore):
         async with core.registry.leased(ref) as lease:
             await store.pack(lease)
+            await core.registry.packed(ref)
     core.runtime.touched.add(ref)
     return True
 

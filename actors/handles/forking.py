@@ -133,7 +133,6 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
                 lease = await store.unpack(lease)
             async with put_log(store, lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
                 unfinished[ref] = head
-                core.registry.replaced(ref, head)
                 if not isinstance(copy.leaf, UnsetType):
                     await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
                 core.runtime.touched.add(ref)

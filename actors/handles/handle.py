@@ -66,7 +66,7 @@ class Handle:
     async def log(self) -> OpenLog:
         """Return the open log, caught up with the file; for the library itself, not for programs."""
         self._check()
-        return await self._core.source(self.ref, self._new_log, self._follower).ready()
+        return await self._core.log(self.ref, self._new_log, self._follower)
 
     async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
         check_text("the command id", options.get("command_id"))

@@ -216,9 +216,9 @@ class Session(Fitting, Conversing, Describing, Exporting):
             received, since everything follows again. For a view, a subscription that yields a `Snapshot` and then a
             `Changed` for each change.
 
-            Once the session is passivated and another process owns it, entries appended there arrive only when this
-            host activates the session again. To follow a session that another process writes, load it with
-            `read_only=True`: then its file is watched.
+            While the session is passivated, its file is watched, so what another process appends arrives too. Only the
+            first subscriber of a passivated session activates it, which raises `SessionLocked` if another process owns
+            it: to follow such a session, load it with `read_only=True`.
 
         Raises:
             InvalidInput: There is no such view, the object is not a projection, or its name is reserved for
