@@ -93,7 +93,8 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
         SessionNotFound: There is no such session.
         SessionLocked: Another process or host owns it.
         AppendError: The write failed; it is not archived.
-        OSError: It could not be packed; it is archived, but takes as much space as before.
+        OSError: It could not be packed; it is archived, but takes as much space as before. The error names the file,
+            and says what to do.
     """
     row = await catalog.listing.row(ref)
     if row is None:

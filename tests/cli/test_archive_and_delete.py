@@ -80,7 +80,7 @@ def test_a_session_that_cannot_be_compressed_is_archived_with_a_warning(
     assert [each["id"] for each in json.loads(result.stdout)["archived"]] == ["one", "two"]
     failed, count = result.stderr.splitlines()
     assert failed.startswith("First: archived, but not compressed: ")
-    assert failed.endswith("Permission denied")
+    assert failed.endswith("Permission denied: fix that, then archive the session again")
     assert count == "2 sessions archived"
     assert sorted(ids(treering, "--archived")) == ["one", "two"]
     assert (root / "one.jsonl").is_file()

@@ -195,3 +195,54 @@ def test_after_a_disk_error_the_session_is_complete_and_can_be_archived_again(ca
     for nth in (1, 2, 3):
         run(0, fail_once, new_disk(), nth)
     assert failed
+
+
+@pytest.mark.parametrize(
+    ("number", "first"), [(errno.ENOSPC, "free some space"), (errno.EDQUOT, "free some space"), (errno.EIO, "fix that")]
+)
+@pytest.mark.parametrize("call", ["open", "write", "datasync"])
+def test_the_error_of_a_session_that_cannot_be_packed_names_its_file_and_says_what_to_do(
+    call: str, number: int, first: str
+) -> None:
+    async def archive(memory: MemoryDisk) -> None:
+        await create_session(memory, "os")
+        disk = FaultyDisk(memory)
+        async with host_on(disk, "os") as host:
+            disk.fail(call, number, path=f"{PATH}.*tmp-*")
+            with pytest.raises(OSError, match=f"{first}, then archive the session again") as caught:
+                await host.archive("a")
+            assert (caught.value.errno, caught.value.filename) == (number, PATH)
+            await host.archive("a")
+        assert forms(memory) != [PATH]
+
+    run(0, archive, new_disk())
+
+
+@pytest.mark.parametrize("call", ["write", "datasync"])
+def test_the_error_of_a_copy_that_cannot_be_written_names_its_file_and_says_what_to_do(call: str) -> None:
+    async def copy(memory: MemoryDisk) -> None:
+        await create_session(memory, "os")
+        disk = FaultyDisk(memory)
+        async with host_on(disk, "os") as host:
+            disk.fail(call, errno.ENOSPC, path=f"{ROOT}/copy.jsonl*")
+            with pytest.raises(OSError, match="free some space, then repeat the call") as caught:
+                await (await host.load("a")).fork("copy")
+            assert caught.value.filename == f"{ROOT}/copy.jsonl"
+
+    run(0, copy, new_disk())
+
+
+def test_the_error_of_a_session_that_cannot_be_unpacked_for_a_replacement_names_its_file() -> None:
+    async def replace(memory: MemoryDisk) -> None:
+        await create_session(memory, "os")
+        disk = FaultyDisk(memory)
+        async with host_on(disk, "os") as host, SessionHost() as elsewhere:
+            await host.archive("a")
+            another = await elsewhere.create("a")
+            await another.append_message("user", "new")
+            disk.fail("write", errno.ENOSPC, path=f"{PATH}*")
+            with pytest.raises(OSError, match="No space left") as caught:
+                await host.put(another, replace=True)
+            assert caught.value.filename == PATH
+
+    run(0, replace, new_disk())

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 
 import anyio
 
@@ -25,6 +25,7 @@ from ...telemetry import logger
 from ..base import Cursor, Lease, Ref, TornTail
 from . import beside, tail
 from .beside import Extent
+from .disk_errors import naming_errors
 from .head import generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
@@ -569,12 +570,6 @@ class Log:
         """Open the file for the duration of a `with` block, outside the pool."""
         return opened(self._disk, self.path, flags)
 
-    @contextmanager
-    def naming_errors(self) -> Generator[None]:
+    def naming_errors(self) -> AbstractContextManager[None]:
         """Add the path of the file to disk errors that lack one."""
-        try:
-            yield
-        except OSError as error:
-            if error.filename is not None or error.errno is None:
-                raise
-            raise OSError(error.errno, error.strerror, self.path) from error
+        return naming_errors(self.path)

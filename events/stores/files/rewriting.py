@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 
 from ...disk import Disk
 from ...errors import AppendInDoubt, Conflict
@@ -12,6 +13,7 @@ from ..base import Cursor
 from ..lines import check_lines
 from .backups import back_up
 from .beside import LEAF_SUFFIX, open_temporary, write_all
+from .disk_errors import naming_errors
 from .log import Log
 from .table import CHUNK
 from .writer import missing_folders
@@ -76,10 +78,11 @@ def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Non
     fd, temporary = open_temporary(disk, log.path)
     try:
         try:
-            write_all(disk, fd, header)
-            for part in _parts(lines):
-                write_all(disk, fd, part)
-            disk.datasync(fd)
+            for part in chain((header,), _parts(lines)):
+                with naming_errors(log.path, "repeat the call"):
+                    write_all(disk, fd, part)
+            with naming_errors(log.path, "repeat the call"):
+                disk.datasync(fd)
         finally:
             disk.close(fd)
         _check_unchanged(disk, log)

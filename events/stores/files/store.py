@@ -54,6 +54,7 @@ from ..lines import check_header
 from . import archiving, beside, listing, removal, writer
 from .appender import Appender, Pace
 from .codecs import SUFFIXES
+from .disk_errors import naming_errors
 from .group_committer import GroupCommitter
 from .journal_replay import JournalReplay
 from .locks import Locks
@@ -546,7 +547,8 @@ class FileStore:
         if log.doubt is not None:
             raise Conflict(f"the content of {log.path} is in doubt: load the session, then archive it")
         self._detach_from_journals(log)
-        archiving.pack(self._disk, log.path, lambda: _is_unchanged(log, self._disk.stat(log.path)))
+        with naming_errors(log.path, "archive the session again"):
+            archiving.pack(self._disk, log.path, lambda: _is_unchanged(log, self._disk.stat(log.path)))
 
     async def unpack(self, lease: Lease) -> Lease:
         """Unpack a packed log; see `ArchivingStore.unpack`.
@@ -563,7 +565,8 @@ class FileStore:
 
     def _unpack(self, log: Log) -> None:
         if log.packed is not None:
-            archiving.unpack(self._disk, log.path)
+            with log.naming_errors():
+                archiving.unpack(self._disk, log.path)
             log.note_unpacked(self._disk)
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
