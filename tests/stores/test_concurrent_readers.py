@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar, TypeVarTuple
 
 import anyio
+import pytest
 from anyio.lowlevel import checkpoint
 
 from treering.events.disk import OsDisk
+from treering.events.errors import LogReplaced
+from treering.events.stores.base import Cursor, Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.logs import INLINE_MAX
 from treering.events.stores.files.table import CHUNK
 from treering.testing.disks import WrappedDisk
 from treering.testing.stores.case import NATIVE, bare, header_of, line, read_all
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 PATIENCE_S = 30
 HEADER = NATIVE.encode_header(header_of("session"))
@@ -38,6 +46,85 @@ class SlowThreads(WrappedDisk):
             self.reached.set()
             assert self.go.wait(PATIENCE_S)
         return super().pread(fd, length, offset)
+
+
+class HoldingOffload:
+    """Runs work at once, except what is begun while it holds: that waits for `release`."""
+
+    def __init__(self) -> None:
+        self.holds = False
+        self.held = anyio.Event()
+        self._released = anyio.Event()
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        if self.holds:
+            self.held.set()
+            await self._released.wait()
+        return fn(*args)
+
+    def release(self) -> None:
+        self.holds = False
+        self._released.set()
+
+
+OLD = [line(number, "old") for number in range(1, 4)]
+NEW = [OLD[0], *(line(number, "new") for number in range(2, 6))]
+
+
+async def check_noticed(store: FileStore, before: Cursor) -> None:
+    """Check that a reader of the old lines is not given the new ones as their continuation."""
+    with pytest.raises(LogReplaced):
+        await store.read("a.jsonl", before.generation, before.seq)
+    assert (await store.open("a.jsonl")).head.generation != before.generation
+    assert await read_all(store, "a.jsonl") == bare(NEW)
+
+
+async def test_a_reader_that_examines_a_log_for_long_does_not_hide_a_change_that_another_one_would_notice(
+    tmp_path: Path,
+) -> None:
+    path, offload = tmp_path / "a.jsonl", HoldingOffload()
+    path.write_bytes(HEADER + b"".join(OLD))
+    store = FileStore(tmp_path, offload=offload)
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as group:
+            offload.holds = True
+            group.start_soon(store.open, "a.jsonl")
+            await offload.held.wait()
+            offload.holds = False
+            before = (await store.open("a.jsonl")).head
+            path.write_bytes(HEADER + b"".join(NEW))  # with the same inode, header and first line
+            offload.release()
+        await check_noticed(store, before)
+    await store.aclose()
+
+
+async def test_owning_a_log_does_not_hide_from_its_readers_that_it_was_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(HEADER + b"".join(OLD))
+    store = FileStore(tmp_path)
+    before = (await store.open("a.jsonl")).head
+    path.write_bytes(HEADER + b"".join(NEW))
+    (lease,) = await store.acquire(["a.jsonl"], "owner")
+    assert isinstance(lease, Lease)
+    assert lease.head.seq == len(NEW)
+    await check_noticed(store, before)
+    await store.aclose()
+    store = FileStore(tmp_path)
+    assert (await store.open("a.jsonl")).head == lease.head
+    await store.aclose()
+
+
+async def test_owning_a_log_that_grew_keeps_its_generation(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(HEADER + b"".join(OLD[:2]) + OLD[2].rstrip())  # a reader counts the last line
+    store = FileStore(tmp_path)
+    before = (await store.open("a.jsonl")).head
+    assert before.seq == len(OLD)
+    path.write_bytes(HEADER + b"".join([*OLD, line(4)]))
+    (lease,) = await store.acquire(["a.jsonl"], "owner")
+    assert isinstance(lease, Lease)
+    assert lease.head == Cursor(before.generation, 4)
+    await store.aclose()
 
 
 async def test_lines_that_a_thread_is_indexing_are_not_indexed_twice(tmp_path: Path) -> None:

@@ -205,8 +205,11 @@ class Log:
         self._disk, self.packed = disk, None
         self.own()
 
-    def own(self) -> None:
+    def own(self, reader: Log | None = None) -> None:
         """Examine the file from its beginning as its owner: migrate an old version, and repair the tail.
+
+        Args:
+            reader: The log as it was last read through the same store; None if that is not known.
 
         Raises:
             NotASession: The file does not begin with a header.
@@ -214,6 +217,8 @@ class Log:
             OSError: The file cannot be read or written.
         """
         self._load()
+        if reader is not None and reader.generation == self.generation and not self._continues_from(reader):
+            self._load(changed=True)
         if self.dialect is not None and self.dialect.old:
             with self.opened(os.O_RDONLY) as fd:
                 _, block = read_head(self._disk, fd, self.path, self.size)
@@ -412,6 +417,13 @@ class Log:
             return False
         with self.opened(os.O_RDONLY) as fd:
             return self.continues(fd, stat)
+
+    def _continues_from(self, reader: Log) -> bool:
+        """Tell whether the file still begins with the lines that a reader has indexed, as far as their ends show."""
+        if (reader.size, reader.modified_ns_seen) == (self.size, self.modified_ns_seen):
+            return True
+        with self.opened(os.O_RDONLY) as fd:
+            return reader.continues(fd, self._disk.fstat(fd))
 
     def reload_changed(self) -> None:
         """Load the file again after it was replaced, shortened or removed; this starts a new generation.

@@ -150,6 +150,10 @@ class Logs:
         """Return a log as it was last seen; None if it is not in memory."""
         return self.owned.get(ref) or self._read.get(ref)
 
+    def read(self, ref: Ref) -> Log | None:
+        """Return a log that is not owned as it was last read; None if it is not in memory."""
+        return self._read.get(ref)
+
     def remember(self, log: Log) -> None:
         """Keep the state of a log that is not owned, dropping the least recently read ones if there are too many."""
         self.forget(log.ref)
@@ -246,6 +250,8 @@ class Logs:
         if owned is not None and owned.header is not None:
             return owned  # acquired in the meantime
         if owned is None and self.closed is None:
+            if ref in self._read:  # read by another task in the meantime: only its log shows what has changed since
+                return await self.current(ref)
             self.remember(log)
         return log
 

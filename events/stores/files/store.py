@@ -261,7 +261,7 @@ class FileStore:
             results.append(log)
             log.durable_folders = self._names.durable_folders
             log.folders_to_flush = self._names.folders_to_flush(real_path)
-            log.own()
+            log.own(self._logs.read(ref))
             if log.header is None:
                 log.find_packed()
             elif packed_forms(self._disk, real_path):
