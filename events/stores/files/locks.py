@@ -14,7 +14,7 @@ shard file, together with the slot's epoch, which grows with each acquisition. S
 byte: at worst, a refusal cannot name the holder.
 
 macOS has no such locks. There, each session has a lock file of its own, which is locked as a whole (`flock`). The
-properties are the same, at the price of one descriptor per owned session.
+properties are the same, at the price of one descriptor per owned session. The files stay, since they hold the epochs.
 
 Hard links count as different files: a session that is opened through two hard links can have two owners.
 """
