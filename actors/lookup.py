@@ -12,6 +12,7 @@ from ..events.counts import check_count
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
+from ..events.stores.files.packed import stat_if_exists
 from ..projections.summary import CORRUPTED, SessionSummary
 from .access import opening
 from .commands import Unarchive
@@ -169,8 +170,7 @@ class SessionLookup:
         ref = await self._find(session)
         row = await self._sessions.listing.row(ref)
         if row is None:
-            shown = session if isinstance(session, str) else ref
-            raise SessionNotFound(f"there is no session {shown!r}: list the sessions and give one of those")
+            raise SessionNotFound(await self._why_missing(ref, session if isinstance(session, str) else ref))
         return row
 
     async def get_session(self, session: SessionLike) -> SessionSummary | None:
@@ -291,6 +291,17 @@ class SessionLookup:
             if invalid is not None:
                 raise invalid from None
             raise
+
+    async def _why_missing(self, ref: Ref, shown: str) -> str:
+        """Return the message of an error about a log that has no row."""
+        store, core = self._store, self.core
+        if isinstance(store, FileStore):
+            stat = await core.runtime.offload(stat_if_exists, store.disk, store.path_of(ref))
+            if stat is not None and stat.is_directory:
+                return f"{shown} is a directory: give the path of a session's file, or an id"
+            if stat is not None:
+                return f"{shown} is an empty file: give a session to which something was appended"
+        return f"there is no session {shown!r}: list the sessions and give one of those"
 
     async def _refuse_missing(self, ref: Ref) -> None:
         """Refuse a missing file outside the root, before its folder would get a folder of locks for it.
