@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..events.counts import check_count
-from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
+from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
 from ..events.stores.files.packed import stat_if_exists
@@ -203,11 +203,15 @@ class SessionLookup:
         Raises:
             SessionNotFound: There is no such session.
             AmbiguousSession: The text matches several sessions.
+            LogError: The session cannot be read, so it could not be resumed; the pointer is unchanged.
             OSError: The pointer cannot be written.
         """
         ref = session.ref if isinstance(session, Session) else None
         if session is not None and ref is None:
-            ref = (await self.resolve(session)).ref
+            row = await self.resolve(session)
+            if row.status == CORRUPTED:
+                raise LogError(row.problem or f"{row.ref} cannot be read: give another session")
+            ref = row.ref
         await self._sessions.set_current(project, ref)
 
     # -- deleting
