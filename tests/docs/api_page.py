@@ -271,7 +271,8 @@ VALUES = (
         """\
 `subscribe()` yields entries, and a `Reset` when the log was replaced. A subscription to a view yields a `Snapshot`,
 then a `Changed` for each change; after too many missed changes, another `Snapshot`. This keeps the messages of a
-context current, and encodes each step as JSON for the clients of a server; a `TreeReplica` keeps a tree:
+context current, and encodes each step as JSON for the clients of a server. For a tree, `TreeReplica(step.value)` takes
+the place of the list, and `replica.apply(step.change)` that of the assignment to a slice:
 
 <!-- run: until the host closes -->
 ```python
