@@ -353,6 +353,23 @@ async def test_a_nanocoder_export_of_a_truncated_session_imports_without_the_rem
     assert conversation == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
 
 
+@pytest.mark.parametrize("format", ["nanocoder", "picoclaw", "dive"])
+async def test_what_was_reset_does_not_come_back_in_other_programs_formats(
+    root: Path, tmp_path: Path, format: ExportFormat
+) -> None:
+    root.mkdir()
+    shutil.copy(DATA / "omp_v3.jsonl", root)
+    async with SessionHost(root) as host, SessionHost() as other:
+        session = await host.load(root / "omp_v3.jsonl", read_only=True)
+        assert [plain_text(each.content) for each in await session.all_messages()][0] == "early"
+        shown = [plain_text(each.content) for each in await session.messages()]
+        assert shown == ["How many pears?", "Nine.", "noted"]
+        await session.export(format, tmp_path / "exported")
+        (report,) = await other.import_sessions(tmp_path / "exported")
+        messages = await (await other.load(report.id)).messages()
+    assert [plain_text(each.content) for each in messages] == shown
+
+
 async def test_a_nanocoder_export_states_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:
     messages = [Message("user", (text("How tall is an oak? " * 20),)), Message("assistant", (text("Tall."),))]
     await session.append_many(messages)
