@@ -31,6 +31,7 @@ from treering import (
 from treering.projections.tokens import message_tokens
 
 DATA = Path(__file__).resolve().parents[1] / "data"
+OMP_FILE = DATA / "omp_v3.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -357,11 +358,10 @@ async def test_a_nanocoder_export_of_a_truncated_session_imports_without_the_rem
 async def test_what_was_reset_does_not_come_back_in_other_programs_formats(
     root: Path, tmp_path: Path, format: ExportFormat
 ) -> None:
-    root.mkdir()
-    shutil.copy(DATA / "omp_v3.jsonl", root)
+    write_session_file(root, OMP_FILE.read_bytes())
     async with SessionHost(root) as host, SessionHost() as other:
-        session = await host.load(root / "omp_v3.jsonl", read_only=True)
-        assert [plain_text(each.content) for each in await session.all_messages()][0] == "early"
+        session = await host.load(root / "odd.jsonl", read_only=True)
+        assert "early" in [plain_text(each.content) for each in await session.all_messages()]
         shown = [plain_text(each.content) for each in await session.messages()]
         assert shown == ["How many pears?", "Nine.", "noted"]
         await session.export(format, tmp_path / "exported")
