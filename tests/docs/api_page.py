@@ -247,7 +247,7 @@ VALUES = (
         "TextPart ThinkingPart ToolUsePart ToolResultPart ImagePart",
         "The parts of a message, and functions that make and read them. The fields of a part are those of "
         "[format.md](format.md): "
-        "`part.text.content`, `part.tool_use.input`, `part.tool_result.is_error`.\n",
+        "`part.type`, `part.text.content`, `part.tool_use.input`, `part.tool_result.is_error`.\n",
     ),
     Part(
         "Payloads",
