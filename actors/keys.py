@@ -30,6 +30,7 @@ KEY_BYTES_MAX = 1024
 AGENT = "agent"
 """The prefix of the keys of an agent's conversations."""
 
+_FORM = f"write channel:chat or {AGENT}:name:channel:chat, with no part empty"
 _PLAIN = re.compile(r"[a-z0-9:-][a-z0-9.:-]{0,119}")
 _STEM_MAX = 120  # leaves room for the longer names of files beside it, within the 255 bytes of a name
 _HASH_DIGITS = 16
@@ -55,10 +56,7 @@ class SessionKey(Struct, frozen=True):
     def __post_init__(self) -> None:
         parts = (self.channel, self.chat_id) if self.agent is None else (self.agent, self.channel, self.chat_id)
         if not all(parts) or any(":" in part for part in parts[:-1]) or self.channel == AGENT:
-            raise InvalidSessionId(
-                f"{':'.join(parts)!r} is not the key of a channel: write channel:chat or {AGENT}:name:channel:chat, "
-                "with no part empty"
-            )
+            raise InvalidSessionId(f"{parts!r} are not the parts of a channel's key: {_FORM}")
 
     def __str__(self) -> str:
         key = f"{self.channel}:{self.chat_id}"
@@ -72,11 +70,14 @@ class SessionKey(Struct, frozen=True):
             InvalidSessionId: It does not have the form of a channel's key.
         """
         first, _, rest = key.partition(":")
-        if first != AGENT:
-            return cls(first, rest)
-        agent, _, rest = rest.partition(":")
-        channel, _, chat_id = rest.partition(":")
-        return cls(channel, chat_id, agent)
+        agent = None
+        if first == AGENT:
+            agent, _, rest = rest.partition(":")
+            first, _, rest = rest.partition(":")
+        try:
+            return cls(first, rest, agent)
+        except InvalidSessionId:
+            raise InvalidSessionId(f"{key!r} is not the key of a channel: {_FORM}") from None
 
 
 def checked_key(key: str) -> str:

@@ -9,9 +9,10 @@ import os
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..events.counts import check_count
-from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
+from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
+from ..events.stores.files.packed import stat_if_exists
 from ..projections.summary import CORRUPTED, SessionSummary
 from .access import opening
 from .commands import Unarchive
@@ -169,8 +170,7 @@ class SessionLookup:
         ref = await self._find(session)
         row = await self._sessions.listing.row(ref)
         if row is None:
-            shown = session if isinstance(session, str) else ref
-            raise SessionNotFound(f"there is no session {shown!r}: list the sessions and give one of those")
+            raise SessionNotFound(await self._why_missing(ref, session if isinstance(session, str) else ref))
         return row
 
     async def get_session(self, session: SessionLike) -> SessionSummary | None:
@@ -203,11 +203,15 @@ class SessionLookup:
         Raises:
             SessionNotFound: There is no such session.
             AmbiguousSession: The text matches several sessions.
+            LogError: The session cannot be read, so it could not be resumed; the pointer is unchanged.
             OSError: The pointer cannot be written.
         """
         ref = session.ref if isinstance(session, Session) else None
         if session is not None and ref is None:
-            ref = (await self.resolve(session)).ref
+            row = await self.resolve(session)
+            if row.status == CORRUPTED:
+                raise LogError(row.problem or f"{row.ref} cannot be read: give another session")
+            ref = row.ref
         await self._sessions.set_current(project, ref)
 
     # -- deleting
@@ -291,6 +295,17 @@ class SessionLookup:
             if invalid is not None:
                 raise invalid from None
             raise
+
+    async def _why_missing(self, ref: Ref, shown: str) -> str:
+        """Return the message of an error about a log that has no row."""
+        store, core = self._store, self.core
+        if isinstance(store, FileStore):
+            stat = await core.runtime.offload(stat_if_exists, store.disk, store.path_of(ref))
+            if stat is not None and stat.is_directory:
+                return f"{shown} is a directory: give the path of a session's file, or an id"
+            if stat is not None:
+                return f"{shown} is an empty file: give a session to which something was appended"
+        return f"there is no session {shown!r}: list the sessions and give one of those"
 
     async def _refuse_missing(self, ref: Ref) -> None:
         """Refuse a missing file outside the root, before its folder would get a folder of locks for it.

@@ -79,12 +79,14 @@ def checked_path(path: str | os.PathLike[str]) -> str:
     """Return a path as a string, with a `~` at its beginning expanded.
 
     Raises:
-        InvalidInput: It is not a path, is given as bytes, or contains what no path can.
+        InvalidInput: It is not a path, is empty, is given as bytes, or contains what no path can.
     """
     value = cast("object", path)  # callers without a type checker may pass anything
     text: object = os.fspath(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str):
         raise InvalidInput(f"{path!r} is not a path: give a string or a `pathlib.Path`")
+    if not text:  # often a variable that is not set; as a path, it would silently mean the current directory
+        raise InvalidInput("'' is not a path: give '.' for the current directory")
     try:
         impossible = b"\0" in os.fsencode(text)
     except UnicodeEncodeError:

@@ -210,7 +210,9 @@ class Registry:
         runtime = self._runtime
         if lease.header is None or lease.dialect is None:
             if new_log is None:
-                raise SessionNotFound(f"there is no session {lease.ref!r}: create it, or look in another root")
+                raise SessionNotFound(
+                    f"there is no session {lease.ref!r}, or its file is empty: create it, or look in another root"
+                )
             if new_log.creation.settled:
                 raise SessionNotFound(f"session {lease.ref!r} was deleted: close this handle and create a new session")
             log = OpenLog(runtime, lease.ref, new_log.header, new_log.dialect, lease.head.generation)

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
@@ -197,12 +197,14 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defa
 class TextPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="text"):
     """A piece of text."""
 
+    type: ClassVar[Literal["text"]] = "text"
     text: Text
 
 
 class ImagePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="image"):
     """An image."""
 
+    type: ClassVar[Literal["image"]] = "image"
     image: Image
 
 
@@ -224,6 +226,7 @@ class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_de
 class ToolUsePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="tool_use"):
     """The model's call of a tool."""
 
+    type: ClassVar[Literal["tool_use"]] = "tool_use"
     tool_use: ToolUse
 
 
@@ -232,12 +235,14 @@ class ToolResultPart(
 ):
     """The result of a tool call."""
 
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_result: ToolResult
 
 
 class ThinkingPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="thinking"):
     """The model's reasoning before its answer."""
 
+    type: ClassVar[Literal["thinking"]] = "thinking"
     thinking: Thinking
 
 

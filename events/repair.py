@@ -48,6 +48,7 @@ from .stores.files.packed import log_path
 from .stores.files.private_folder import ASIDE
 from .stores.files.private_locks import locks_of
 from .stores.files.table import chunks
+from .surroundings import LEFT_BY_A_CRASH
 from .wording import counted
 
 Action: TypeAlias = Literal[
@@ -290,7 +291,9 @@ class Surgeon:
             target = self._copy_aside(root, path)
             self._disk.unlink(path)
         self._disk.sync_directory(folder)
-        return Repair(finding.path, "moved_aside", finding.message, target)
+        # Examined under the repair's own lock, a temporary file looks like one that the owner is writing.
+        what = LEFT_BY_A_CRASH if finding.code == "temporary" else finding.message
+        return Repair(finding.path, "moved_aside", what, target)
 
     def _copy_aside(self, root: str, path: str) -> str:
         disk = self._disk

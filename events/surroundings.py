@@ -32,6 +32,8 @@ from .wording import counted
 _STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{beside.BESIDE.pattern}))")
 _TEMPORARY = re.compile(r".*\.tmp-(\d+)-\d+")
 
+LEFT_BY_A_CRASH = "a temporary file left by a crash"
+
 
 class _Leaf(Struct):
     """The payload of a leaf record."""
@@ -106,7 +108,7 @@ class Surroundings:
             if match is None:
                 continue
             if match["temporary"]:
-                what = "a temporary file that is being written" if live else "a temporary file left by a crash"
+                what = "a temporary file that is being written" if live else LEFT_BY_A_CRASH
                 self._add(path, "temporary", "note" if live else "warning", what)
             elif match["offset"]:
                 self._report_fragment(path, int(match["offset"]), int(match["crc"], 16))
@@ -305,7 +307,7 @@ def _temporary(path: str, pid: int) -> Finding:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return Finding(path, None, None, "temporary", "warning", "a temporary file left by a crash")
+        return Finding(path, None, None, "temporary", "warning", LEFT_BY_A_CRASH)
     except OSError:
         pass
     return Finding(path, None, None, "temporary", "note", f"a temporary file of process {pid}, which is running")

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -59,8 +61,23 @@ _CALLER = 3
 _standard = _StandardLogger()
 
 
+_redirected: list[Logger] = []
+
+
+@contextmanager
+def logging_to(other: Logger) -> Generator[None]:
+    """Send all events to a logger of the program's own, such as one that prints them as sentences."""
+    _redirected.append(other)
+    try:
+        yield
+    finally:
+        _redirected.remove(other)
+
+
 def logger() -> Logger:
     """Return treering's logger: structlog's if the program has configured structlog, else the standard library's."""
+    if _redirected:
+        return _redirected[-1]
     if "structlog" in sys.modules:  # a program that configured it has imported it; others are spared the import
         import structlog
 

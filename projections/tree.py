@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..events.content import JSON
 from ..events.entries import Entry, LabelEntry
-from ..events.errors import EntryNotFound
+from ..events.errors import EntryNotFound, InvalidInput
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 
@@ -133,7 +133,8 @@ TreeChange: TypeAlias = NodeAdded | LabelChanged | LeafChanged
 class TreeReplica:
     """A tree that is kept current by applying changes.
 
-    Applying a change takes constant time; `tree` builds the whole tree.
+    Applying a change takes constant time; `tree` builds the whole tree. Of a subscription to "tree", a `Snapshot`
+    begins a replica, `TreeReplica(step.value)`, and a `Changed` holds a change, `replica.apply(step.change)`.
     """
 
     __slots__ = ("_children", "_labels", "_leaf", "_nodes")
@@ -149,7 +150,11 @@ class TreeReplica:
             self._leaf = tree.leaf
 
     def apply(self, change: TreeChange) -> None:
-        """Apply one change; changes must come in the order of the log."""
+        """Apply one change; changes must come in the order of the log.
+
+        Raises:
+            InvalidInput: It is not a change to a tree.
+        """
         match change:
             case NodeAdded():
                 self._nodes[change.seq] = change
@@ -159,6 +164,11 @@ class TreeReplica:
                 self._set_label(change.id, change.label)
             case LeafChanged():
                 self._leaf = change.leaf
+            case _:  # pyright: ignore[reportUnnecessaryComparison]
+                raise InvalidInput(
+                    f"a `{type(change).__name__}` is not a change to a tree: make a replica of a snapshot's `value`, "
+                    "and apply the `change` of each `Changed`"
+                )
 
     def tree(self) -> Tree:
         """Return the current tree."""

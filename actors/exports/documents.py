@@ -13,6 +13,7 @@ from ...events.characters import whole
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header
+from ...events.foreign.dialect_conversion import kept
 from ...events.foreign.treering_json import document_entry, document_head, document_tail
 from ...events.redaction import Redaction
 from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
@@ -131,10 +132,10 @@ def _bytes(text: str) -> bytes:
 
 
 async def path_entries(core: HostCore, selection: Selection) -> list[Entry]:
-    """Return the entries of a path."""
+    """Return the entries of a path; a reset is a compaction that keeps nothing, as in an export to another dialect."""
     entries: list[Entry] = []
     async for lines in numbered(selection.log, visible(selection)):
-        entries += await core.runtime.offload(decoded, selection.log.dialect, lines, None)
+        entries += map(kept, await core.runtime.offload(decoded, selection.log.dialect, lines, None))
     return entries
 
 

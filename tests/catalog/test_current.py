@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treering import Session, SessionHost, SessionNotFound, plain_text
+from treering import LogError, Session, SessionHost, SessionNotFound, plain_text
 from treering.actors.runtime import Clock
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
@@ -151,6 +151,19 @@ async def test_deleting_a_session_removes_its_line_in_the_index_and_its_pointer_
         assert elsewhere.id == "two"
     assert (root / "two.jsonl").read_bytes() == other
     assert names_in(root) == {"two.jsonl", ".treering"}
+
+
+async def test_a_file_that_cannot_be_read_does_not_become_current(
+    root: Path, tmp_path: Path, pointer: Path, create_session: CreateSession
+) -> None:
+    async with SessionHost(root) as host:
+        await create_session(host, "one", cwd=tmp_path)
+        await host.set_current_session(tmp_path, "one")
+        (root / "noise.jsonl").write_text("noise\n")
+        with pytest.raises(LogError, match="not a session header"):
+            await host.set_current_session(tmp_path, root / "noise.jsonl")
+        assert (await host.continue_recent(cwd=tmp_path)).id == "one"
+    assert target_of(pointer, is_link=True) == root / "one.jsonl"
 
 
 async def test_a_session_can_be_given_as_handle_row_path_or_text(tmp_path: Path, create_session: CreateSession) -> None:

@@ -280,3 +280,21 @@ async def test_sessions_of_a_moved_project_are_found_under_its_new_path_and_a_li
             assert recent is not None
             assert recent.id == "one"
     assert [each.code for each in IndexCheck(OsDisk(), str(root)).findings()] == []
+
+
+@pytest.mark.parametrize("inside", [True, False])
+async def test_a_path_without_a_session_is_refused_with_what_it_is(
+    host: SessionHost, root: Path, tmp_path: Path, *, inside: bool
+) -> None:
+    folder = root if inside else tmp_path
+    (folder / "empty.jsonl").touch()
+    (folder / "folder.jsonl").mkdir()
+    async with host:
+        for name, what in [("empty", "empty file"), ("folder", "is a directory"), ("gone", "there is no session")]:
+            path = folder / f"{name}.jsonl"
+            for named in (path, str(path)):
+                with pytest.raises(SessionNotFound, match=what):
+                    await host.resolve(named)
+            assert await host.get_session(path) is None
+        with pytest.raises(SessionNotFound, match="its file is empty"):
+            await host.load(folder / "empty.jsonl")

@@ -50,6 +50,17 @@ def test_an_archived_session_can_be_read_and_unarchived(
     assert (root / "one.jsonl").read_bytes().startswith(before)
 
 
+def test_a_command_that_changes_nothing_leaves_the_session_archived(
+    treering: Treering, create_session: CreateSession
+) -> None:
+    create_session("One", session_id="one")
+    treering("archive", "one")
+    assert treering("sessions").stderr == "no sessions yet; 1 archived: --archived lists them\n"
+    assert "entry 'nobody' not found" in treering("label", "one", "nobody", "x").stderr
+    assert "nothing to compact" in treering("compact", "one", "--apply", "--model", "echo").stdout
+    assert ids(treering, "--archived") == ["one"]
+
+
 def test_a_command_on_several_sessions_applies_to_all_or_none(
     treering: Treering, create_session: CreateSession
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from treering import Provider, SyncHost
 from treering.testing.model_server import ModelServer
 
 Treering = Callable[..., Result]
@@ -126,7 +127,13 @@ def test_debug_context_shows_what_would_be_sent_and_fits_the_window(treering: Tr
     assert files(root) == before
 
 
-def test_without_a_known_window_the_full_history_would_be_sent(treering: Treering, long: str) -> None:
+@pytest.mark.parametrize("provider", [None, Provider("ollama", "qwen3:8b")])
+def test_without_a_known_window_the_full_history_would_be_sent(
+    treering: Treering, long: str, root: Path, provider: Provider | None
+) -> None:
+    if provider is not None:
+        with SyncHost(root) as host:
+            host.load("long").update_metadata(provider=provider)
     result = treering("debug", "context", "long")
     assert result.exit_code == 0
     assert result.stderr.endswith("the model's window is unknown, so nothing is left out: set it with --window\n")

@@ -70,6 +70,24 @@ def test_the_demo_prints_the_same_each_time_and_removes_its_files(
     assert os.listdir(tmp_path) == []
 
 
+def test_the_readme_shows_what_the_demo_prints(treering: Treering) -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    shown = readme.partition("$ make demo\n")[2].partition("```")[0]
+    pieces = shown.split("   ...\n")
+    output = treering("demo").stdout
+    assert len(pieces) == 3
+    for piece in pieces:
+        _, found, output = output.partition(piece)
+        assert found, piece
+
+
+def test_all_titles_follow_the_environment_in_their_style(treering: Treering, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    styled = treering("demo", env={"FORCE_COLOR": "1"}).stdout
+    assert [f"\x1b[1m{number}. " in styled for number in range(1, 6)] == [True] * 5
+    assert "\x1b[" not in treering("demo", env={"NO_COLOR": "1"}, color=True).stdout
+
+
 def test_the_demo_refuses_a_folder_that_holds_an_earlier_one(treering: Treering, tmp_path: Path) -> None:
     treering("demo", "--dir", tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}

@@ -78,3 +78,18 @@ def test_a_missing_path_is_a_one_line_error(treering: Treering, tmp_path: Path, 
     result = treering("import", gone, *more)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == f"treering: {gone}: there is no such file or folder\n"
+
+
+def test_an_error_about_a_path_names_it_once(treering: Treering, tmp_path: Path) -> None:
+    gone = f"{tmp_path / 'gone'}"
+    assert treering("import", f"{gone}/").stderr == f"treering: {gone}: there is no such file or folder\n"
+
+
+def test_an_empty_path_does_not_mean_the_current_directory(
+    treering: Treering, projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(projects)
+    result = treering("import", "")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "treering: '' is not a path: give '.' for the current directory\n"
+    assert treering("import", ".").exit_code == 0

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from click.testing import Result
 
 import treering as package
 from treering.cli.log_sentences import sentence_of
 from treering.cli.logs import be_verbose, telling_logs
+from treering.events.telemetry import logger
 
 Treering = Callable[..., Result]
 CreateSession = Callable[..., str]
@@ -163,7 +163,7 @@ def test_a_missing_api_key_is_named(treering: Treering, project: Path, provider:
 
 def _printed_for(capsys: pytest.CaptureFixture[str], name: str, **fields: object) -> str:
     with telling_logs():
-        structlog.get_logger().warning(name, **fields)
+        logger().warning(name, **fields)
     return capsys.readouterr().err
 
 

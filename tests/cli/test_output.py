@@ -17,6 +17,7 @@ from click.testing import Result
 
 from treering import __version__
 from treering.cli import main
+from treering.events.telemetry import logger
 
 CreateSession = Callable[..., str]
 Treering = Callable[..., Result]
@@ -128,9 +129,9 @@ def test_a_whole_last_line_without_a_newline_is_shown(treering: Treering, branch
 
 
 def test_the_logging_configuration_is_restored(treering: Treering, branched: Path) -> None:
-    before = structlog.get_config()
+    before = structlog.get_config(), type(logger())
     treering("tree", branched)
-    assert structlog.get_config() == before
+    assert (structlog.get_config(), type(logger())) == before
 
 
 def test_control_characters_are_not_printed(treering: Treering, write: Write, message_line: MessageLine) -> None:
@@ -224,3 +225,17 @@ def test_json_is_utf8_whatever_the_encoding_of_stdout(spawn: Spawn, write: Write
 def test_importing_the_command_imports_neither_rich_nor_structlog() -> None:
     code = "import sys, treering.cli; sys.exit('rich' in sys.modules or 'structlog' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("args", [("sessions",), ("tree", "last"), ("search", "Hello"), ("info",)])
+def test_a_short_command_loads_no_logging_library(
+    create_session: CreateSession, root: Path, args: tuple[str, ...]
+) -> None:
+    create_session("Hello")
+    code = (
+        "import sys; from treering.cli import main; main(sys.argv[1:], standalone_mode=False); "
+        "print(*{'structlog', 'rich.console'} & set(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, *args, "--root", str(root)], check=True, capture_output=True)
+    assert ended.stderr.splitlines()[-1] == b""
+    assert b"Hello" in ended.stdout

@@ -130,6 +130,17 @@ def test_the_current_session_can_be_set_used_and_cleared(treering: Treering, thr
     assert treering("current", "--clear", "--json").stdout == "null\n"
 
 
+def test_an_archived_session_is_reported_as_current_only_once_unarchived(
+    treering: Treering, three_sessions: dict[str, str]
+) -> None:
+    cors = three_sessions["cors"]
+    treering("archive", cors)
+    assert "once unarchived, it is the current session" in treering("current", cors).stderr
+    assert treering("current").stdout == ""
+    treering("unarchive", cors)
+    assert cors[:8] in treering("current").stdout
+
+
 def test_unknown_and_ambiguous_texts_are_one_line_errors(treering: Treering, create_session: CreateSession) -> None:
     create_session("One", session_id="abc-1")
     create_session("Two", session_id="abc-2")

@@ -247,7 +247,7 @@ VALUES = (
         "TextPart ThinkingPart ToolUsePart ToolResultPart ImagePart",
         "The parts of a message, and functions that make and read them. The fields of a part are those of "
         "[format.md](format.md): "
-        "`part.text.content`, `part.tool_use.input`, `part.tool_result.is_error`.\n",
+        "`part.type`, `part.text.content`, `part.tool_use.input`, `part.tool_result.is_error`.\n",
     ),
     Part(
         "Payloads",
@@ -271,7 +271,8 @@ VALUES = (
         """\
 `subscribe()` yields entries, and a `Reset` when the log was replaced. A subscription to a view yields a `Snapshot`,
 then a `Changed` for each change; after too many missed changes, another `Snapshot`. This keeps the messages of a
-context current, and encodes each step as JSON for the clients of a server; a `TreeReplica` keeps a tree:
+context current, and encodes each step as JSON for the clients of a server. For a tree, `TreeReplica(step.value)` takes
+the place of the list, and `replica.apply(step.change)` that of the assignment to a slice:
 
 <!-- run: until the host closes -->
 ```python

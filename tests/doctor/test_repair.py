@@ -506,6 +506,14 @@ def test_a_leaf_record_that_cannot_be_read_is_not_repaired(tmp_path: Path) -> No
     assert examine(path) == []
 
 
+def test_a_leftover_that_was_moved_aside_is_not_called_one_that_is_being_written(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1))
+    companion(path, ".leaf.tmp-4194305-1").write_bytes(b"half")
+    (finding,) = examine(tmp_path)
+    (done,) = repair(tmp_path)
+    assert done.message == finding.message == "a temporary file left by a crash"
+
+
 def test_files_moved_aside_get_distinct_names(tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / "gone.jsonl.index").write_bytes(b"%d" % n)

@@ -203,6 +203,11 @@ def test_signatures_are_read_and_cache_control_is_dropped_in_the_flat_form() -> 
 
 
 @pytest.mark.feature("G-67")
+@given(strategies.parts())
+def test_the_type_of_a_part_is_the_one_in_its_line(part: Content) -> None:
+    assert part.type == json.loads(msgspec.json.encode(part))["type"]
+
+
 def test_the_text_of_a_file_has_a_fixed_form() -> None:
     assert file_text("main.go", "package main\n...").text.content == '<file name="main.go">\npackage main\n...</file>'
 

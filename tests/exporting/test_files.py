@@ -31,6 +31,7 @@ from treering import (
 from treering.projections.tokens import message_tokens
 
 DATA = Path(__file__).resolve().parents[1] / "data"
+OMP_FILE = DATA / "omp_v3.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -351,6 +352,22 @@ async def test_a_nanocoder_export_of_a_truncated_session_imports_without_the_rem
     conversation = [(each.role, plain_text(each.content)) for each in messages]
     assert conversation == [("system", "Bake well."), ("user", "q2"), ("assistant", "a2")]
     assert conversation == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
+
+
+@pytest.mark.parametrize("format", ["nanocoder", "picoclaw", "dive"])
+async def test_what_was_reset_does_not_come_back_in_other_programs_formats(
+    root: Path, tmp_path: Path, format: ExportFormat
+) -> None:
+    write_session_file(root, OMP_FILE.read_bytes())
+    async with SessionHost(root) as host, SessionHost() as other:
+        session = await host.load(root / "odd.jsonl", read_only=True)
+        assert "early" in [plain_text(each.content) for each in await session.all_messages()]
+        shown = [plain_text(each.content) for each in await session.messages()]
+        assert shown == ["How many pears?", "Nine.", "noted"]
+        await session.export(format, tmp_path / "exported")
+        (report,) = await other.import_sessions(tmp_path / "exported")
+        messages = await (await other.load(report.id)).messages()
+    assert [plain_text(each.content) for each in messages] == shown
 
 
 async def test_a_nanocoder_export_states_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:

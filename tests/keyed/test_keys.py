@@ -102,8 +102,9 @@ def test_the_parts_of_a_key_round_trip(channel: str, chat_id: str, agent: str | 
 @pytest.mark.feature("P-26")
 @pytest.mark.parametrize("key", ["", "telegram", ":1", "telegram:", "agent:main", "agent:main:telegram", "agent::t:1"])
 def test_text_that_is_not_a_session_key_is_refused(key: str) -> None:
-    with pytest.raises(InvalidSessionId, match=r"write channel:chat or agent:name:channel:chat"):
+    with pytest.raises(InvalidSessionId, match=r"write channel:chat or agent:name:channel:chat") as raised:
         SessionKey.parse(key)
+    assert str(raised.value).startswith(f"{key!r} ")
 
 
 @pytest.mark.parametrize(("channel", "chat_id", "agent"), [("a:b", "1", None), ("agent", "1", None), ("t", "1", "a:b")])

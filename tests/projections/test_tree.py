@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from treering import Changed, Cursor, Snapshot
 from treering.events.content import text
 from treering.events.entries import Batch, Custom, Entry, Header, Label, Message, OpaqueEntry, Payload, entry_class
-from treering.events.errors import EntryNotFound
+from treering.events.errors import EntryNotFound, InvalidInput
 from treering.events.index import LogIndex
 from treering.projections.tree import (
     LabelChanged,
@@ -239,3 +240,13 @@ def test_a_hundred_thousand_entries_need_no_recursion(shape: str) -> None:
     assert tree.nodes[-1].depth == (count - 1 if shape == "deep" else 1)
     assert sum(node.on_path for node in tree.nodes) == (count if shape == "deep" else 2)
     assert len(to_json(tree)) == sum(1 for _ in tree.walk("e1")) == count
+
+
+def test_a_replica_refuses_a_step_of_a_subscription_in_place_of_its_change() -> None:
+    cursor, replica = Cursor("one", 1), TreeReplica()
+    added = NodeAdded("a", 1, 0, "message", None, "user")
+    for step in (Changed(cursor, added), Snapshot(cursor, Tree((), 0))):
+        with pytest.raises(InvalidInput, match=f"a `{type(step).__name__}` is not a change to a tree"):
+            replica.apply(step)  # type: ignore[arg-type]
+    replica.apply(added)
+    assert [node.id for node in replica.tree().nodes] == ["a"]

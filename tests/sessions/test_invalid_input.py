@@ -257,6 +257,8 @@ LOOKUPS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
     (lambda host: host.current_session(5), InvalidInput, "5 is not a path"),
     (lambda host: host.import_sessions(5), InvalidInput, "5 is not a path"),
+    (lambda host: host.import_sessions(""), InvalidInput, "'' is not a path: give '.' for the current directory"),
+    (lambda host: host.create(cwd=""), InvalidInput, "'' is not a path"),
     (lambda host: host.import_sessions(b"/work"), InvalidInput, "b'/work' is not a path"),
     (lambda host: host.create(cwd="/d\udcff"), InvalidInput, r"cwd is '/d\\udcff', which is not valid text"),
     (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* not valid text"),
@@ -402,6 +404,7 @@ async def test_a_subscription_after_a_negative_seq_is_refused(session: Session) 
         (lambda: SessionHost(limits={}), "`limits` is of type `dict`"),  # type: ignore[arg-type]
         (lambda: SessionHost(settings={}), r"`settings` is of type `dict`: give `Settings.load\("),  # type: ignore[arg-type]
         (lambda: SessionHost(5), "5 is not a path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(""), "'' is not a path: give '.'"),
         (lambda: SessionHost(b"/sessions"), "is not a path"),  # type: ignore[arg-type]
         (lambda: SessionHost(store=5), r"`store` is of type `int`: give a `FileStore\("),  # type: ignore[arg-type]
         (lambda: SessionHost("a\0b"), "is not a path: leave out null characters"),

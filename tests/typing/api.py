@@ -53,6 +53,14 @@ async def reading(session: Session) -> None:
     assert_type(session.tree().nodes[0].children, tuple[str, ...])
 
 
+def parts(message: treering.Message) -> str:
+    """The type of a part tells a checker which part it is."""
+    part = message.content[0]
+    if part.type == "tool_use":
+        assert_type(part, treering.ToolUsePart)
+    return part.text.content if part.type == "text" else part.type
+
+
 class Words:
     """A program's own projection."""
 

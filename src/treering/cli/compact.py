@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -13,6 +14,9 @@ from .descriptions import short
 from .home import Home, root_option, session_argument
 from .opening import json_option
 from .output import clean, echo_json, echo_lines, quiet_option, run, tell
+
+if TYPE_CHECKING:
+    from ..projections.building.summaries import Summarizer
 
 
 class _Request(Struct, frozen=True):
@@ -84,14 +88,19 @@ def compact(
 async def _compact(home: Home, request: _Request, applying: bool) -> CompactionReport:
     async with home.opened() as host:
         row = await host.resolve(request.session)
-        if not applying:
-            async with await host.load(row, read_only=True) as session:
-                return await session.dry_compact(keep_tokens=request.keep_tokens)
-        from .chat.models import Models, summarizer_for
-
-        summarizer = summarizer_for(Models.from_options(request.model, request.base_url).named(request.model))
+        summarizer = _summarizer(request) if applying else None
+        async with await host.load(row, read_only=True) as viewed:
+            planned = await viewed.dry_compact(keep_tokens=request.keep_tokens)
+        if summarizer is None or planned.first_kept_entry_id is None:  # opening it for writing would unarchive it
+            return planned
         session = await host.load(row)
         return await session.compact(summarizer, keep_tokens=request.keep_tokens)
+
+
+def _summarizer(request: _Request) -> Summarizer:
+    from .chat.models import Models, summarizer_for
+
+    return summarizer_for(Models.from_options(request.model, request.base_url).named(request.model))
 
 
 def report_lines(report: CompactionReport) -> Iterator[str]:

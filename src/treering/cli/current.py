@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..projections.summary import ARCHIVED
 from .home import Home, root_option, session_completion
 from .opening import json_option
 from .output import echo_json, echo_lines, quiet_option, run, tell
@@ -46,7 +47,10 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
             await host.set_current_session(home.project, chosen)
             if as_json:
                 echo_json(chosen)
-            tell(f"{name_of(chosen)} is the current session of {home.project}")
+            is_current = "is the current session of"
+            if chosen.status == ARCHIVED:
+                is_current = "is archived; once unarchived, it is the current session of"
+            tell(f"{name_of(chosen)} {is_current} {home.project}")
             return
         row = await host.current_session(home.project)
         among = await host.list_sessions(status="any")

@@ -72,8 +72,8 @@ async def _context(home: Home, text: str, window: int | None) -> ContextBuildRes
 def _budget(session: Session, window: int | None) -> ContextBudget:
     """Return the budget that an agent would have; without a known window it is unbounded."""
     provider = session.metadata.provider
-    known = window or (None if provider is None else provider.context_window)
-    return calculate_budget(UNBOUNDED if known is None else known, reserve_for_response=0 if known is None else None)
+    known = window or (0 if provider is None else provider.context_window)  # 0 is unknown
+    return calculate_budget(known or UNBOUNDED, reserve_for_response=None if known else 0)
 
 
 def built_lines(built: ContextBuildResult) -> Iterator[str]:

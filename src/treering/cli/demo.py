@@ -82,6 +82,7 @@ async def play(folder: str) -> None:
             plan = await _work_together(host)
             await _change_course(plan)
             await _compact(plan)
+        _title("4. A worker process is killed in the middle of a line")  # colors are known to this thread only
         acknowledged = await to_thread.run_sync(_kill_a_worker, folder)
         async with _host(folder, 45) as host:
             await _recover(host, folder, acknowledged)
@@ -176,7 +177,6 @@ async def _compact(plan: Session) -> None:
 
 
 def _kill_a_worker(folder: str) -> list[str]:
-    _title("4. A worker process is killed in the middle of a line")
     acknowledged: list[str] = []
     command = [sys.executable, "-m", "treering.cli.demo_child", folder]
     with subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -134,7 +135,7 @@ def _findings(report: ImportReport) -> Iterator[str]:
 
 
 def _with_path(path: str, message: str) -> str:
-    return message if path in message else f"{path}: {message}"
+    return message if path.rstrip(os.sep) in message else f"{path}: {message}"
 
 
 def _lines(reports: Sequence[ImportReport]) -> Iterator[str]:

@@ -33,7 +33,9 @@ def label(session: str, entry: str, text: str | None, as_json: bool, root: str |
 
 async def _label(home: Home, session: str, entry: str, text: str | None) -> dict[str, str | None]:
     async with home.opened() as host:
-        loaded = await host.load(session)
-        entry_id = await find_entry(loaded, entry)
+        row = await host.resolve(session)
+        async with await host.load(row, read_only=True) as viewed:  # a typo must not unarchive the session
+            entry_id = await find_entry(viewed, entry)
+        loaded = await host.load(row)
         await loaded.set_label(entry_id, text)
         return {"session_id": loaded.id, "entry_id": entry_id, "label": loaded.label(entry_id)}

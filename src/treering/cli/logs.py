@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, MutableMapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, NoReturn
 
 import click
 
+from ..events.telemetry import logging_to
 from .log_sentences import details_of, sentence_of
 from .output import clean
-
-_SHOWN = ("warning", "error", "critical")
 
 
 class _Mode:
@@ -30,21 +28,47 @@ def warn(message: str) -> None:
     click.echo(f"treering: warning: {clean(message)}", err=True)
 
 
+class _Warnings:
+    """A logger that hands on the warnings of events, and drops everything below a warning.
+
+    It needs no logging library: loading one takes as long as a whole short command.
+
+    Args:
+        print_: Called with each warning.
+        note_damaged: Called with the seq of each damaged line, in place of `print_`.
+    """
+
+    def __init__(self, print_: Callable[[str], object], note_damaged: Callable[[int], None] | None = None) -> None:
+        self._print = print_
+        self._note_damaged = note_damaged
+
+    def debug(self, event: str, /, **fields: object) -> None:
+        """Drop the event."""
+
+    def info(self, event: str, /, **fields: object) -> None:
+        """Drop the event."""
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        """Hand on the event's warning, if it has one."""
+        if self._note_damaged is not None and event == "line_damaged":
+            seq = fields.get("seq")
+            self._note_damaged(seq if isinstance(seq, int) else 0)
+        elif (message := _warning_of(event, fields)) is not None:
+            self._print(message)
+
+    def error(self, event: str, /, **fields: object) -> None:
+        """Hand on the event's warning, as `warning` does."""
+        self.warning(event, **fields)
+
+
 @contextmanager
 def telling_logs(note_damaged: Callable[[int], None] | None = None) -> Generator[None, None, None]:
-    """Print log events to stderr, and restore the program's logging configuration afterwards.
+    """Print log events to stderr.
 
     Args:
         note_damaged: Called with the seq of each damaged line, which is then not printed here.
     """
-
-    def tell(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
-        if note_damaged is not None and name == "line_damaged":
-            note_damaged(int(fields.get("seq", 0)))
-        elif (message := _warning_of(level, name, fields)) is not None:
-            warn(message)
-
-    with _logging_to(tell):
+    with logging_to(_Warnings(warn, note_damaged)):
         yield
 
 
@@ -52,41 +76,16 @@ def telling_logs(note_damaged: Callable[[int], None] | None = None) -> Generator
 def holding_logs() -> Generator[None, None, None]:
     """Hold log events back while the alternate screen is shown, then print each distinct one once."""
     held: dict[str, None] = {}
-
-    def hold(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
-        if (message := _warning_of(level, name, fields)) is not None:
-            held[message] = None
-
     try:
-        with _logging_to(hold):
+        with logging_to(_Warnings(held.setdefault)):
             yield
     finally:
         for message in held:
             warn(message)
 
 
-@contextmanager
-def _logging_to(take: Callable[[str, str, MutableMapping[str, Any]], None]) -> Generator[None, None, None]:
-    import structlog
-
-    def processor(_: object, level: str, event: MutableMapping[str, Any]) -> NoReturn:
-        take(level, str(event.pop("event", "")), event)
-        raise structlog.DropEvent
-
-    before = structlog.get_config() if structlog.is_configured() else None
-    structlog.configure(processors=[processor])
-    try:
-        yield
-    finally:
-        structlog.reset_defaults()
-        if before is not None:
-            structlog.configure(**before)
-
-
-def _warning_of(level: str, name: str, fields: MutableMapping[str, Any]) -> str | None:
+def _warning_of(name: str, fields: dict[str, object]) -> str | None:
     """Return the warning for an event, or None if there is none."""
-    if level not in _SHOWN:
-        return None
     message = sentence_of(name, fields)
     if not _Mode.verbose:
         return message

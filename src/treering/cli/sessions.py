@@ -39,10 +39,12 @@ def sessions(everywhere: bool, archived: bool, limit: int | None, as_json: bool,
 
 async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | None, as_json: bool) -> None:
     status = ARCHIVED if archived else None
+    project = None if everywhere else home.project
     async with home.opened() as host:
-        rows = await host.list_sessions(project=None if everywhere else home.project, status=status, limit=limit)
+        rows = await host.list_sessions(project=project, status=status, limit=limit)
         current = await host.current_session(home.project)
         among = await host.list_sessions(status="any")
+        unlisted = [] if archived or rows else await host.list_sessions(project=project, status=ARCHIVED)
     elsewhere = [] if everywhere else [row for row in among if (row.status == ARCHIVED) == archived]
     broken = [] if everywhere else [row for row in among if row.status == CORRUPTED]
     if as_json:
@@ -59,6 +61,6 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
             if others
             else "yet"
         )
-        tell(f"no {kind} {where}")
+        tell(f"no {kind} {where}{f'; {len(unlisted)} archived: --archived lists them' if unlisted else ''}")
     if broken:
         tell(f"{counted(len(broken), 'file')} cannot be read: --all lists them")
