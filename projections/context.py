@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 import msgspec
 from msgspec import Raw, Struct
@@ -289,12 +290,12 @@ def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> li
     calls: set[str] = set()
     for entry in entries:
         edit = edits.get(entry.seq)
-        edited = entry if edit is None else _edited(entry, edit, calls)
-        if edited is None:
+        result = entry if edit is None else edited(entry, edit, calls)
+        if result is None:
             continue
-        shown.append(edited)
-        if isinstance(edited, MessageEntry):
-            calls.update(part.tool_use.id for part in edited.message.content if isinstance(part, ToolUsePart))
+        shown.append(result)
+        if isinstance(result, MessageEntry):
+            calls.update(part.tool_use.id for part in result.message.content if isinstance(part, ToolUsePart))
     return shown
 
 
@@ -415,7 +416,7 @@ def _edits(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | Non
     return last_edits(index, (entries.get(seq) for seq in plan.kept if index.kinds[seq] == Kind.CONTEXT_EDIT))
 
 
-def _edited(entry: Entry, edit: ContextEdit, calls: set[str]) -> Entry | None:
+def edited(entry: Entry, edit: ContextEdit, calls: AbstractSet[str]) -> Entry | None:
     """Return an entry with an edit applied, or None if the edit leaves it out.
 
     Args:
