@@ -57,6 +57,7 @@ class Node(Struct, gc=False, eq=False):
         results: The ids of the calls that it answers.
         prompt_start: How its prompt begins.
         facts: What a boundary says about its compaction.
+        forked_from: The session that it was copied from when its own was forked, or "".
     """
 
     kind: Kind
@@ -76,6 +77,7 @@ class Node(Struct, gc=False, eq=False):
     results: tuple[str, ...] = ()
     prompt_start: str = ""
     facts: CompactionFacts | None = None
+    forked_from: str = ""
 
     def is_repeat_of(self, other: Node) -> bool:
         """Tell whether this line repeats another line with the same id."""
@@ -106,6 +108,8 @@ def _node_of(kind: Kind, outline: Outline, uuid: str, number: int, byte: int, si
         outline.timestamp,
         None if cwd is None else intern(cwd),
     )
+    if outline.forked_from is not None:
+        node.forked_from = intern(outline.forked_from.session or "")
     if kind == "boundary":
         node.facts = outline.facts
     elif outline.message is not None and kind != "link":

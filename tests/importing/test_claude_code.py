@@ -144,6 +144,7 @@ async def test_titles_images_errors_and_queued_prompts_are_imported(host: Sessio
     failed = await message_of(session, "a9")
     assert (failed.stop_reason, failed.error) == ("error", "API Error: 529 overloaded")
     assert (failed.model, failed.provider) == (None, None)  # an API error comes from no model
+    assert failed.content == (), "no model sees it"
 
 
 async def test_entries_have_the_times_and_ids_of_their_lines(host: SessionHost) -> None:
@@ -154,6 +155,19 @@ async def test_entries_have_the_times_and_ids_of_their_lines(host: SessionHost) 
     for entry in await session.entries():
         if isinstance(entry, MessageEntry):
             assert entry.timestamp.strftime("%Y-%m-%dT%H:%M:%S.000Z") == lines[entry.id]["timestamp"]
+
+
+async def test_a_forked_session_names_its_parent(host: SessionHost, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (DATA / "work.jsonl").read_text().splitlines()]
+    copied = [line | {"sessionId": "fork", "forkedFrom": {"sessionId": WORK, "messageUuid": "u1"}} for line in lines]
+    own = {"type": "user", "uuid": "own", "parentUuid": "a10", "sessionId": "fork", "message": {"content": "On."}}
+    path = tmp_path / "fork.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (*copied, own)))
+    (report,) = await host.import_sessions(path)
+    fork, (original, _) = await host.load(report.id), await import_sample(host, "work.jsonl")
+    assert (fork.id, fork.header.parent_session, fork.leaf_id) == ("fork", WORK, "own")
+    assert original.header.parent_session is None
+    assert set(original.path()) < set(fork.path())
 
 
 async def test_lines_of_another_session_become_a_session_of_their_own(host: SessionHost) -> None:
