@@ -38,7 +38,7 @@ from .base import ForeignSession
 from .block_messages import read_message, write_message
 from .chain import Chain, Names, derived_id
 from .json_lines import Line, Notes, beginning, document, objects
-from .simple_messages import message_of
+from .simple_messages import is_empty_answer, message_of
 from .values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
 
 NAME = "dive"
@@ -236,8 +236,11 @@ class _Reading:
 def restated(entry: Entry) -> Iterator[Message]:
     """Yield the message that is read back after an entry was written for dive; see `Restate`."""
     message = message_of(entry)
-    read_back = None if message is None else read_message(write_message(message))
-    return iter(()) if read_back is None else iter((read_back,))
+    if message is None or is_empty_answer(message):
+        return
+    read_back = read_message(write_message(message))
+    if read_back is not None:
+        yield read_back
 
 
 def _usage(source: Object) -> Usage:

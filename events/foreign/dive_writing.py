@@ -17,7 +17,7 @@ from ..entries import CompactionEntry, Entry, Header, Message, SessionInfoEntry,
 from .block_messages import write_message
 from .chain import derived_id
 from .dive import COMPACTION, TURN
-from .simple_messages import message_of
+from .simple_messages import is_empty_answer, message_of
 from .values import Object, iso
 
 
@@ -142,7 +142,7 @@ def _event(event_id: str, kind: str, time: datetime, messages: Sequence[Message]
         "id": event_id,
         "type": kind,
         "timestamp": iso(time),
-        "messages": [write_message(message) for message in messages],
+        "messages": [write_message(message) for message in messages if not is_empty_answer(message)],
     }
     if metadata:
         event["metadata"] = metadata

@@ -407,6 +407,22 @@ async def test_a_compaction_may_keep_what_an_edit_leaves_out_first(
     assert await words_of_export(session, format, tmp_path) == ["three"]
 
 
+@pytest.mark.parametrize("format", LINEAR)
+async def test_an_answer_that_failed_before_it_began_is_left_out_for_other_programs(
+    session: Session, host: SessionHost, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+) -> None:
+    await session.append_message("user", "one")
+    await session.append(Message("assistant", stop_reason="error", error="overloaded"))
+    await session.append_message("user", "two")
+    path = await session.export(format, tmp_path / "out")
+    async with SessionHost(tmp_path / "elsewhere") as elsewhere:
+        (report,) = await elsewhere.import_sessions(path)
+        messages = await (await elsewhere.load(report.id)).all_messages()
+        assert [(each.role, plain_text(each.content)) for each in messages] == [("user", "one"), ("user", "two")]
+    (report,) = await host.import_sessions(path)
+    assert report.added == 0
+
+
 async def test_a_turn_of_dive_without_a_message_that_is_left_out_takes_none_of_the_turn_before(
     session: Session,
 ) -> None:
