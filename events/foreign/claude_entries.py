@@ -132,13 +132,15 @@ class Entries:
                 usage = message.usage or usage  # the last line has the totals
                 stop_reason = message.stop_reason or stop_reason
         failed = any(line.is_error is True for line in lines)
+        if failed or any(line.is_aborted is True for line in lines):
+            stop_reason = "error" if failed else "aborted"
         return Message(
             "assistant",
             tuple(parts if len(lines) == 1 else _without_repeats(parts)),
             model=model,
             provider=None if synthetic and model is None else "anthropic",
             usage=usage_of(usage) if usage is not None else None,
-            stop_reason="error" if failed else stop_reason_of(stop_reason),
+            stop_reason=stop_reason_of(stop_reason),
             error=plain_text(error) if failed else None,
             raw_metadata=self._metadata(lines[0], step.nodes[0], is_meta=lines[0].is_meta is True),
         )

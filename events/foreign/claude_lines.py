@@ -175,6 +175,7 @@ class Line(Struct, gc=False):
     attachment: Queued | None = None
     is_meta: bool | None = field(name="isMeta", default=None)
     is_error: bool | None = field(name="isApiErrorMessage", default=None)
+    is_aborted: bool | None = field(name="isAbortedMidStream", default=None)
     request: str | None = field(name="requestId", default=None)
     cwd: str | None = None
     branch: str | None = field(name="gitBranch", default=None)

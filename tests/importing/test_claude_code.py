@@ -238,6 +238,16 @@ async def test_a_synthetic_message_has_no_model(host: SessionHost, tmp_path: Pat
     assert (model.provider, model.model_id) == ("anthropic", "claude-sonnet-4-5")
 
 
+async def test_an_answer_that_was_interrupted_says_so(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "interrupted.jsonl"
+    answer = json.loads(line("assistant", "a1", "u1", [{"type": "text", "text": "On"}], id="m1", stop_reason=None))
+    aborted = answer | {"isAbortedMidStream": True}
+    path.write_bytes(line("user", "u1", None, "one") + json.dumps(aborted).encode() + b"\n")
+    (report,) = await host.import_sessions(path)
+    message = await message_of(await host.load(report.id), "a1")
+    assert (message.stop_reason, plain_text(message.content)) == ("aborted", "On")
+
+
 async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "rewound.jsonl"
     path.write_bytes(
