@@ -149,6 +149,8 @@ class Entries:
         node, line = step.nodes[0], lines[0]
         if step.kind == "queued":
             content = line.attachment.prompt if line.attachment is not None else None
+        elif step.kind == "command":
+            content = line.content or ""
         else:
             content = line.message.content if line.message is not None else None
         role, name = "user", None
@@ -158,7 +160,7 @@ class Entries:
                 calls = step.answer.calls
                 name = next((calls[call] for call in node.results if call in calls), None)
         parts = self._reading.parts(content, node.uuid, step.unnamed)
-        is_meta = line.is_meta is True or (role == "user" and is_bookkeeping(parts))
+        is_meta = line.is_meta is True or step.kind == "command" or (role == "user" and is_bookkeeping(parts))
         metadata = self._metadata(line, node, is_meta=is_meta)
         return Message(role, tuple(parts), tool_name=name or None, raw_metadata=metadata)
 

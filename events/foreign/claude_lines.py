@@ -172,6 +172,7 @@ class Line(Struct, gc=False):
     """Everything in a line that is imported."""
 
     message: ApiMessage | None = None
+    content: str | None = None
     attachment: Queued | None = None
     is_meta: bool | None = field(name="isMeta", default=None)
     is_error: bool | None = field(name="isApiErrorMessage", default=None)

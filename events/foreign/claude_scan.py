@@ -21,9 +21,10 @@ from ..wording import counted
 from .chain import derived_id
 from .claude_lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
 
-Kind: TypeAlias = Literal["user", "results", "assistant", "boundary", "summary", "queued", "link"]
+Kind: TypeAlias = Literal["user", "results", "assistant", "boundary", "summary", "queued", "command", "link"]
 """What a node is: a prompt, tool results, (part of) an answer, the boundary line or the summary of a compaction, a
-prompt sent while the model was working, or only a link between other nodes."""
+prompt sent while the model was working, a command of Claude Code itself with its output, or only a link between other
+nodes."""
 
 STARTS_AGENT = frozenset({"Task", "Agent"})
 """The tools that start a sub-agent."""
@@ -263,6 +264,8 @@ def _kind_of(outline: Outline) -> Kind | None:
         return "results" if len(content) == 1 or all(part.type == "tool_result" for part in content) else "user"
     if name == "system" and outline.subtype == "compact_boundary":
         return "boundary"
+    if name == "system" and outline.subtype == "local_command":
+        return "command"
     if name == "attachment" and outline.attachment is not None and outline.attachment.type == "queued_command":
         return "queued"
     # The Claude Agent SDK gives titles ids, too, though they are not in the tree.

@@ -248,6 +248,22 @@ async def test_an_answer_that_was_interrupted_says_so(host: SessionHost, tmp_pat
     assert (message.stop_reason, plain_text(message.content)) == ("aborted", "On")
 
 
+async def test_commands_that_are_system_lines_are_messages_but_no_title(host: SessionHost, tmp_path: Path) -> None:
+    command = {"type": "system", "subtype": "local_command", "sessionId": "s"}
+    named = command | {"uuid": "c1", "parentUuid": None, "content": "<command-name>/cost</command-name>"}
+    shown = command | {"uuid": "c2", "parentUuid": "c1", "content": "<local-command-stdout>2 $</local-command-stdout>"}
+    path = tmp_path / "commands.jsonl"
+    lines = [json.dumps(each).encode() + b"\n" for each in (named, shown)]
+    path.write_bytes(b"".join(lines) + line("user", "u1", "c2", "Was that much?"))
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    assert session.path() == ["c1", "c2", "u1"]
+    message = await message_of(session, "c2")
+    assert (message.role, plain_text(message.content)) == ("user", shown["content"])
+    assert message.metadata["is_meta"] is True
+    assert [row.title for row in await host.list_sessions()] == ["Was that much?"]
+
+
 async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "rewound.jsonl"
     path.write_bytes(
