@@ -202,7 +202,7 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
     start = entries.get(plan.compaction)
     before = 0
     if isinstance(start, CompactionEntry):
-        stored = _stored_system(start.compaction.raw_system_message)
+        stored = start.compaction.system_message
         if stored is not None:
             # It repeats the system messages up to the compaction, so those are left out below.
             before = plan.compaction
@@ -448,22 +448,6 @@ def edited(entry: Entry, edit: ContextEdit, calls: AbstractSet[str]) -> Entry | 
 def _left_out(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
     """Return the results with `LEFT_OUT` as their content."""
     return tuple(ToolResultPart(replace(each, content=LEFT_OUT)) for each in results)
-
-
-def _stored_system(raw: Raw | None) -> Message | None:
-    """Return the system message that a compaction stored in its dialect's form; the original becomes the metadata."""
-    stored = json_object(raw) if raw is not None else None
-    if not stored:
-        return None
-    content = stored.get("content")
-    parts = content if isinstance(content, list) else [content]
-    return Message("system", tuple(part for each in parts if (part := _text_part(each))), raw_metadata=raw)
-
-
-def _text_part(value: JSON) -> TextPart | None:
-    while isinstance(value, dict):
-        value = value.get("text", value.get("content"))
-    return text(value) if isinstance(value, str) else None
 
 
 def _model_of(entry: Entry | None) -> ModelRef | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -75,6 +76,7 @@ class LogMessages:
         self._parents = parents
         self._edits = edits
         self._calls_left_out: set[str] = set()  # by any edit
+        self._system_places: set[int] = set()
         self._last_places: list[Places] = [(0,)]  # for each line, the places that may be the last on the path to it
         self._places_by_content: dict[bytes, list[int]] = {}
         self._places_by_entry: dict[str, range] = {}
@@ -89,27 +91,49 @@ class LogMessages:
             ends = [place for form in self._forms(entry) for place in self._add_form(entry.id, form, above)]
             self._places_by_entry[entry.id] = range(first, len(self.entry_ids))
             self._last_places[entry.seq] = tuple(dict.fromkeys(ends))
+            if isinstance(entry, CompactionEntry):
+                self._note_compaction(entry)
 
-    def _forms(self, entry: Entry) -> Iterator[Entry | None]:
-        """Yield an entry as files may contain it, or None for a file without it: first unedited, then with each edit.
+    def _note_compaction(self, entry: CompactionEntry) -> None:
+        """Let what a compaction keeps follow the system messages: a file may hold nothing else from before."""
+        path = list(self._upwards(self._last_places[entry.seq][0]))
+        kept = self._places_by_entry.get(entry.compaction.first_kept_entry_id or "", range(len(self.entry_ids), 0))
+        system = [place for place in path if place < kept.start and place in self._system_places]
+        for place, above in pairwise(system):
+            self.places_above[place] += (above,)
+        first = next((place for place in reversed(path) if place >= kept.start), None)
+        if first is not None:
+            self.places_above[first] += tuple(system[:1])
+        else:
+            self._last_places[entry.seq] += tuple(system[:1])
+
+    def _upwards(self, place: int) -> Iterator[int]:
+        while place:
+            yield place
+            place = self.places_above[place][0]
+
+    def _forms(self, entry: Entry) -> list[Entry | None]:
+        """Return an entry as files may contain it, or None for a file without it: first unedited, then with each edit.
 
         A file does not contain the results of calls that an edit leaves out.
         """
-        yield entry
+        forms: list[Entry | None] = [entry]
         for edit in self._edits.get(entry.seq, ()):
             shown = edited(entry, edit, results_of(entry))
-            if edit.replacement is None:
-                yield None  # a result that is left out is mentioned only if its call is shown
+            # A result that is left out is mentioned only if its call is shown.
+            forms += [shown] if edit.replacement is not None else [shown, None]
             self._calls_left_out |= calls_of(entry) - calls_of(shown)
-            yield shown
-        if self._calls_left_out and results_of(entry) & self._calls_left_out:
-            yield without_results(entry, self._calls_left_out)
+        if not results_of(entry).isdisjoint(self._calls_left_out):
+            forms += [without_results(form, self._calls_left_out) for form in forms if form is not None]
+        return forms
 
     def _add_form(self, entry_id: str, form: Entry | None, above: Places) -> Places:
         """Add the places of one form of an entry, and return the places that may be right above what follows."""
         for message in () if form is None else self._restate(form):
             self._places_by_content.setdefault(_content_hash(message), []).append(len(self.entry_ids))
             self.places_above.append(above)
+            if message.role == "system":
+                self._system_places.add(len(self.entry_ids))
             above = (len(self.entry_ids),)
             self.entry_ids.append(entry_id)
         return above

@@ -70,9 +70,11 @@ def _events(entries: Sequence[Entry]) -> Iterator[Object]:
             ids = [entry.id for entry, _ in written]
             details: Object = {"original_event_count": event_count, "original_message_count": len(written) - hidden}
             hidden = _position(entries, each.compaction.first_kept_entry_id, ids)
-            summary = each.compaction.summary
-            messages = [Message("user", (text(summary),))] if summary else []
-            messages += [message for _, message in written[hidden:]]
+            summary, system = each.compaction.summary, each.compaction.system_message
+            messages = [] if system is None else [system]
+            messages += [Message("user", (text(summary),))] if summary else []
+            # What a compaction stores repeats the system messages before it.
+            messages += [message for _, message in written[hidden:] if system is None or message.role != "system"]
             yield _event(each.id, COMPACTION, each.timestamp, messages, details)
         else:
             written += each.messages

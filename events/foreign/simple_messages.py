@@ -116,6 +116,11 @@ def message_of(entry: Entry) -> Message | None:
     return None
 
 
+def is_system(entry: Entry) -> bool:
+    """Tell whether an entry is a system message; those before a compaction still count after it."""
+    return isinstance(entry, MessageEntry) and entry.message.role == "system"
+
+
 def is_empty_answer(message: Message) -> bool:
     """Tell whether an answer failed before it had content; providers reject a request with such an answer."""
     return message.role == "assistant" and not message.content

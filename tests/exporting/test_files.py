@@ -338,24 +338,44 @@ async def test_a_nanocoder_export_is_a_folder(full_session: Session, tmp_path: P
         await full_session.export("nanocoder")
 
 
-async def test_a_nanocoder_export_of_a_truncated_session_imports_without_the_removed_messages(
-    session: Session, tmp_path: Path
+LINEAR: tuple[Literal["dive", "picoclaw", "nanocoder"], ...] = ("dive", "picoclaw", "nanocoder")
+
+
+@pytest.mark.parametrize("format", LINEAR)
+async def test_an_export_of_a_truncated_session_imports_without_the_removed_messages(
+    session: Session, host: SessionHost, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
 ) -> None:
     await session.append_message("system", "Bake well.")
     for number in range(3):
         await session.append_message("user", f"q{number}")
         await session.append_message("assistant", f"a{number}")
     await session.truncate_history(2)
-    folder = await session.export("nanocoder", tmp_path / "out")
+    out = await session.export(format, tmp_path / "out")
     async with SessionHost(tmp_path / "elsewhere") as elsewhere:
-        (report,) = await elsewhere.import_sessions(folder)
+        (report,) = await elsewhere.import_sessions(out)
         messages = (await (await elsewhere.load(report.id)).context()).messages
     conversation = [(each.role, plain_text(each.content)) for each in messages]
     assert conversation == [("system", "Bake well."), ("user", "q2"), ("assistant", "a2")]
     assert conversation == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
+    (report,) = await host.import_sessions(out)
+    assert (report.id, report.added) == (session.id, 0)
 
 
-LINEAR: tuple[Literal["dive", "picoclaw", "nanocoder"], ...] = ("dive", "picoclaw", "nanocoder")
+async def test_a_dive_export_shows_what_a_compaction_kept_from_before_an_earlier_one(
+    session: Session, host: SessionHost, tmp_path: Path
+) -> None:
+    first = await session.append_message("user", "one")
+    await session.append_message("system", "Bake well.")
+    await session.append_compaction("gone", None, 10)
+    await session.append_message("user", "two")
+    await session.append_compaction("earlier", first, 10)
+    await session.append_message("user", "three")
+    assert await words_of_export(session, "dive", tmp_path) == ["Bake well.", "earlier", "one", "two", "three"]
+    assert [words for each in (await session.context()).messages for words in words_of(each.message)] == [
+        *("Bake well.", "earlier", "one", "two", "three"),
+    ]
+    (report,) = await host.import_sessions(tmp_path / "dive.out")
+    assert (report.id, report.added) == (session.id, 0)
 
 
 async def words_of_export(
