@@ -17,7 +17,18 @@ from typing import Annotated, ClassVar, TypeAlias, get_args
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from .content import JSON, Content, ContentLike, MaybeRaw, NonEmpty, as_content, json_object, json_value, raw_object
+from .content import (
+    JSON,
+    Content,
+    ContentLike,
+    MaybeRaw,
+    NonEmpty,
+    as_content,
+    json_object,
+    json_value,
+    raw_object,
+    text,
+)
 from .errors import InvalidEntry
 from .struct_repr import shown
 
@@ -249,6 +260,27 @@ class Compaction(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_de
     def details(self) -> JSON:
         """Free-form data from the author of the compaction, decoded afresh for this caller."""
         return None if self.raw_details is None else json_value(self.raw_details)
+
+    @property
+    def system_message(self) -> Message | None:
+        """The system message to put in front of the summary, with the stored form as its metadata; None if it has none.
+
+        It repeats the system messages before the compaction.
+        """
+        raw = self.raw_system_message
+        stored = None if raw is None else json_object(raw)
+        if not stored:
+            return None
+        content = stored.get("content")
+        parts = content if isinstance(content, list) else [content]
+        texts = [part for each in parts if (part := _innermost_text(each)) is not None]
+        return Message("system", tuple(map(text, texts)), raw_metadata=raw)
+
+
+def _innermost_text(value: JSON) -> str | None:
+    while isinstance(value, dict):
+        value = value.get("text", value.get("content"))
+    return value if isinstance(value, str) else None
 
 
 class BranchSummary(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):

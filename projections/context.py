@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 import msgspec
 from msgspec import Raw, Struct
@@ -201,7 +202,7 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
     start = entries.get(plan.compaction)
     before = 0
     if isinstance(start, CompactionEntry):
-        stored = _stored_system(start.compaction.raw_system_message)
+        stored = start.compaction.system_message
         if stored is not None:
             # It repeats the system messages up to the compaction, so those are left out below.
             before = plan.compaction
@@ -289,12 +290,12 @@ def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> li
     calls: set[str] = set()
     for entry in entries:
         edit = edits.get(entry.seq)
-        edited = entry if edit is None else _edited(entry, edit, calls)
-        if edited is None:
+        result = entry if edit is None else edited(entry, edit, calls)
+        if result is None:
             continue
-        shown.append(edited)
-        if isinstance(edited, MessageEntry):
-            calls.update(part.tool_use.id for part in edited.message.content if isinstance(part, ToolUsePart))
+        shown.append(result)
+        if isinstance(result, MessageEntry):
+            calls.update(part.tool_use.id for part in result.message.content if isinstance(part, ToolUsePart))
     return shown
 
 
@@ -415,7 +416,7 @@ def _edits(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | Non
     return last_edits(index, (entries.get(seq) for seq in plan.kept if index.kinds[seq] == Kind.CONTEXT_EDIT))
 
 
-def _edited(entry: Entry, edit: ContextEdit, calls: set[str]) -> Entry | None:
+def edited(entry: Entry, edit: ContextEdit, calls: AbstractSet[str]) -> Entry | None:
     """Return an entry with an edit applied, or None if the edit leaves it out.
 
     Args:
@@ -447,22 +448,6 @@ def _edited(entry: Entry, edit: ContextEdit, calls: set[str]) -> Entry | None:
 def _left_out(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
     """Return the results with `LEFT_OUT` as their content."""
     return tuple(ToolResultPart(replace(each, content=LEFT_OUT)) for each in results)
-
-
-def _stored_system(raw: Raw | None) -> Message | None:
-    """Return the system message that a compaction stored in its dialect's form; the original becomes the metadata."""
-    stored = json_object(raw) if raw is not None else None
-    if not stored:
-        return None
-    content = stored.get("content")
-    parts = content if isinstance(content, list) else [content]
-    return Message("system", tuple(part for each in parts if (part := _text_part(each))), raw_metadata=raw)
-
-
-def _text_part(value: JSON) -> TextPart | None:
-    while isinstance(value, dict):
-        value = value.get("text", value.get("content"))
-    return text(value) if isinstance(value, str) else None
 
 
 def _model_of(entry: Entry | None) -> ModelRef | None:

@@ -12,10 +12,10 @@ from msgspec import Raw
 from ...events.characters import whole
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
-from ...events.entries import Entry, Header
-from ...events.foreign.dialect_conversion import kept
+from ...events.entries import Entry, Header, KnownEntry
 from ...events.foreign.treering_json import document_entry, document_head, document_tail
 from ...events.redaction import Redaction
+from ...projections.context import last_edits
 from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
 from ...projections.exporting.view import About, View
 from .selection import (
@@ -31,6 +31,7 @@ from .selection import (
     numbered,
     visible,
 )
+from .shown import shown_entries
 
 if TYPE_CHECKING:
     from ..core import HostCore
@@ -131,12 +132,13 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-async def path_entries(core: HostCore, selection: Selection) -> list[Entry]:
-    """Return the entries of a path; a reset is a compaction that keeps nothing, as in an export to another dialect."""
+async def path_entries(core: HostCore, selection: Selection) -> list[KnownEntry]:
+    """Return the entries of a path as contexts show them."""
     entries: list[Entry] = []
     async for lines in numbered(selection.log, visible(selection)):
-        entries += map(kept, await core.runtime.offload(decoded, selection.log.dialect, lines, None))
-    return entries
+        entries += await core.runtime.offload(decoded, selection.log.dialect, lines, None)
+    edits = last_edits(selection.log.index, entries)
+    return await core.runtime.offload(shown_entries, entries, edits)
 
 
 async def foreign_document(core: HostCore, selection: Selection, writer: ForeignWriter) -> AsyncGenerator[bytes]:

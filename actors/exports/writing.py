@@ -8,7 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...events.entries import Entry, Header
+from ...events.entries import Header, KnownEntry
 from ...events.errors import ExportExists, InvalidInput
 from ...events.offload import carried_out
 from ...events.redaction import Redaction
@@ -86,7 +86,7 @@ async def _nanocoder(core: HostCore, selection: Selection, folder: Path | None, 
     return await carried_out(core.runtime.offload, _write_folder, header, entries, folder, overwrite)
 
 
-def _write_folder(header: Header, entries: list[Entry], folder: Path, overwrite: bool) -> Path:
+def _write_folder(header: Header, entries: list[KnownEntry], folder: Path, overwrite: bool) -> Path:
     from ...events.foreign.nanocoder_folder import PREFIX
     from ...events.foreign.nanocoder_writing import PROJECTS, write_nanocoder
 

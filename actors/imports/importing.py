@@ -49,7 +49,7 @@ from ..open_log import OpenLog
 from ..whole_log import put_log
 from .growing_answers import Latest
 from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
-from .overlap import Refs, compare_with_log, load_log, matching_of
+from .overlap import Refs, compare_with_log, edits_in, load_log, matching_of
 from .report import ImportReport, ImportReports
 
 if TYPE_CHECKING:
@@ -376,15 +376,17 @@ async def _existing_log(
     lines_without_id: set[bytes] = set()
     for start in range(0, len(without_ids), _LINES_AT_ONCE):
         lines_without_id.update(await log.lines_at(without_ids[start : start + _LINES_AT_ONCE]))
+    restate = incoming.restate if isinstance(incoming, Converted) else None
+    # A file that was exported from the log has an edited answer as the edit shows it: that is no growth.
+    edits = {} if restate is None else await edits_in(log)
     latest = Latest(
         {
             each.id: each.message
             for each in await _latest_of_kind(log, Kind.ASSISTANT)
-            if isinstance(each, MessageEntry)
+            if isinstance(each, MessageEntry) and each.seq not in edits
         },
         {each.id: each.usage.usage for each in await _latest_of_kind(log, Kind.USAGE) if isinstance(each, UsageEntry)},
     )
-    restate = incoming.restate if isinstance(incoming, Converted) else None
     matching = None if restate is None else await matching_of(core, log, restate)
 
     def parent_of(entry_id: str) -> str | None:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.entries import Header, KnownEntry, MessageEntry
+from ...events.entries import ContextEdit, Header, KnownEntry, MessageEntry
 from ...events.foreign.base import ForeignSession, Restate
 from ...events.foreign.chain import derived_id
-from ...events.kinds import MESSAGE_KINDS
+from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.stores.base import Lease, Ref
+from ...projections.context import last_edits
 from ..naming import SUFFIX
 from ..open_log import OpenLog
 from .matching import COMPARED_KINDS, LogMessages, Matching
@@ -104,12 +105,21 @@ async def load_log(core: HostCore, lease: Lease) -> OpenLog:
 async def matching_of(core: HostCore, log: OpenLog, restate: Restate) -> Matching:
     """Read the messages of a log, to compare a file with them."""
     index, offload = log.index, core.runtime.offload
-    log_messages = LogMessages(restate, index.parents)
+    log_messages = LogMessages(restate, index.parents, await edits_in(log))
     seqs = [seq for seq in range(1, index.head + 1) if index.is_entry(seq) and index.kinds[seq] in COMPARED_KINDS]
     for start in range(0, len(seqs), _ENTRIES_AT_ONCE):
         batch = seqs[start : start + _ENTRIES_AT_ONCE]
         await offload(log_messages.add, await log.entries_in(batch))
     return Matching(log_messages, lambda entry_id: index.find(entry_id) > 0, index.leaf, index.leaf_id)
+
+
+async def edits_in(log: OpenLog) -> dict[int, list[ContextEdit]]:
+    """Return all edits of each line of a log that has any, by its seq."""
+    edits: dict[int, list[ContextEdit]] = {}
+    for entry in await log.entries_in([seq for seq, kind in enumerate(log.index.kinds) if kind == Kind.CONTEXT_EDIT]):
+        for target, edit in last_edits(log.index, [entry]).items():
+            edits.setdefault(target, []).append(edit)
+    return edits
 
 
 async def compare_with_log(core: HostCore, lease: Lease, session: ForeignSession) -> Overlap:

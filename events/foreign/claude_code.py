@@ -88,7 +88,12 @@ class _Transcript:
         """Yield the sessions of the file, those of sub-agents last."""
         findings = self._scan.findings
         for conversation in self._own:
-            header = Header(id=conversation.session, version=NATIVE_VERSION, timestamp=EPOCH)
+            header = Header(
+                id=conversation.session,
+                version=NATIVE_VERSION,
+                timestamp=EPOCH,
+                parent_session=_forked_from(conversation),
+            )
             yield self._session(self._scan, conversation, header, findings)
             findings = []
         for scan, conversations in [(self._scan, self._conversations), *self._agents]:
@@ -146,6 +151,12 @@ def _session(scan: Scan, conversation: Conversation, header: Header, findings: l
         entries=iter(Entries(scan, conversation, header.id, started, titles, findings)),
         findings=findings,
     )
+
+
+def _forked_from(conversation: Conversation) -> str | None:
+    """Return the session from which this one was forked, as the lines that were copied from it say."""
+    origins = (node.forked_from for step in conversation.in_order() for node in step.nodes)
+    return next((origin for origin in origins if origin not in ("", conversation.session)), None)
 
 
 def _scanned(path: Path) -> tuple[Scan, list[Conversation]]:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Raw, Struct
 
-from ..content import Content, plain_text, raw_json
+from ..content import Content, TextPart, plain_text, raw_json
 from ..entries import (
     Compaction,
     CompactionEntry,
@@ -112,30 +112,36 @@ class Entries:
 
     def _answer(self, step: Step, lines: list[Line]) -> Message:
         parts: list[Content] = []
+        error: list[Content] = []
         model: str | None = None
         synthetic = False
         usage: Tokens | None = None
         stop_reason: str | None = None
-        failed = False
         for node, line in zip(step.nodes, lines, strict=True):
             message = line.message
             if message is not None:
-                parts += self._reading.parts(message.content, node.uuid)
+                found = self._reading.parts(message.content, node.uuid)
+                if line.is_error is True:  # its text is Claude Code's own, which it never sends to the model
+                    error += [part for part in found if isinstance(part, TextPart)]
+                    found = [part for part in found if not isinstance(part, TextPart)]
+                parts += found
                 if message.model == _SYNTHETIC:
                     synthetic = True
                 else:
                     model = model or message.model
                 usage = message.usage or usage  # the last line has the totals
                 stop_reason = message.stop_reason or stop_reason
-            failed = failed or line.is_error is True
+        failed = any(line.is_error is True for line in lines)
+        if failed or any(line.is_aborted is True for line in lines):
+            stop_reason = "error" if failed else "aborted"
         return Message(
             "assistant",
             tuple(parts if len(lines) == 1 else _without_repeats(parts)),
             model=model,
             provider=None if synthetic and model is None else "anthropic",
             usage=usage_of(usage) if usage is not None else None,
-            stop_reason="error" if failed else stop_reason_of(stop_reason),
-            error=plain_text(parts) if failed else None,
+            stop_reason=stop_reason_of(stop_reason),
+            error=plain_text(error) if failed else None,
             raw_metadata=self._metadata(lines[0], step.nodes[0], is_meta=lines[0].is_meta is True),
         )
 
@@ -143,6 +149,8 @@ class Entries:
         node, line = step.nodes[0], lines[0]
         if step.kind == "queued":
             content = line.attachment.prompt if line.attachment is not None else None
+        elif step.kind == "command":
+            content = line.content or ""
         else:
             content = line.message.content if line.message is not None else None
         role, name = "user", None
@@ -152,7 +160,7 @@ class Entries:
                 calls = step.answer.calls
                 name = next((calls[call] for call in node.results if call in calls), None)
         parts = self._reading.parts(content, node.uuid, step.unnamed)
-        is_meta = line.is_meta is True or (role == "user" and is_bookkeeping(parts))
+        is_meta = line.is_meta is True or step.kind == "command" or (role == "user" and is_bookkeeping(parts))
         metadata = self._metadata(line, node, is_meta=is_meta)
         return Message(role, tuple(parts), tool_name=name or None, raw_metadata=metadata)
 

@@ -83,6 +83,12 @@ class Progress(Struct, gc=False):
     agent: str | None = field(name="agentId", default=None)
 
 
+class ForkOrigin(Struct, gc=False):
+    """The session from which a line was copied when its own session was forked."""
+
+    session: str | None = field(name="sessionId", default=None)
+
+
 class Outline(Struct, gc=False):
     """A line's type and its place in the tree."""
 
@@ -106,6 +112,7 @@ class Outline(Struct, gc=False):
     ai_title: str | None = field(name="aiTitle", default=None)
     summary: str | None = None
     leaf: str | None = field(name="leafUuid", default=None)
+    forked_from: ForkOrigin | None = field(name="forkedFrom", default=None)
 
 
 class ImageSource(Struct, gc=False):
@@ -165,9 +172,11 @@ class Line(Struct, gc=False):
     """Everything in a line that is imported."""
 
     message: ApiMessage | None = None
+    content: str | None = None
     attachment: Queued | None = None
     is_meta: bool | None = field(name="isMeta", default=None)
     is_error: bool | None = field(name="isApiErrorMessage", default=None)
+    is_aborted: bool | None = field(name="isAbortedMidStream", default=None)
     request: str | None = field(name="requestId", default=None)
     cwd: str | None = None
     branch: str | None = field(name="gitBranch", default=None)

@@ -21,9 +21,10 @@ from ..wording import counted
 from .chain import derived_id
 from .claude_lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
 
-Kind: TypeAlias = Literal["user", "results", "assistant", "boundary", "summary", "queued", "link"]
+Kind: TypeAlias = Literal["user", "results", "assistant", "boundary", "summary", "queued", "command", "link"]
 """What a node is: a prompt, tool results, (part of) an answer, the boundary line or the summary of a compaction, a
-prompt sent while the model was working, or only a link between other nodes."""
+prompt sent while the model was working, a command of Claude Code itself with its output, or only a link between other
+nodes."""
 
 STARTS_AGENT = frozenset({"Task", "Agent"})
 """The tools that start a sub-agent."""
@@ -57,6 +58,7 @@ class Node(Struct, gc=False, eq=False):
         results: The ids of the calls that it answers.
         prompt_start: How its prompt begins.
         facts: What a boundary says about its compaction.
+        forked_from: The session that it was copied from when its own was forked, or "".
     """
 
     kind: Kind
@@ -76,6 +78,7 @@ class Node(Struct, gc=False, eq=False):
     results: tuple[str, ...] = ()
     prompt_start: str = ""
     facts: CompactionFacts | None = None
+    forked_from: str = ""
 
     def is_repeat_of(self, other: Node) -> bool:
         """Tell whether this line repeats another line with the same id."""
@@ -106,6 +109,8 @@ def _node_of(kind: Kind, outline: Outline, uuid: str, number: int, byte: int, si
         outline.timestamp,
         None if cwd is None else intern(cwd),
     )
+    if outline.forked_from is not None:
+        node.forked_from = intern(outline.forked_from.session or "")
     if kind == "boundary":
         node.facts = outline.facts
     elif outline.message is not None and kind != "link":
@@ -259,6 +264,8 @@ def _kind_of(outline: Outline) -> Kind | None:
         return "results" if len(content) == 1 or all(part.type == "tool_result" for part in content) else "user"
     if name == "system" and outline.subtype == "compact_boundary":
         return "boundary"
+    if name == "system" and outline.subtype == "local_command":
+        return "command"
     if name == "attachment" and outline.attachment is not None and outline.attachment.type == "queued_command":
         return "queued"
     # The Claude Agent SDK gives titles ids, too, though they are not in the tree.

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 from .claude_scan import Node, Scan
 
-StepKind: TypeAlias = Literal["user", "results", "assistant", "compaction", "queued"]
+StepKind: TypeAlias = Literal["user", "results", "assistant", "compaction", "queued", "command"]
 """The kind of a step."""
 
 
@@ -275,7 +275,7 @@ class Tree:
             conversation = self._conversations[key] = Conversation(session, key[1], node)
             return conversation, None
         # A prompt without a parent starts a new root; everything else follows the last step.
-        is_root = node.parent is None and node.kind in ("user", "queued", "link") and not self._scan.flat
+        is_root = node.parent is None and node.kind in ("user", "queued", "command", "link") and not self._scan.flat
         return conversation, None if is_root else self._before(conversation)
 
     @staticmethod
@@ -295,7 +295,8 @@ class Tree:
             return step
         if node.kind == "summary":
             return self._summary(node, conversation, above)
-        return self._add_step("queued" if node.kind == "queued" else "user", node, conversation, above)
+        kind: StepKind = "user" if node.kind == "link" else node.kind
+        return self._add_step(kind, node, conversation, above)
 
     def _note_kept(self, boundary: Node, conversation: Conversation, compaction: Step) -> None:
         """Record the messages before a compaction that it kept; the others are written below its summary."""

@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from ..content import TextPart, plain_text
+from msgspec import Raw
+
+from ..content import TextPart, plain_text, raw_json
 from ..entries import (
     NATIVE_VERSION,
     Batch,
@@ -38,7 +40,7 @@ from .base import ForeignSession
 from .block_messages import read_message, write_message
 from .chain import Chain, Names, derived_id
 from .json_lines import Line, Notes, beginning, document, objects
-from .simple_messages import message_of
+from .simple_messages import is_empty_answer, message_of
 from .values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
 
 NAME = "dive"
@@ -148,6 +150,7 @@ class _Reading:
         self._notes = notes
         self._names = Names()
         self._history: list[MessageEntry] = []  # the current history in dive's sense
+        self._all: list[MessageEntry] = []
 
     def messages(self, sources: list[Object], line: Line | None = None) -> Iterator[KnownEntry]:
         """Yield the entries of messages that do not belong to a turn."""
@@ -199,22 +202,34 @@ class _Reading:
         time = as_time(data.get("timestamp"))
         messages = list(self._read([as_object(each) for each in as_list(data.get("messages"))], line))
         summary, kept = "", self._end_of_history(messages)
+        system: Raw | None = None
+        if not kept and messages and messages[0].role == "system":
+            system = raw_json(write_message(messages.pop(0)))
+            kept = self._end_of_history(messages, without_system=True)
         begins_with_text = bool(messages) and all(isinstance(part, TextPart) for part in messages[0].content)
         if not kept and begins_with_text and messages[0].role == "user":
             summary = plain_text(messages.pop(0).content)
-            kept = self._end_of_history(messages)
+            kept = self._end_of_history(messages, without_system=system is not None)
         details = data.get("metadata")
         first_kept = kept[0].id if kept else None
-        compaction = Compaction(summary, first_kept, 0, kept_json(details) if isinstance(details, dict) else None)
+        raw_details = kept_json(details) if isinstance(details, dict) else None
+        compaction = Compaction(summary, first_kept, 0, raw_details, raw_system_message=system)
         yield self._chain.add(compaction, id=as_text(data.get("id")), time=time)
         self._history = kept
         for message in () if kept else messages:
             yield self._add(message, time, None)
 
-    def _end_of_history(self, messages: list[Message]) -> list[MessageEntry]:
-        """Return the last entries of the history if they hold these messages, otherwise an empty list."""
-        end = self._history[max(0, len(self._history) - len(messages)) :] if messages else []
-        return end if [entry.message for entry in end] == messages else []
+    def _end_of_history(self, messages: list[Message], *, without_system: bool = False) -> list[MessageEntry]:
+        """Return the last entries of the history if they hold these messages, otherwise an empty list.
+
+        A compaction of treering may also keep messages that an earlier compaction left out.
+        """
+        for history in (self._history, self._all) if messages else ():
+            entries = [each for each in history if not (without_system and each.message.role == "system")]
+            end = entries[max(0, len(entries) - len(messages)) :]
+            if [entry.message for entry in end] == messages:
+                return end
+        return []
 
     def _read(self, sources: list[Object], line: Line | None) -> Iterator[Message]:
         for position, source in enumerate(sources):
@@ -230,14 +245,18 @@ class _Reading:
         entry = self._chain.add(message, time=time, batch=batch)
         if isinstance(entry, MessageEntry):
             self._history.append(entry)
+            self._all.append(entry)
         return entry
 
 
 def restated(entry: Entry) -> Iterator[Message]:
     """Yield the message that is read back after an entry was written for dive; see `Restate`."""
     message = message_of(entry)
-    read_back = None if message is None else read_message(write_message(message))
-    return iter(()) if read_back is None else iter((read_back,))
+    if message is None or is_empty_answer(message):
+        return
+    read_back = read_message(write_message(message))
+    if read_back is not None:
+        yield read_back
 
 
 def _usage(source: Object) -> Usage:

@@ -17,7 +17,7 @@ from ..entries import CompactionEntry, Entry, Header, Message, SessionInfoEntry,
 from .block_messages import write_message
 from .chain import derived_id
 from .dive import COMPACTION, TURN
-from .simple_messages import message_of
+from .simple_messages import is_empty_answer, message_of
 from .values import Object, iso
 
 
@@ -70,9 +70,11 @@ def _events(entries: Sequence[Entry]) -> Iterator[Object]:
             ids = [entry.id for entry, _ in written]
             details: Object = {"original_event_count": event_count, "original_message_count": len(written) - hidden}
             hidden = _position(entries, each.compaction.first_kept_entry_id, ids)
-            summary = each.compaction.summary
-            messages = [Message("user", (text(summary),))] if summary else []
-            messages += [message for _, message in written[hidden:]]
+            summary, system = each.compaction.summary, each.compaction.system_message
+            messages = [] if system is None else [system]
+            messages += [Message("user", (text(summary),))] if summary else []
+            # What a compaction stores repeats the system messages before it.
+            messages += [message for _, message in written[hidden:] if system is None or message.role != "system"]
             yield _event(each.id, COMPACTION, each.timestamp, messages, details)
         else:
             written += each.messages
@@ -142,7 +144,7 @@ def _event(event_id: str, kind: str, time: datetime, messages: Sequence[Message]
         "id": event_id,
         "type": kind,
         "timestamp": iso(time),
-        "messages": [write_message(message) for message in messages],
+        "messages": [write_message(message) for message in messages if not is_empty_answer(message)],
     }
     if metadata:
         event["metadata"] = metadata

@@ -31,7 +31,7 @@ from .gemini_checkpoint import contents_of, is_checkpoint, messages_of, title_of
 from .gemini_history import History, HistoryMessage
 from .gemini_messages import ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
 from .json_lines import Notes, beginning, document, objects
-from .values import as_object, as_text, as_time, kept_json
+from .values import Object, as_object, as_text, as_time, kept_json
 
 NAME = "gemini"
 
@@ -147,12 +147,13 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
             entries.append(chain.add(ModelChange(_PROVIDER, model), time=time))
         entries += reader.entries(message, model)
         leaf_after[message] = chain.leaf
-    if history.messages and history.last is None:
-        chain.leaf = leaf_after[None]
+    chain.leaf = leaf_after[history.last]
+    if history.messages and history.last is not history.messages[-1]:
+        # The leaf follows what an import adds: without this entry, it would stay where it was before the rewind.
+        rewind: Object = {"to": history.last.key if history.last else None, "from": history.messages[-1].key}
         time = as_time(history.metadata.get("lastUpdated"))
-        entries.append(chain.describe(Custom("gemini.rewind", kept_json({"to": None})), time=time))
-        return entries, None
-    return entries, leaf_after[history.last]
+        entries.append(chain.describe(Custom("gemini.rewind", kept_json(rewind)), time=time))
+    return entries, chain.leaf
 
 
 class _MessageReader:

@@ -70,7 +70,14 @@ def read_folder(folder: Path) -> ForeignSession:
 
 def restated(entry: Entry) -> Iterator[Message]:
     """Yield the nanocoder messages to which an entry is converted; see `Restate`."""
-    return filter(None, map(read_message, Records((entry,), lambda _: 0).messages))
+    records = Records((entry,), lambda _: 0)
+    for source, line in zip(records.sources, records.messages, strict=True):
+        message = read_message(line)
+        if message is not None and source.result is not None and source.result.is_error:  # the run of the tool says so
+            result = tool_result(source.result.tool_use_id, source.text, is_error=True)
+            message = replace(message, content=(result,))
+        if message is not None:
+            yield message
 
 
 def _metadata(folder: Path, findings: list[Finding]) -> Object:

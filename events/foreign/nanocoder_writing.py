@@ -38,6 +38,7 @@ from ..stores.files.beside import write_beside
 from .json_lines import decoded
 from .nanocoder_folder import MESSAGES, METADATA, PREFIX, SUMMARIES, TOOLS, VERSION
 from .nanocoder_records import Counter, Records
+from .simple_messages import is_system
 from .values import Object, iso
 
 INDEX = "index.jsonl"
@@ -153,13 +154,9 @@ def _visible(entries: Sequence[Entry]) -> Sequence[Entry]:
     start = next((place for place, entry in enumerate(entries) if entry.id == first_kept), at)
     # An earlier compaction among the kept entries hides nothing anymore.
     return [
-        *filter(_is_system, entries[:start]),
+        *filter(is_system, entries[:start]),
         *(each for each in entries[start:] if not isinstance(each, CompactionEntry)),
     ]
-
-
-def _is_system(entry: Entry) -> bool:
-    return isinstance(entry, MessageEntry) and entry.message.role == "system"
 
 
 def _write_lines(path: Path, values: Iterable[object]) -> None:

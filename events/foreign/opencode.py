@@ -113,9 +113,9 @@ def _read(stored: StoredSession) -> ForeignSession:
     leaf: str | None = None
     reverted = as_text(as_object(info.get("revert")).get("messageID"))
     if entries and reverted in reading.before:
-        leaf = reading.before[reverted]
-        if leaf is None:
-            entries.append(reading.beginning(as_time(as_object(info.get("time")).get("updated"))))
+        revert = reading.revert(reverted, as_time(as_object(info.get("time")).get("updated")))
+        entries.append(revert)
+        leaf = revert.id
     return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
 
 
@@ -167,10 +167,13 @@ class _Reading:
         for position, item in enumerate(items):
             yield self._add(item, message if position == 0 else "")
 
-    def beginning(self, time: datetime | None) -> KnownEntry:
-        """Return an entry without a parent to serve as the leaf, because no leaf would mean the last entry."""
-        self._chain.leaf = None
-        return self._chain.describe(Custom("opencode.revert", kept_json({"to": None})), time=time)
+    def revert(self, message: str, time: datetime | None) -> KnownEntry:
+        """Return the entry that becomes the leaf where a message, and all after it, were reverted.
+
+        The leaf follows what an import adds: without this entry, it would stay where it was before the revert.
+        """
+        self._chain.leaf = self.before[message]
+        return self._chain.describe(Custom("opencode.revert", kept_json({"to": self._chain.leaf})), time=time)
 
     def _add(self, item: Item, message: str) -> KnownEntry:
         return self._chain.add(item.payload, id=message, time=item.time, beginning=item.beginning or None)

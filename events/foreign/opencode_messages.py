@@ -20,6 +20,8 @@ from .values import Object, as_object, as_text, kept_json
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
 _CONTENT = frozenset({"text", "reasoning", "file", "tool"})
+_STOP_REASONS = {"tool-calls": "tool_use", "content-filter": "refusal"}
+_ABORTED = "MessageAbortedError"
 
 
 class _Step(Struct):
@@ -75,11 +77,19 @@ def read_answer(record: Record, notes: Notes) -> Iterator[Item]:
             model=model or None,
             provider=provider or None,
             usage=step.usage,
-            stop_reason=as_text(record.info.get("finish")) or None if is_last else None,
+            stop_reason=_stop_reason(record.info) if is_last else None,
             error=error if is_last else None,
         )
         yield Item(answer, step.time, step.beginning)
         yield from step.results
+
+
+def _stop_reason(info: Object) -> str | None:
+    """Return why an answer ended, in treering's term if there is one."""
+    if info.get("error"):
+        return "aborted" if as_object(info["error"]).get("name") == _ABORTED else "error"
+    reason = as_text(info.get("finish"))
+    return _STOP_REASONS.get(reason, reason) or None
 
 
 def is_summary(info: Object) -> bool:

@@ -41,7 +41,7 @@ from .base import ForeignSession
 from .chain import Chain, Names, derived_id
 from .chat_messages import read_message
 from .json_lines import Line, Notes, beginning, document, objects, objects_of
-from .simple_messages import Said, spoken
+from .simple_messages import Said, is_system, spoken
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
 NAME = "picoclaw"
@@ -229,8 +229,8 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
 
     Args:
         header: The session's header; its key, or else its id, is the document's key.
-        entries: The path to write, starting at its root. What its latest compaction left out is not written, since
-            the document has no place for what a context does not show.
+        entries: The path to write, starting at its root. What its latest compaction left out is not written, except for
+            system messages, since the document has no place for what a context does not show.
 
     Returns:
         The document, with a newline at the end.
@@ -243,9 +243,10 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
             summary = entry.compaction.summary or summary
         elif isinstance(entry, SessionInfoEntry) and entry.session_info.summary is not None:
             summary = entry.session_info.summary
+    shown = [*filter(is_system, entries[:first_kept]), *entries[first_kept:]]
     session_document: Object = {
         "key": header.key or header.id,
-        "messages": [_message(source) for source in spoken(entries[first_kept:])],
+        "messages": [_message(source) for source in spoken(shown)],
         "summary": summary,
         "created": iso(header.timestamp),
         "updated": iso(entries[-1].timestamp if entries else header.timestamp),

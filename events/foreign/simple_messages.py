@@ -98,7 +98,7 @@ def spoken(entries: Iterable[Entry]) -> Iterator[Said]:
     """Yield the messages of entries, oldest first."""
     for entry in entries:
         message = message_of(entry)
-        if message is None or entry.id is None:
+        if message is None or entry.id is None or is_empty_answer(message):
             continue
         for position, part in enumerate(_split_results(message)):
             message_id = entry.id if position == 0 else derived_id("spoken", entry.id, str(position))
@@ -114,6 +114,16 @@ def message_of(entry: Entry) -> Message | None:
     if isinstance(entry, BranchSummaryEntry) and entry.branch_summary.summary:
         return rendered(Message("branchSummary", (text_part(entry.branch_summary.summary),)))
     return None
+
+
+def is_system(entry: Entry) -> bool:
+    """Tell whether an entry is a system message; those before a compaction still count after it."""
+    return isinstance(entry, MessageEntry) and entry.message.role == "system"
+
+
+def is_empty_answer(message: Message) -> bool:
+    """Tell whether an answer failed before it had content; providers reject a request with such an answer."""
+    return message.role == "assistant" and not message.content
 
 
 def _split_results(message: Message) -> Iterator[Message]:

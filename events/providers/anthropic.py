@@ -162,14 +162,19 @@ def _from_usage(usage: _Usage) -> Usage:
     )
 
 
-def to_anthropic(messages: Sequence[Message]) -> AnthropicPrompt:
+def to_anthropic(messages: Sequence[Message], *, provider: str = "anthropic") -> AnthropicPrompt:
     """Write messages; roles that no provider has are rendered as a user's text.
 
     System messages are collected from all places. Adjacent messages of one role are merged, since the interface wants
     the roles to alternate; in a user's message the tool results come first, since it wants them right after the calls.
-    If the first message is an assistant's, a user's message that says so comes before it.
+    If the first message is an assistant's, a user's message that says so comes before it. Thinking in answers of other
+    providers is left out, since the interface rejects what it did not sign.
+
+    Args:
+        messages: The messages.
+        provider: The name that answers of this provider have.
     """
-    system, turns = in_turns(messages)
+    system, turns = in_turns(messages, provider)
     return AnthropicPrompt([_to_text(part) for part in system], [_to_turn(role, content) for role, content in turns])
 
 

@@ -213,11 +213,17 @@ def _snake_within(value: object) -> object:
     return [_snake_within(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
-def to_google(messages: Sequence[Message]) -> GooglePrompt:
+def to_google(messages: Sequence[Message], *, provider: str = "google") -> GooglePrompt:
     """Write contents; roles that no provider has are rendered as a user's text.
 
     System messages are collected from all places. Adjacent messages of one role become one content, since the responses
     to parallel calls must come together. If the first content is the model's, a user's that says so comes before it.
+    Thinking and signatures in answers of other providers are left out, since the interface rejects what it did not
+    sign.
+
+    Args:
+        messages: The messages.
+        provider: The name that answers of this provider have.
     """
     names = {
         part.tool_use.id: part.tool_use.name
@@ -230,7 +236,7 @@ def to_google(messages: Sequence[Message]) -> GooglePrompt:
             if isinstance(part, ToolResultPart):
                 result = part.tool_result
                 names.setdefault(result.tool_use_id, message.tool_name or result.tool_use_id)
-    system, turns = in_turns(messages, for_google=True)
+    system, turns = in_turns(messages, provider, for_google=True)
     instruction: list[JSON] = [{"text": part.text.content} for part in system]
     contents: list[Block] = []
     for role, content in turns:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ..content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, plain_text, text
+from ..content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text, text
 from ..entries import BashExecution, Message
 
 _SPOKEN = frozenset({"user", "assistant", "tool", "system"})
@@ -97,13 +97,34 @@ def bash_text(bash: BashExecution) -> str:
     return description
 
 
+def without_foreign_signatures(message: Message, provider: str) -> Message:
+    """Return an answer without what only another provider can read: its thinking, and the signatures of other parts.
+
+    A provider rejects a request with a signature that it did not make. An answer that names no provider is kept as it
+    is.
+    """
+    if message.role != "assistant" or message.provider in {None, provider}:
+        return message
+    parts = (part for part in message.content if not isinstance(part, ThinkingPart))
+    return replace(message, content=tuple(map(_unsigned, parts)))
+
+
+def _unsigned(part: Content) -> Content:
+    if isinstance(part, TextPart) and part.text.signature is not None:
+        return TextPart(replace(part.text, signature=None))
+    if isinstance(part, ToolUsePart) and part.tool_use.signature is not None:
+        return ToolUsePart(replace(part.tool_use, signature=None))
+    return part
+
+
 def in_turns(
-    messages: Sequence[Message], *, for_google: bool = False
+    messages: Sequence[Message], provider: str, *, for_google: bool = False
 ) -> tuple[list[TextPart], list[tuple[str, list[Content]]]]:
     """Arrange messages for providers whose conversations alternate between a user and an assistant.
 
     Args:
         messages: Messages of any role.
+        provider: The name of the provider in answers; see `without_foreign_signatures`.
         for_google: Let an assistant's turn hold images, and empty text that is signed, but no redacted thinking. For
             other providers, an assistant's images go into the user's turn after it.
 
@@ -115,7 +136,7 @@ def in_turns(
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
     images: list[Content] = []  # of the assistant's current turn
-    for message in filter(None, map(sendable, messages)):
+    for message in filter(None, (sendable(without_foreign_signatures(each, provider)) for each in messages)):
         content = [part for part in message.content if _is_accepted(part, for_google)]
         if message.role == "system":
             system += [part for part in content if isinstance(part, TextPart)]

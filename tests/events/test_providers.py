@@ -784,6 +784,35 @@ def test_an_image_that_is_stored_elsewhere_is_replaced_by_a_note() -> None:
         assert (encoded.count("[image: image/png]"), encoded.count("QUJD"), "blob:" in encoded) == (2, 1, False)
 
 
+SEALED_CALL = ToolUsePart(ToolUse("c1", "ls", raw_json({}), "sealed"))
+
+
+@pytest.mark.parametrize(
+    ("provider", "kept"), [("openai", False), ("google", False), ("anthropic", True), ("proxy", False), (None, True)]
+)
+def test_thinking_that_another_provider_signed_is_not_sent_to_anthropic(provider: str | None, kept: bool) -> None:
+    sealed = ThinkingPart(Thinking("", "sealed", redacted=True))
+    answer = message_of("assistant", thinking("Hm", signature="signed"), sealed, text("So"), provider=provider)
+    found = [cast("list[Block]", turn["content"]) for turn in to_anthropic([answer]).messages]
+    assert [block["type"] for block in found[1]] == ["thinking", "redacted_thinking", "text"][0 if kept else 2 :]
+    named = to_anthropic([answer], provider="proxy").messages[1]
+    assert len(cast("list[Block]", named["content"])) == (3 if provider in {"proxy", None} else 1)
+
+
+@pytest.mark.parametrize(
+    ("provider", "kept"), [("openai", False), ("anthropic", False), ("google", True), ("vertex", False), (None, True)]
+)
+def test_what_another_provider_signed_is_not_sent_to_google(provider: str | None, kept: bool) -> None:
+    parts = (thinking("Hm", signature="signed"), TextPart(Text("So", "sealed")), SEALED_CALL)
+    answer = message_of("assistant", *parts, provider=provider)
+    found = cast("list[Block]", to_google([answer]).contents[1]["parts"])
+    assert [block.get("thought_signature") for block in found] == (
+        ["signed", "sealed", "sealed"] if kept else [None] * 2
+    )
+    named = cast("list[Block]", to_google([answer], provider="vertex").contents[1]["parts"])
+    assert len(named) == (3 if provider in {"vertex", None} else 2)
+
+
 @given(st.lists(strategies.messages(), max_size=6))
 def test_any_messages_can_be_converted_to_every_provider(messages: Sequence[Message]) -> None:
     assert {message.role for message in messages} <= ROLES

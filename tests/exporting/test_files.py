@@ -22,6 +22,8 @@ from treering import (
     Session,
     SessionHost,
     ToolResultPart,
+    Usage,
+    UsageRecord,
     image,
     plain_text,
     text,
@@ -337,21 +339,145 @@ async def test_a_nanocoder_export_is_a_folder(full_session: Session, tmp_path: P
         await full_session.export("nanocoder")
 
 
-async def test_a_nanocoder_export_of_a_truncated_session_imports_without_the_removed_messages(
-    session: Session, tmp_path: Path
+LINEAR: tuple[Literal["dive", "picoclaw", "nanocoder"], ...] = ("dive", "picoclaw", "nanocoder")
+
+
+@pytest.mark.parametrize("format", LINEAR)
+async def test_an_export_of_a_truncated_session_imports_without_the_removed_messages(
+    session: Session, host: SessionHost, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
 ) -> None:
     await session.append_message("system", "Bake well.")
     for number in range(3):
         await session.append_message("user", f"q{number}")
         await session.append_message("assistant", f"a{number}")
     await session.truncate_history(2)
-    folder = await session.export("nanocoder", tmp_path / "out")
+    out = await session.export(format, tmp_path / "out")
     async with SessionHost(tmp_path / "elsewhere") as elsewhere:
-        (report,) = await elsewhere.import_sessions(folder)
+        (report,) = await elsewhere.import_sessions(out)
         messages = (await (await elsewhere.load(report.id)).context()).messages
     conversation = [(each.role, plain_text(each.content)) for each in messages]
     assert conversation == [("system", "Bake well."), ("user", "q2"), ("assistant", "a2")]
     assert conversation == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
+    (report,) = await host.import_sessions(out)
+    assert (report.id, report.added) == (session.id, 0)
+
+
+async def test_a_dive_export_shows_what_a_compaction_kept_from_before_an_earlier_one(
+    session: Session, host: SessionHost, tmp_path: Path
+) -> None:
+    first = await session.append_message("user", "one")
+    await session.append_message("system", "Bake well.")
+    await session.append_compaction("gone", None, 10)
+    await session.append_message("user", "two")
+    await session.append_compaction("earlier", first, 10)
+    await session.append_message("user", "three")
+    assert await words_of_export(session, "dive", tmp_path) == ["Bake well.", "earlier", "one", "two", "three"]
+    assert [words for each in (await session.context()).messages for words in words_of(each.message)] == [
+        *("Bake well.", "earlier", "one", "two", "three"),
+    ]
+    (report,) = await host.import_sessions(tmp_path / "dive.out")
+    assert (report.id, report.added) == (session.id, 0)
+
+
+async def words_of_export(
+    session: Session, format: Literal["dive", "picoclaw", "nanocoder"], folder: Path
+) -> list[str]:
+    """Export a session, import the file elsewhere, and return the texts and results that its context shows."""
+    path = await session.export(format, folder / f"{format}.out")
+    async with SessionHost(folder / f"{format}.elsewhere") as elsewhere:
+        (report,) = await elsewhere.import_sessions(path)
+        context = await (await elsewhere.load(report.id)).context()
+        return [words for each in context.messages for words in words_of(each.message) if words]
+
+
+@pytest.mark.parametrize("format", LINEAR)
+async def test_an_export_with_one_path_shows_edited_messages_as_the_context_does(
+    session: Session, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+) -> None:
+    asked = await session.append_message("user", "secret question")
+    dropped = await session.append_message("assistant", "secret aside")
+    called = await session.append_message("assistant", tool_use("c1", "ls", {"at": "secret"}))
+    await session.append_tool_execution("c1", "ls", {"at": "secret"}, "secret answer")
+    kept = await session.append_message("assistant", [text("I look."), tool_use("c2", "cat")])
+    answered = await session.append_message("tool", tool_result("c2", "secret words"))
+    extra = await session.append_custom_message("ext", "secret note")
+    await session.append_context_edit(asked, "question")
+    for each in (dropped, called, extra):
+        await session.append_context_edit(each, None)
+    await session.append_context_edit(answered, "words")
+    assert await words_of_export(session, format, tmp_path) == ["question", "I look.", "words"]
+    files = [tmp_path / f"{format}.out"] if format != "nanocoder" else (tmp_path / "nanocoder.out").rglob("*.json*")
+    assert not any(b"secret" in file.read_bytes() for file in files)
+    await session.append_context_edit(answered, None)
+    await session.append_compaction("", kept, 10)
+    shown = ["I look.", "[result left out]"]
+    compacted = tmp_path / "compacted"
+    compacted.mkdir()
+    assert await words_of_export(session, format, compacted) == shown
+
+
+@pytest.mark.parametrize("format", LINEAR)
+async def test_a_compaction_may_keep_what_an_edit_leaves_out_first(
+    session: Session, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+) -> None:
+    await session.append_message("user", "one")
+    first = await session.append_message("user", "two")
+    await session.append_message("user", "three")
+    await session.append_compaction("", first, 10)
+    await session.append_context_edit(first, None)
+    assert await words_of_export(session, format, tmp_path) == ["three"]
+
+
+@pytest.mark.parametrize("format", LINEAR)
+async def test_an_answer_that_failed_before_it_began_is_left_out_for_other_programs(
+    session: Session, host: SessionHost, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+) -> None:
+    await session.append_message("user", "one")
+    await session.append(Message("assistant", stop_reason="error", error="overloaded"))
+    await session.append_message("user", "two")
+    path = await session.export(format, tmp_path / "out")
+    async with SessionHost(tmp_path / "elsewhere") as elsewhere:
+        (report,) = await elsewhere.import_sessions(path)
+        messages = await (await elsewhere.load(report.id)).all_messages()
+        assert [(each.role, plain_text(each.content)) for each in messages] == [("user", "one"), ("user", "two")]
+    (report,) = await host.import_sessions(path)
+    assert report.added == 0
+
+
+async def test_a_turn_of_dive_without_a_message_that_is_left_out_takes_none_of_the_turn_before(
+    session: Session,
+) -> None:
+    await session.append_many([user_message("one"), UsageRecord("turn", Usage(1, 1), messages=1)])
+    left_out, _ = await session.append_many([user_message("two"), user_message("three")])
+    await session.append(UsageRecord("turn", Usage(2, 2), messages=2))
+    await session.append_context_edit(left_out, None)
+    lines = [json.loads(line) for line in (await session.export("dive")).splitlines()]
+    turns = [[part["text"] for each in line["data"]["messages"] for part in each["content"]] for line in lines[1:]]
+    assert turns == [["one"], ["three"]]
+
+
+@pytest.mark.parametrize("format", LINEAR)
+async def test_a_reset_of_oh_my_pi_hides_what_is_before_it_in_every_export(
+    root: Path, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+) -> None:
+    base = {"timestamp": "2026-01-01T10:00:00.000Z"}
+    lines = [
+        {"type": "session", "id": "odd", "version": 3, "cwd": "/w", "title": "", "titleSource": "auto", **base},
+        {"type": "message", "id": "aaaaaaaa", "parentId": None, "message": {"role": "user", "content": "old"}, **base},
+        {"type": "reset_boundary", "id": "bbbbbbbb", "parentId": "aaaaaaaa", **base},
+        {
+            "type": "message",
+            "id": "cccccccc",
+            "parentId": "bbbbbbbb",
+            "message": {"role": "user", "content": "new"},
+            **base,
+        },
+    ]
+    write_session_file(root, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    async with SessionHost(root) as host:
+        session = await host.load("odd", read_only=True)
+        assert [words for each in (await session.context()).messages for words in words_of(each.message)] == ["new"]
+        assert await words_of_export(session, format, tmp_path) == ["new"]
 
 
 @pytest.mark.parametrize("format", ["nanocoder", "picoclaw", "dive"])

@@ -106,8 +106,8 @@ def test_rewound_messages_stay_on_their_own_branch(data: Path, read_sessions: Re
 
 def test_a_rewind_at_the_end_moves_the_leaf(tmp_path: Path, read_sessions: ReadSessions) -> None:
     (session,) = read_sessions(log(tmp_path / "s.jsonl", user("a"), user("b"), {"$rewindTo": "b"}))
-    assert session.leaf_id == "a"
-    assert [entry.id for entry in session.entries] == ["a", "b"]
+    assert [entry.id for entry in session.entries[:2]] == ["a", "b"]
+    assert [entry.id for entry in session.path()] == ["a", session.entries[2].id], "a mark of the rewind is the leaf"
 
 
 def test_a_rewind_to_an_unknown_message_starts_a_new_root(tmp_path: Path, read_sessions: ReadSessions) -> None:

@@ -149,6 +149,25 @@ COMPACTION_REQUEST = record("m3", "user", {"type": "compaction", "auto": False})
 ABORTED: Part = {"name": "MessageAbortedError", "data": {"message": "stopped"}}
 
 
+@pytest.mark.parametrize(
+    ("ending", "stop_reason"),
+    [
+        ({"finish": "tool-calls"}, "tool_use"),
+        ({"finish": "content-filter"}, "refusal"),
+        ({"finish": "length"}, "length"),
+        ({"error": ABORTED, "finish": "stop"}, "aborted"),
+        ({"error": {"name": "APIError", "data": {"message": "overloaded"}}}, "error"),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_the_end_of_an_answer_has_the_name_that_treering_gives_it(
+    tmp_path: Path, read_sessions: ReadSessions, ending: Part, stop_reason: str | None
+) -> None:
+    (session,) = read_sessions(export_file(tmp_path, record("m", "assistant", text("Hello."), **ending)))
+    assert session.messages[0].stop_reason == stop_reason
+
+
 @pytest.mark.parametrize("parts", [(), (STEP_START, text("They want"))], ids=["nothing", "something"])
 async def test_a_failed_summary_hides_no_messages(tmp_path: Path, parts: tuple[Part, ...]) -> None:
     failed = record("m4", "assistant", *parts, summary=True, error=ABORTED, tokens=tokens(9, 1), cost=0.5)

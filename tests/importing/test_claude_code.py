@@ -144,6 +144,7 @@ async def test_titles_images_errors_and_queued_prompts_are_imported(host: Sessio
     failed = await message_of(session, "a9")
     assert (failed.stop_reason, failed.error) == ("error", "API Error: 529 overloaded")
     assert (failed.model, failed.provider) == (None, None)  # an API error comes from no model
+    assert failed.content == (), "no model sees it"
 
 
 async def test_entries_have_the_times_and_ids_of_their_lines(host: SessionHost) -> None:
@@ -154,6 +155,19 @@ async def test_entries_have_the_times_and_ids_of_their_lines(host: SessionHost) 
     for entry in await session.entries():
         if isinstance(entry, MessageEntry):
             assert entry.timestamp.strftime("%Y-%m-%dT%H:%M:%S.000Z") == lines[entry.id]["timestamp"]
+
+
+async def test_a_forked_session_names_its_parent(host: SessionHost, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (DATA / "work.jsonl").read_text().splitlines()]
+    copied = [line | {"sessionId": "fork", "forkedFrom": {"sessionId": WORK, "messageUuid": "u1"}} for line in lines]
+    own = {"type": "user", "uuid": "own", "parentUuid": "a10", "sessionId": "fork", "message": {"content": "On."}}
+    path = tmp_path / "fork.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (*copied, own)))
+    (report,) = await host.import_sessions(path)
+    fork, (original, _) = await host.load(report.id), await import_sample(host, "work.jsonl")
+    assert (fork.id, fork.header.parent_session, fork.leaf_id) == ("fork", WORK, "own")
+    assert original.header.parent_session is None
+    assert set(original.path()) < set(fork.path())
 
 
 async def test_lines_of_another_session_become_a_session_of_their_own(host: SessionHost) -> None:
@@ -222,6 +236,32 @@ async def test_a_synthetic_message_has_no_model(host: SessionHost, tmp_path: Pat
     model = (await session.context()).model
     assert model is not None
     assert (model.provider, model.model_id) == ("anthropic", "claude-sonnet-4-5")
+
+
+async def test_an_answer_that_was_interrupted_says_so(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "interrupted.jsonl"
+    answer = json.loads(line("assistant", "a1", "u1", [{"type": "text", "text": "On"}], id="m1", stop_reason=None))
+    aborted = answer | {"isAbortedMidStream": True}
+    path.write_bytes(line("user", "u1", None, "one") + json.dumps(aborted).encode() + b"\n")
+    (report,) = await host.import_sessions(path)
+    message = await message_of(await host.load(report.id), "a1")
+    assert (message.stop_reason, plain_text(message.content)) == ("aborted", "On")
+
+
+async def test_commands_that_are_system_lines_are_messages_but_no_title(host: SessionHost, tmp_path: Path) -> None:
+    command = {"type": "system", "subtype": "local_command", "sessionId": "s"}
+    named = command | {"uuid": "c1", "parentUuid": None, "content": "<command-name>/cost</command-name>"}
+    shown = command | {"uuid": "c2", "parentUuid": "c1", "content": "<local-command-stdout>2 $</local-command-stdout>"}
+    path = tmp_path / "commands.jsonl"
+    lines = [json.dumps(each).encode() + b"\n" for each in (named, shown)]
+    path.write_bytes(b"".join(lines) + line("user", "u1", "c2", "Was that much?"))
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    assert session.path() == ["c1", "c2", "u1"]
+    message = await message_of(session, "c2")
+    assert (message.role, plain_text(message.content)) == ("user", shown["content"])
+    assert message.metadata["is_meta"] is True
+    assert [row.title for row in await host.list_sessions()] == ["Was that much?"]
 
 
 async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -> None:

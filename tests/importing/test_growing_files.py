@@ -202,3 +202,43 @@ async def test_a_session_that_was_rewound_to_its_beginning_follows_its_source_ag
             await host.import_sessions(source)
         session = await host.load("grown")
         assert [plain_text(each.content) for each in (await session.context()).messages] == ["Rather this"]
+
+
+async def test_a_session_goes_back_with_its_source_when_that_is_only_rewound(tmp_path: Path) -> None:
+    source = tmp_path / "session-1.jsonl"
+    said = [{"id": f"m{n}", "timestamp": TIME.format(n), "type": "user", "content": f"Text {n}"} for n in range(1, 6)]
+    lines = [
+        {"sessionId": "grown", "projectHash": "ab", "startTime": TIME.format(0), "lastUpdated": TIME.format(0)},
+        *said[:4],
+        {"$rewindTo": "m4"},
+        {"$rewindTo": "m2"},
+        said[4],
+        {"$rewindTo": "m5"},
+    ]
+    shown: list[list[str]] = []
+    async with SessionHost(tmp_path / "sessions") as host:
+        for end in range(5, 10):
+            source.write_text("".join(json.dumps(each) + "\n" for each in lines[:end]))
+            await host.import_sessions(source)
+            (report,) = await host.import_sessions(source)
+            assert report.added == 0
+            session = await host.load("grown")
+            shown.append([plain_text(each.content)[-1] for each in (await session.context()).messages])
+        assert shown == [["1", "2", "3", "4"], ["1", "2", "3"], ["1"], ["1", "5"], ["1"]]
+        await session.branch("m3")
+        await host.import_sessions(source)
+        assert session.leaf_id == "m3", "a branch that was chosen here stays"
+
+
+async def test_a_session_goes_back_with_its_source_when_that_is_only_reverted(tmp_path: Path) -> None:
+    source = tmp_path / "exported.json"
+    parts = [{"type": "text", "text": "Hello"}]
+    times = {"created": 1, "updated": 5}
+    messages = [{"info": {"id": each, "role": "user", "time": times}, "parts": parts} for each in ("a", "b", "c")]
+    async with SessionHost(tmp_path / "sessions") as host:
+        for reverted, count in (("", 3), ("c", 2), ("b", 1)):
+            session_info = {"id": "ses_1", "revert": {"messageID": reverted}, "time": times}
+            source.write_text(json.dumps({"info": session_info, "messages": messages}))
+            (report,) = await host.import_sessions(source)
+            session = await host.load(report.id)
+            assert len((await session.context()).messages) == count

@@ -97,6 +97,61 @@ async def test_importing_an_export_of_a_compacted_session_adds_nothing(format: F
         assert await ids(session) == before
 
 
+@pytest.mark.parametrize("format", FORMATS)
+async def test_importing_an_export_of_an_edited_session_adds_nothing(format: Format, tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "sessions") as host:
+        session = await create_conversation(host)
+        asked, _, again, called, answered, done = session.path()[2:]
+        await session.export(format, tmp_path / "before")
+        await session.append_context_edit(asked, "Begin.")
+        await session.append_context_edit(again, None)
+        await session.append_context_edit(answered, None)
+        await session.export(format, tmp_path / "edited")
+        await session.append_context_edit(called, "Nothing called.")
+        await session.append_context_edit(done, None)
+        await session.export(format, tmp_path / "without")
+        await session.append_message("user", "Go on.")
+        before, leaf = await ids(session), session.leaf_id
+        for out in ("before", "edited", "without"):
+            (report,) = await host.import_sessions(tmp_path / out)
+            assert (report.id, report.added) == (session.id, 0), out
+        assert (await ids(session), session.leaf_id) == (before, leaf)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_importing_an_export_with_failed_calls_and_edits_adds_nothing(format: Format, tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "sessions") as host:
+        session = await host.create("plan")
+        await session.append_message("user", "Look.")
+        called = await session.append_message("assistant", [tool_use("c1", "ls", {}), tool_use("c2", "cat", {})])
+        failed = tool_result("c2", "no such file", is_error=True)
+        await session.append_message("user", [tool_result("c1", "a b"), failed, text("Well?")])
+        answered = await session.append_message("assistant", "Nothing there.")
+        await session.export(format, tmp_path / "failed")
+        await session.append_context_edit(answered, "Quite something else.")
+        await session.export(format, tmp_path / "edited")
+        await session.append_context_edit(called, "Looked.")
+        await session.export(format, tmp_path / "without")
+        for out in ("failed", "edited", "without"):
+            (report,) = await host.import_sessions(tmp_path / out)
+            assert (report.id, report.added) == (session.id, 0), out
+
+
+@pytest.mark.parametrize("format", ["picoclaw", "dive"])
+async def test_what_follows_an_edited_export_goes_below_the_session(format: Format, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    async with SessionHost(tmp_path / "sessions") as host:
+        session = await create_conversation(host)
+        await session.append_context_edit(session.path()[-1], None)
+        edit = session.leaf_id
+        await session.export(format, out)
+        continue_file(out, format, "Further.")
+        (report,) = await host.import_sessions(out)
+        assert report.added == (1 if format == "picoclaw" else 2)
+        assert edit in session.path()
+        assert (await texts(session))[-1] == "Further."
+
+
 def continue_file(path: Path, format: Format, *messages: str) -> None:
     """Append messages to an exported file, as the other program would."""
     if format == "picoclaw":

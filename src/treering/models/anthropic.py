@@ -15,11 +15,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
 
-from msgspec.structs import replace
-
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest
-from ..events.content import JSON, ThinkingPart, json_value
-from ..events.entries import Message
+from ..events.content import JSON, json_value
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
@@ -115,9 +112,8 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             InvalidEntry: The answer holds a block that a message cannot hold.
         """
         answer = AnthropicAnswer()
-        messages_kept = map(self._without_foreign_thinking, request.messages)
-        named = with_names(messages_kept, {tool.name for tool in request.tools})
-        prompt = to_anthropic(with_ids(named, _CALL_ID, unique=True))
+        named = with_names(request.messages, {tool.name for tool in request.tools})
+        prompt = to_anthropic(with_ids(named, _CALL_ID, unique=True), provider=self._provider)
         limit = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, limit)
         messages = cast("list[MessageParam]", prompt.messages)  # the library's types, as plain dicts
@@ -154,12 +150,6 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
         except AnthropicError as error:
             raise RequestRefused(f"cannot send requests to {self._provider}: {error}") from error
-
-    def _without_foreign_thinking(self, message: Message) -> Message:
-        """Drop the thinking of another provider's model: Anthropic rejects requests with foreign signatures."""
-        if message.provider in {None, self._provider}:
-            return message
-        return replace(message, content=tuple(part for part in message.content if not isinstance(part, ThinkingPart)))
 
     def _fields(self, request: ModelRequest, prompt: AnthropicPrompt, limit: int) -> dict[str, object]:
         """Return the fields of a request besides its messages, and set its cache marks."""
