@@ -44,9 +44,8 @@ class EntryFollowing(Generic[T]):
     """
 
     def __init__(self, source: Source, after: Cursor | int = 0) -> None:
-        seq = cast(
-            "object", after.seq if isinstance(after, Cursor) else after
-        )  # declared types are not checked at run time
+        # Declared types are not checked at run time.
+        seq = cast("object", after.seq if isinstance(after, Cursor) else after)
         if not isinstance(seq, int) or seq < 0:
             raise InvalidInput(f"invalid seq {seq!r}: pass a number from 0 on, or the cursor of a subscription")
         self._source = source

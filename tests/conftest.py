@@ -56,9 +56,8 @@ def _tally_of(config: pytest.Config) -> Counter[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    output: dict[str, Any] | None = getattr(
-        session.config, "workeroutput", None
-    )  # set in the workers of a parallel run
+    # Set in the workers of a parallel run.
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["tally"] = dict(_tally_of(session.config))
 

@@ -311,9 +311,8 @@ class Converted:
         if matching.last is not None and matching.from_leaf and matching.leaf_id is not None:
             self._parent_by_source_id[matching.last] = matching.leaf_id
         for entry_id, parent in self._descriptive.items():
-            self._parent_by_source_id[entry_id] = (
-                parent if parent is None else self._parent_by_source_id.get(parent, parent)
-            )
+            log_parent = None if parent is None else self._parent_by_source_id.get(parent, parent)
+            self._parent_by_source_id[entry_id] = log_parent
         matching.log_ids.clear()
         self._descriptive.clear()
 

@@ -103,9 +103,9 @@ def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error = group.exceptions[0]
-    return (
-        _first_of(cast("BaseExceptionGroup[BaseException]", error)) if isinstance(error, BaseExceptionGroup) else error
-    )
+    if isinstance(error, BaseExceptionGroup):
+        return _first_of(cast("BaseExceptionGroup[BaseException]", error))
+    return error
 
 
 def sentence(error: TreeringError | OSError) -> str:
