@@ -81,11 +81,8 @@ class Home(Struct, frozen=True):
         return Settings() if path is None else Settings.load(path)
 
     @asynccontextmanager
-    async def opened(self, *, signals: bool = False) -> AsyncGenerator[SessionHost, None]:
+    async def opened(self) -> AsyncGenerator[SessionHost, None]:
         """Open a host on the root, with its log events on stderr.
-
-        Args:
-            signals: Make it drain and exit on SIGTERM and SIGINT.
 
         Raises:
             InvalidInput: The settings cannot be used.
@@ -94,7 +91,7 @@ class Home(Struct, frozen=True):
         from ..actors.host import SessionHost
 
         with telling_logs():
-            async with SessionHost(self.root, settings=self.settings(), signals=signals) as host:
+            async with SessionHost(self.root, settings=self.settings()) as host:
                 yield host
 
 
