@@ -294,7 +294,7 @@ class Registry:
         """Passivate a session, one of many: a failure is logged and does not affect the others."""
         try:
             return await self.passivate(actor.log.ref)
-        except Exception as error:  # noqa: BLE001 - one session that fails to passivate must not hold up the others
+        except Exception as error:  # noqa: BLE001  # one session that fails to passivate must not hold up the others
             logger().error("passivation_failed", session_id=actor.log.index.header.id, **failure_of(error))
             return False
 

@@ -138,7 +138,7 @@ class _Execution:
         except anyio.get_cancelled_exc_class():
             await self._keep_arrived()
             raise
-        except Exception as error:  # noqa: BLE001 - `carry_out` raises it
+        except Exception as error:  # noqa: BLE001  # `carry_out` raises it
             self.failure = self.failure or error
             scope.cancel()
 
@@ -148,7 +148,7 @@ class _Execution:
             with anyio.move_on_after(GRACE_S, shield=True):
                 while self._outcomes:
                     await self._handle(self._outcomes.popleft())
-        except Exception as error:  # noqa: BLE001 - `carry_out` raises it
+        except Exception as error:  # noqa: BLE001  # `carry_out` raises it
             self.failure = self.failure or error
 
     async def _handle(self, outcome: Finished | Waiting) -> None:
@@ -191,7 +191,7 @@ async def _output(
         # This call was not cancelled: asyncio raises the same error when the tool awaits a task that was cancelled.
         logger().warning("tool_cancelled", **log_fields, **failure_of(error))
         return ToolOutput.failed("The tool was cancelled before it answered.")
-    except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model gets it as the result
+    except Exception as error:  # noqa: BLE001  # a tool may raise anything, and the model gets it as the result
         if isinstance(error, InvalidInput) and not isinstance(error, InvalidEntry):
             return ToolOutput.failed(str(error))
         logger().warning("tool_failed", **log_fields, **failure_of(error))

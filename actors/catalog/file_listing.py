@@ -198,7 +198,7 @@ class FileListing:
             return
         try:
             known = self.remembered(ref)
-        except Exception as error:  # noqa: BLE001 - a row can be made again, and must not prevent the passivation
+        except Exception as error:  # noqa: BLE001  # a row can be made again, and must not prevent the passivation
             logger().error("background_failed", work="index", **failure_of(error))
             return
         if known is not None:

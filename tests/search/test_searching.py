@@ -1,6 +1,6 @@
 """Searching all sessions: by scan and by index, with the same results."""
 
-# ruff: noqa: ANN401 -- options are passed on unchanged
+# ruff: noqa: ANN401  # options are passed on unchanged
 
 from __future__ import annotations
 
