@@ -62,7 +62,7 @@ class SearchFile:
         """Return whether the file exists."""
         return os.path.exists(self.path)
 
-    def can_be(self) -> bool:
+    def can_be_created(self) -> bool:
         """Return whether there is a folder that the file can be created in."""
         return os.path.isdir(self._root)
 

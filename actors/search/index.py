@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from ...events.stores.base import Ref
 from ...projections.search import schema
 from ...projections.search.query import Query
-from ...projections.search.texts import Filters, Said
+from ...projections.search.texts import EntryText, Filters
 from ..naming import is_text
 from .file import WAIT_S, SearchFile
 from .portions import UNFINISHED, Checkpoint, IndexedLog, Portion
@@ -43,9 +43,9 @@ class SearchIndex:
         """Return whether there is an index."""
         return self._file.exists()
 
-    def can_be(self) -> bool:
+    def can_be_created(self) -> bool:
         """Return whether there is a folder that the index can be created in."""
-        return self._file.can_be()
+        return self._file.can_be_created()
 
     def close(self) -> None:
         """Close the file for good."""
@@ -71,7 +71,7 @@ class SearchIndex:
                 self.changes += 1
             return dict(self._known)
 
-    def take_in(self, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
+    def update(self, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
         """Index texts, and remove logs that no longer exist; all of it or nothing.
 
         A portion that does not follow the stored checkpoint is skipped: another process was quicker.
@@ -120,8 +120,8 @@ class SearchIndex:
                 return None
             return {log for (log,) in db.execute(schema.logs_of(number for (number,) in rows))}
 
-    def find(self, query: Query, filters: Filters, log: int, *, after: int = 0, most: int) -> list[Said]:
-        """Return the texts of one log that match, in order: those after a seq, at most `most`.
+    def find(self, query: Query, filters: Filters, log: int, *, after: int = 0, limit: int) -> list[EntryText]:
+        """Return the texts of one log that match, in order: those after a seq, at most `limit`.
 
         Raises:
             IndexUnavailable: There is no usable index here.
@@ -134,16 +134,16 @@ class SearchIndex:
             "after": schema.moment(filters.after),
             "before": schema.moment(filters.before),
         }
-        matches: list[Said] = []
+        matches: list[EntryText] = []
         with self._file.opened() as db, _transaction(db):  # a block must not be given to another log meanwhile
             for block, part in db.execute(schema.BLOCKS, (log, (after + 1) // schema.SPAN)).fetchall():
                 skipped = max(0, after + 1 - part * schema.SPAN)
                 bounds = {"first": block * schema.SPAN + skipped, "last": (block + 1) * schema.SPAN - 1}
                 for row in db.execute(statement, parameters | bounds):
-                    text = schema.said_of(part, *row)
+                    text = schema.entry_text_of(part, *row)
                     if filters.accept(text) and query.matches(text.text):
                         matches.append(text)
-                        if len(matches) == most:
+                        if len(matches) == limit:
                             return matches
         return matches
 
