@@ -41,7 +41,7 @@ from .base import ForeignSession
 from .chain import Chain, Names, derived_id
 from .chat_messages import read_message
 from .json_lines import Line, Notes, beginning, document, objects, objects_of
-from .simple_messages import Said, spoken
+from .simple_messages import SimpleMessage, simple_messages
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
 NAME = "picoclaw"
@@ -245,7 +245,7 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
             summary = entry.session_info.summary
     session_document: Object = {
         "key": header.key or header.id,
-        "messages": [_message(source) for source in spoken(entries[first_kept:])],
+        "messages": [_message(source) for source in simple_messages(entries[first_kept:])],
         "summary": summary,
         "created": iso(header.timestamp),
         "updated": iso(entries[-1].timestamp if entries else header.timestamp),
@@ -255,10 +255,10 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
 
 def restated(entry: Entry) -> Iterator[Message]:
     """Yield the picoclaw messages to which an entry is converted; see `Restate`."""
-    return filter(None, (read_message(_message(source)) for source in spoken((entry,))))
+    return filter(None, (read_message(_message(source)) for source in simple_messages((entry,))))
 
 
-def _message(source: Said) -> Object:
+def _message(source: SimpleMessage) -> Object:
     message: Object = {"role": source.role, "content": source.words}
     images: list[JSON] = [url_of(part) for part in source.images]
     if images:
