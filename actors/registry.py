@@ -57,7 +57,7 @@ class Registry:
         before_release: Saves what is to be kept of a session, under its lease, before it is passivated.
 
     Attributes:
-        parting: Called with each actor that is about to be passivated.
+        before_passivation: Called with each actor that is about to be passivated.
         closing: Whether no more sessions are activated.
     """
 
@@ -68,7 +68,7 @@ class Registry:
         self._transitions: dict[Ref, anyio.Event] = {}
         self._feeds: dict[Ref, Feed] = {}
         self._creations: WeakValueDictionary[Ref, Creation] = WeakValueDictionary()
-        self.parting: Callable[[SessionActor], None] | None = None
+        self.before_passivation: Callable[[SessionActor], None] | None = None
         self.closing = False
 
     def __len__(self) -> int:
@@ -201,7 +201,7 @@ class Registry:
         feed = self._feeds.get(lease.ref)
         if feed is not None:
             log.attach(feed)
-            feed.taken_up(log.cursor, log.index.leaf)
+            feed.resume(log.cursor, log.index.leaf)
         return actor
 
     # -- passivation
@@ -228,10 +228,10 @@ class Registry:
             self.settle_creation(ref)
         feed = self._feeds.get(ref)
         if feed is not None:
-            feed.let_go(actor.log.cursor, actor.log.index.leaf)
+            feed.pause(actor.log.cursor, actor.log.index.leaf)
             actor.log.attach(None)
-        if self.parting is not None:
-            self.parting(actor)
+        if self.before_passivation is not None:
+            self.before_passivation(actor)
 
     @asynccontextmanager
     async def without_actor(self, ref: Ref) -> AsyncGenerator[None]:

@@ -190,11 +190,11 @@ class Feed:
 
     # -- passivation of the log
 
-    def let_go(self, cursor: Cursor, leaf: int) -> None:
+    def pause(self, cursor: Cursor, leaf: int) -> None:
         """Record the end and the leaf of a log that is passivated while it has subscribers."""
         self._passivated_at = cursor, leaf
 
-    def taken_up(self, cursor: Cursor, leaf: int) -> None:
+    def resume(self, cursor: Cursor, leaf: int) -> None:
         """Resume after a passivation: subscribers read what others wrote to the log meanwhile, or all of a new log."""
         passivated_at, self._passivated_at = self._passivated_at, None
         if passivated_at is None or passivated_at == (cursor, leaf):
@@ -206,7 +206,7 @@ class Feed:
 
     def replaced(self, cursor: Cursor) -> None:
         """Record that another log was written in the place of a passivated one."""
-        self.taken_up(cursor, 0)
+        self.resume(cursor, 0)
 
     def close(self) -> None:
         """End the feed: the subscribers get the events that are left, and no more."""

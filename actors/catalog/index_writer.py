@@ -103,7 +103,7 @@ class IndexWriter:
             Whether the write succeeded. If it failed, the lines are written the next time.
         """
         listing = self._listing
-        async with listing.alone:
+        async with listing.lock:
             refs, gone = [ref for ref in listing.unsaved if is_indexable(ref)], listing.gone
             listing.unsaved.clear()
             listing.gone = set()
