@@ -18,12 +18,11 @@ from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Opens, Reads
 from ..many_sessions import ManySessions, create_sessions
 from ..peer import Peer
 from ..timing import Sample, timed
+from ..watching import tick
 from ..workspace import Log, Workspace
 
 if TYPE_CHECKING:
     from treering import Session, SessionHost
-
-TICK_S = 0.005
 
 
 class Treering(ManySessions):
@@ -47,7 +46,7 @@ class Treering(ManySessions):
                 sessions = await create_sessions(host, job.sessions)
                 with anyio.move_on_after(job.seconds):
                     async with anyio.create_task_group() as group:
-                        group.start_soon(_tick, delays_s)
+                        group.start_soon(tick, delays_s.append)
                         for session in sessions:
                             group.start_soon(append_repeatedly, _append(session), sys.maxsize, inf, [])
             return Sample(len(delays_s), value=statistics.quantiles(delays_s, n=100)[98] * 1000)
@@ -207,13 +206,6 @@ async def _append_batch(session: Session, count: int) -> None:
     from treering import Message, text
 
     await session.append_many([Message("user", (text(TEXT_1_KB),)) for _ in range(count)])
-
-
-async def _tick(delays_s: list[float]) -> None:
-    while True:
-        began = time.perf_counter()
-        await anyio.sleep(TICK_S)
-        delays_s.append(time.perf_counter() - began - TICK_S)
 
 
 def _snapshot(log: Log) -> Path:
