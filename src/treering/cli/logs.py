@@ -31,25 +31,25 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def telling_logs(note_damaged: Callable[[int], None] | None = None) -> Generator[None, None, None]:
+def logs_on_stderr(note_damaged: Callable[[int], None] | None = None) -> Generator[None, None, None]:
     """Print log events to stderr, and restore the program's logging configuration afterwards.
 
     Args:
         note_damaged: Called with the seq of each damaged line, which is then not printed here.
     """
 
-    def tell(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
+    def show(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
         if note_damaged is not None and name == "line_damaged":
             note_damaged(int(fields.get("seq", 0)))
         elif (message := _warning_of(level, name, fields)) is not None:
             warn(message)
 
-    with _logging_to(tell):
+    with _logging_to(show):
         yield
 
 
 @contextmanager
-def holding_logs() -> Generator[None, None, None]:
+def logs_held_back() -> Generator[None, None, None]:
     """Hold log events back while the alternate screen is shown, then print each distinct one once."""
     held: dict[str, None] = {}
 

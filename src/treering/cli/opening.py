@@ -21,7 +21,7 @@ from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNo
 from ..events.kinds import Kind
 from ..events.stores.files.packed import packed_forms
 from .home import Home, session_completion
-from .logs import telling_logs, warn
+from .logs import logs_on_stderr, warn
 
 if TYPE_CHECKING:
     from ..actors.open_log import OpenLog
@@ -51,7 +51,7 @@ class Damage:
         self._file = file
         self._reported_to = sys.maxsize
 
-    def tell(self, log: OpenLog) -> None:
+    def report(self, log: OpenLog) -> None:
         """Report the damage so far; later lines are reported by `note_line`."""
         index = log.index
         if index.damaged:
@@ -100,11 +100,11 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
         file = await _resolved_path(file, root)
     path, packed = _located(file)
     damage = None if packed else Damage(file)  # positions in a compressed file are of no use
-    with telling_logs(None if damage is None else damage.note_line):
+    with logs_on_stderr(None if damage is None else damage.note_line):
         async with SessionHost(os.path.dirname(path)) as host:
             session = await host.load(path, read_only=True)
             if damage is not None:
-                damage.tell(await session.log())
+                damage.report(await session.log())
             yield session
 
 
