@@ -73,7 +73,8 @@ class News(Struct, frozen=True):
     Attributes:
         start: The position of its first event.
         end: The position after its last event.
-        first, last: The seqs of its first and last entry; 0 if it has none.
+        first: The seq of its first entry; 0 if it has none.
+        last: The seq of its last entry; 0 if it has none.
         generation: The generation of the entries.
         entries: Its entries, up to a reset.
         shown: The entries, with the latest transient event of each name between two of them.

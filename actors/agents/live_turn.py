@@ -186,7 +186,7 @@ class LiveTurn:
         return await self._session.build_context(window.budget, self._builder)
 
     async def _masking_helps(self, window: Window) -> bool:
-        """Tell whether masking old tool results makes the context fit, by the strategies that need the messages only.
+        """Return whether masking old tool results makes the context fit, by the strategies that need the messages only.
 
         The other strategies read the whole path, which a compaction need not wait for.
         """
@@ -265,7 +265,7 @@ class _WatchedSummarizer:
         self._failure: Exception | None = None
 
     def caused(self, error: Exception) -> bool:
-        """Tell whether the error means that no summary could be made; any other is the session's and ends the turn."""
+        """Return whether an error means that no summary could be made; any other is the session's and ends the turn."""
         return isinstance(error, _NO_SUMMARY) or error is self._failure
 
     def __call__(self, request: SummaryRequest) -> Awaitable[Summary]:
@@ -287,5 +287,5 @@ class _WatchedSummarizer:
 
 
 def _only_masked(built: ContextBuildResult) -> bool:
-    """Tell whether masked tool results are all that a context leaves out."""
+    """Return whether masked tool results are all that a context leaves out."""
     return bool(built.masked_message_count) and not built.summarized_message_count and built.needs_summary is None

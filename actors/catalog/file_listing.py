@@ -253,7 +253,7 @@ class FileListing:
 
 
 def is_indexable(ref: Ref) -> bool:
-    """Tell whether a session has a line in the index: it lies under the root, and its name is valid Unicode."""
+    """Return whether a session has a line in the index: it lies under the root, and its name is valid Unicode."""
     return not ref.startswith("/") and is_text(ref)
 
 

@@ -50,7 +50,7 @@ class IndexLine(Struct, frozen=True, gc=False):
     session: SessionSummary
 
     def holds(self, stat: FileStat) -> bool:
-        """Tell whether the session's file is unchanged since the line was made."""
+        """Return whether the session's file is unchanged since the line was made."""
         return self.size == stat.size and self.modified_ns == stat.modified_ns and self.inode == stat.inode
 
 
@@ -95,7 +95,7 @@ class IndexFile:
         self.path = f"{self._root}/{PRIVATE_FOLDER}/{NAME}"
 
     def exists(self) -> bool:
-        """Tell whether there is an index file of any kind."""
+        """Return whether there is an index file of any kind."""
         try:
             self._disk.stat(self.path)
         except OSError:

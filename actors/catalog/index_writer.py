@@ -86,7 +86,7 @@ class IndexWriter:
         return bool(listing.gone) or any(map(self._needs_saving, listing.unsaved) if self._quiet else listing.unsaved)
 
     def _needs_saving(self, ref: Ref) -> bool:
-        """Tell whether a session has new entries other than those for which the settings do not save."""
+        """Return whether a session has new entries other than those for which the settings do not save."""
         actor = self._registry.live(ref)
         if actor is None:
             return True

@@ -356,8 +356,9 @@ def _seqs_with_ids(index: LogIndex) -> list[int]:
 
 
 async def _count_advancing(log: OpenLog, with_ids: Sequence[int], found: Found) -> tuple[int, frozenset[str]]:
-    """Return how many of the entries with ids advanced the session, and the ids of those that the file derived from
-    what it says about the session as a whole.
+    """Return how many of the entries with ids advanced the session, and the ids of the descriptions among them.
+
+    A description was derived from what the file says about the session as a whole; see `Chain.describe`.
     """
     kinds, format, session = log.index.kinds, found.format.name, found.session.header.id
     seqs = [seq for seq in with_ids if kinds[seq] != Kind.USAGE]

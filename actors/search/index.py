@@ -150,7 +150,7 @@ class SearchIndex:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, kind: str = "DEFERRED") -> Generator[None]:
-    """Do all of something or nothing; reads inside see an unchanging index."""
+    """Write everything in the block or nothing; its reads see the index at a single moment."""
     db.execute(f"BEGIN {kind}")
     try:
         yield

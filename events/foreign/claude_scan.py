@@ -78,7 +78,7 @@ class Node(Struct, gc=False, eq=False):
     facts: CompactionFacts | None = None
 
     def is_repeat_of(self, other: Node) -> bool:
-        """Tell whether this line repeats another line with the same id."""
+        """Return whether this line repeats another line with the same id."""
         return (
             self.size == other.size
             and self.kind == other.kind

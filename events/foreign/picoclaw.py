@@ -57,7 +57,7 @@ class PicoclawFormat:
     title = "picoclaw"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a picoclaw session."""
+        """Return whether this is a picoclaw session."""
         return _is_document(head) or _is_sidecar(head) or _is_line(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:

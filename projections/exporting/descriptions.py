@@ -58,7 +58,7 @@ def speaker(message: Message) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Tell quickly whether a text has no Markdown, which is true of most messages and avoids slow parsing."""
+    """Return whether a text has no Markdown, which is true of most messages and saves them the slow parsing."""
     return _MARKDOWN.search(text) is None
 
 

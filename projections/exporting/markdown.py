@@ -172,7 +172,7 @@ def _parser() -> MarkdownIt:
 
 
 def _is_contained(text: str, unsafe: frozenset[str]) -> bool:
-    """Tell whether a heading after the text is still parsed as one, and the text has no tokens of the unsafe types."""
+    """Return whether a heading after the text is still parsed as one, and the text has no tokens of unsafe types."""
     references: dict[str, object] = {}
     tokens = _parser().parse(f"{text}\n\n# {_AFTER}\n", references)
     opening, inline, _ = tokens[-3:] if len(tokens) >= 3 else (None, None, None)

@@ -61,7 +61,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     before: datetime | None = None
 
     def accept(self, text: EntryText) -> bool:
-        """Tell whether an entry meets the conditions, regardless of its text."""
+        """Return whether an entry meets the conditions, regardless of its text."""
         return (
             (self.role is None or text.role == self.role)
             and (self.tool is None or self.tool in text.tools)

@@ -76,7 +76,7 @@ def simulate(seed: int, durability: Durability | None = None) -> Told:
 
 
 def _is_unexpected(error: BaseException) -> bool:
-    """Tell whether an error is neither a failed check nor a group."""
+    """Return whether an error is neither a failed check nor a group."""
     return not isinstance(error, (Broken, BaseExceptionGroup))
 
 
