@@ -141,44 +141,56 @@ class Treering(ManySessions):
 
     def fan_out(self, job: FanOuts, space: Workspace) -> Sample:
         """Append in bursts until every subscriber has received every entry."""
-        from treering import Message, SessionHost, text
+        from treering import SessionHost
 
         async def run() -> Sample:
             sample = Sample(job.subscribers * job.events)
             async with SessionHost(space.new_folder()) as host:
                 (session,) = await create_sessions(host, 1)
-                ready, finished = 0, 0
-                all_finished = anyio.Event()
-
-                async def follow() -> None:
-                    nonlocal ready, finished
-                    async with session.subscribe(after=session.cursor) as entries:
-                        ready += 1
-                        remaining = job.events
-                        async for _ in entries:
-                            remaining -= 1
-                            if not remaining:
-                                break
-                    finished += 1
-                    if finished == job.subscribers:
-                        all_finished.set()
-
+                append = _append(session, job.burst)
+                subscribers = _Subscribers(session, job)
                 async with anyio.create_task_group() as group:
                     for _ in range(job.subscribers):
-                        group.start_soon(follow)
-                    while ready < job.subscribers:
+                        group.start_soon(subscribers.follow)
+                    while subscribers.ready < job.subscribers:
                         await anyio.lowlevel.checkpoint()
                     with timed(sample):
                         for _ in range(job.events // job.burst):
-                            if job.burst == 1:
-                                await session.append_message("user", TEXT_1_KB)
-                            else:
-                                await session.append_many([Message("user", (text(TEXT_1_KB),))] * job.burst)
+                            await append()
                             await anyio.lowlevel.checkpoint()
-                        await all_finished.wait()
+                        await subscribers.all_finished.wait()
             return sample
 
         return self._run(run)
+
+
+class _Subscribers:
+    """The subscribers of one session, each of which leaves after the last entry of the job.
+
+    Attributes:
+        ready: How many have subscribed.
+        all_finished: Set when all have received everything.
+    """
+
+    def __init__(self, session: Session, job: FanOuts) -> None:
+        self._session = session
+        self._job = job
+        self._finished = 0
+        self.ready = 0
+        self.all_finished = anyio.Event()
+
+    async def follow(self) -> None:
+        """Receive the entries of the job."""
+        remaining = self._job.events
+        async with self._session.subscribe(after=self._session.cursor) as entries:
+            self.ready += 1
+            async for _ in entries:
+                remaining -= 1
+                if not remaining:
+                    break
+        self._finished += 1
+        if self._finished == self._job.subscribers:
+            self.all_finished.set()
 
 
 async def append_to_sessions(new_host: SessionHost, job: Appends) -> Sample:
