@@ -201,9 +201,8 @@ class TurnRun:
         """
         storage, options = self._storage, self._setup.options
         shrunk: ContextBuildResult | None = None
-        attempt = 0
+        attempt = 1
         while True:
-            attempt += 1
             built = shrunk or await storage.context(window)
             request = self._request(built)
             self._sent = self._setup.requests.add(storage.session_id, request, built)
@@ -217,7 +216,6 @@ class TurnRun:
                     raise
                 # Few providers say by how much the request was too long, and they count differently: try half, once.
                 shrunk = await storage.shrunk_context(window.with_available(built.tokens_used // 2))
-                attempt -= 1
             except ModelError as error:
                 retry_after_s = error.retry_after_s if isinstance(error, RateLimited) else None
                 delay_s = options.delay_s(attempt, retry_after_s) if isinstance(error, TRANSIENT_ERRORS) else None
@@ -226,6 +224,7 @@ class TurnRun:
                     raise
                 await self._emit(Retrying(error, attempt, delay_s, failed_id))
                 await options.sleep(delay_s)
+                attempt += 1
             except anyio.get_cancelled_exc_class():
                 with anyio.move_on_after(GRACE_S, shield=True):
                     await storage.keep_aborted(self._partial_answer(text_pieces))

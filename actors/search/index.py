@@ -9,8 +9,9 @@ Everything here blocks and belongs in worker threads; concurrent calls wait for 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
 
 from ...events.stores.base import Ref
 from ...projections.search import schema
@@ -96,12 +97,7 @@ class SearchIndex:
                 else:
                     self._known[ref] = known
             if gone:
-                # Deleted text would stay in the write-ahead log until it is overwritten.
-                db.execute("PRAGMA busy_timeout = 0").fetchall()  # do not wait for readers
-                try:
-                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                finally:
-                    db.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}").fetchall()
+                _empty_write_ahead_log(db)
 
     # -- searching
 
@@ -134,18 +130,24 @@ class SearchIndex:
             "after": schema.moment(filters.after),
             "before": schema.moment(filters.before),
         }
-        matches: list[EntryText] = []
-        with self._file.opened() as db, _transaction(db):  # a block must not be given to another log meanwhile
-            for block, part in db.execute(schema.BLOCKS, (log, (after + 1) // schema.SPAN)).fetchall():
-                skipped = max(0, after + 1 - part * schema.SPAN)
-                bounds = {"first": block * schema.SPAN + skipped, "last": (block + 1) * schema.SPAN - 1}
-                for row in db.execute(statement, parameters | bounds):
-                    text = schema.entry_text_of(part, *row)
-                    if filters.accept(text) and query.matches(text.text):
-                        matches.append(text)
-                        if len(matches) == limit:
-                            return matches
-        return matches
+        with (
+            self._file.opened() as db,
+            _transaction(db),  # a block must not be given to another log meanwhile
+            closing(_selected(db, statement, parameters, log, after)) as texts,
+        ):
+            matches = (text for text in texts if filters.accept(text) and query.matches(text.text))
+            return list(islice(matches, limit))
+
+
+def _selected(
+    db: sqlite3.Connection, statement: str, parameters: Mapping[str, object], log: int, after: int
+) -> Generator[EntryText]:
+    """Yield the texts of one log after a seq that a statement selects, in order."""
+    for block, part in db.execute(schema.BLOCKS, (log, (after + 1) // schema.SPAN)).fetchall():
+        skipped = max(0, after + 1 - part * schema.SPAN)
+        bounds = {"first": block * schema.SPAN + skipped, "last": (block + 1) * schema.SPAN - 1}
+        for row in db.execute(statement, {**parameters, **bounds}):
+            yield schema.entry_text_of(part, *row)
 
 
 @contextmanager
@@ -159,6 +161,15 @@ def _transaction(db: sqlite3.Connection, kind: str = "DEFERRED") -> Generator[No
         with suppress(sqlite3.Error):
             db.execute("ROLLBACK")
         raise
+
+
+def _empty_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Empty the write-ahead log, unless it is being read: deleted text would stay there until it is overwritten."""
+    db.execute("PRAGMA busy_timeout = 0").fetchall()  # do not wait for readers
+    try:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}").fetchall()
 
 
 def _index_portion(db: sqlite3.Connection, portion: Portion) -> IndexedLog | None:

@@ -79,22 +79,29 @@ async def _open(talk: Talk, opening: Opening, *, converses: bool) -> None:
     conversation = talk.conversation
     if converses and talk.interactive:
         talk.note(f"treering {__version__}, {conversation.model_name}; /help lists the commands, Ctrl-D leaves")
-    if opening.how == "named":
-        await conversation.resume(opening.session)
-        await _check_model(talk, one_prompt=not converses)
-    elif opening.how != "latest" or not await conversation.resume_latest():
-        if opening.how == "latest":
-            talk.note("this project has no session yet: started a new one")
+    if not await _resume(talk, opening):
         if not is_text(conversation.project):
             talk.note(
                 f"the path {conversation.project} is not valid Unicode: the session is stored without a directory"
             )
         await conversation.start()
         return
-    else:
-        await _check_model(talk, one_prompt=not converses)
+    await _check_model(talk, one_prompt=not converses)
     if converses and talk.interactive:
         await show_session(talk)
+
+
+async def _resume(talk: Talk, opening: Opening) -> bool:
+    """Resume the session to begin with, and return whether there is one; otherwise a new one is needed."""
+    if opening.how == "named":
+        await talk.conversation.resume(opening.session)
+        return True
+    if opening.how == "new":
+        return False
+    if await talk.conversation.resume_latest():
+        return True
+    talk.note("this project has no session yet: started a new one")
+    return False
 
 
 async def _check_model(talk: Talk, *, one_prompt: bool) -> None:
