@@ -40,7 +40,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 """Output for programs."""
 
 
-class Damage:
+class DamageReporter:
     """Reports the damaged lines of one file, each once.
 
     Args:
@@ -99,12 +99,12 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
     if not _is_path(file):
         file = await _resolved_path(file, root)
     path, packed = _located(file)
-    damage = None if packed else Damage(file)  # positions in a compressed file are of no use
-    with logs_on_stderr(None if damage is None else damage.note_line):
+    reporter = None if packed else DamageReporter(file)  # positions in a compressed file are of no use
+    with logs_on_stderr(None if reporter is None else reporter.note_line):
         async with SessionHost(os.path.dirname(path)) as host:
             session = await host.load(path, read_only=True)
-            if damage is not None:
-                damage.report(await session.log())
+            if reporter is not None:
+                reporter.report(await session.log())
             yield session
 
 
