@@ -8,7 +8,6 @@ feed, it starts over in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Generic, Never, Self, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
@@ -78,9 +77,7 @@ class EntryFollowing(Generic[T]):
         feed.readers.add(self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._feed is not None:
             feed, self._feed = self._feed, None
             feed.readers.discard(self)
@@ -209,9 +206,7 @@ class ViewSubscription(Generic[V, C]):
         self._open = True
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._open:
             self._open = False
             self._view.leave()

@@ -87,10 +87,7 @@ async def carry_out(
 
 
 class _Execution:
-    """The execution of the calls of one answer, and their outcomes in order of arrival.
-
-    Args:
-        tools: See `carry_out`, as for the other arguments.
+    """The execution of the calls of one answer; its arguments are those of `carry_out`.
 
     Attributes:
         waiting: The calls that wait for external results.
