@@ -244,8 +244,13 @@ def _touches(tool: str, arguments: dict[str, JSON]) -> Iterator[FileTouch]:
 def _action(tool: str, arguments: dict[str, JSON]) -> Action | None:
     if tool.endswith(("strreplaceeditor", "strreplacebasededittool", "texteditor")):
         # One tool with several commands; after an undo the file still counts as modified.
-        command = arguments.get("command")
-        return "read" if command == "view" else "created" if command == "create" else "modified"
+        match arguments.get("command"):
+            case "view":
+                return "read"
+            case "create":
+                return "created"
+            case _:
+                return "modified"
     known: tuple[tuple[frozenset[str], Action], ...] = (
         (_READING, "read"),
         (_CREATING, "created"),

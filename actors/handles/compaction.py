@@ -127,7 +127,8 @@ async def compact(
     log = await session.log()
     path = await _read(log)
     limit = _limit(budget)
-    keep = keep_tokens if keep_tokens is not None else KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
+    usual_keep = KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
+    keep = usual_keep if keep_tokens is None else keep_tokens
     tokens_before = context_tokens(paired(path.context.messages), tokenizer)
     is_over = limit is not None and tokens_before > limit
     cut = _cut(path, keep, keep if limit is None else int(limit * TURN_SHARE), is_over, tokenizer)
