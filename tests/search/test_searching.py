@@ -219,7 +219,7 @@ async def test_without_fts5_or_a_writable_root_the_scan_is_used(
     async with new_host() as host:
         await create_session(host)
         expected = await hits(host, "needle")
-        monkeypatch.setattr(search_file, "_missing", lambda: "no such module: fts5")
+        monkeypatch.setattr(search_file, "_missing_feature", lambda: "no such module: fts5")
         assert await hits(host, "needle", index=True) == expected
         assert not (root / "search.db").exists()
         monkeypatch.undo()
