@@ -173,7 +173,7 @@ class Runtime:
         self.turn_due_at = timer() + limits.inline_for_s
 
     def turn_is_due(self) -> bool:
-        """Tell whether commands have run on their callers' tasks for so long that the event loop must get its turn."""
+        """Return whether commands have run on their callers' tasks for so long that the event loop needs a turn."""
         return self.timer() > self.turn_due_at
 
     async def give_turn(self) -> None:
