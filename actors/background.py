@@ -27,7 +27,7 @@ async def attempt(work: str, run: Callable[[], Awaitable[object]]) -> bool:
     """
     try:
         await run()
-    except Exception as error:  # noqa: BLE001 - a bug in background work must not end the program
+    except Exception as error:  # noqa: BLE001  # a bug in background work must not end the program
         logger().error("background_failed", work=work, **failure_of(error))
         return False
     return True

@@ -288,7 +288,7 @@ class SessionLookup:
         except InvalidSessionId as error:
             invalid = error  # it may still be a name
         try:
-            return (await self._sessions.meant(session)).ref
+            return (await self._sessions.resolve(session)).ref
         except (SessionNotFound, AmbiguousSession) as error:
             if is_path and isinstance(error, SessionNotFound):
                 return self._ref_of_path(session)  # opening it reports that it does not exist

@@ -61,7 +61,7 @@ class Registry:
         before_release: Saves what is to be kept of a session, under its lease, before it is passivated.
 
     Attributes:
-        parting: Called with each actor that is about to be passivated.
+        before_passivation: Called with each actor that is about to be passivated.
         closing: Whether no more sessions are activated.
     """
 
@@ -73,7 +73,7 @@ class Registry:
         self._feeds: dict[Ref, Feed] = {}
         self._followers: dict[Ref, Follower] = {}  # of passivated sessions that have subscribers
         self._creations: WeakValueDictionary[Ref, Creation] = WeakValueDictionary()
-        self.parting: Callable[[SessionActor], None] | None = None
+        self.before_passivation: Callable[[SessionActor], None] | None = None
         self.closing = False
 
     def __len__(self) -> int:
@@ -227,7 +227,7 @@ class Registry:
             before = self._end_following(lease.ref)
             log.attach(feed)
             if before is not None:
-                feed.taken_up((before.cursor, before.index.leaf), (log.cursor, log.index.leaf))
+                feed.resume((before.cursor, before.index.leaf), (log.cursor, log.index.leaf))
         return actor
 
     # -- passivation
@@ -256,8 +256,8 @@ class Registry:
         if feed is not None and not self.closing:
             follower = self._followers[ref] = Follower(self._runtime, ref, actor.log)
             follower.publish_to(feed)
-        if self.parting is not None:
-            self.parting(actor)
+        if self.before_passivation is not None:
+            self.before_passivation(actor)
 
     @asynccontextmanager
     async def without_actor(self, ref: Ref) -> AsyncGenerator[None]:
@@ -320,7 +320,7 @@ class Registry:
         """Passivate a session, one of many: a failure is logged and does not affect the others."""
         try:
             return await self.passivate(actor.log.ref)
-        except Exception as error:  # noqa: BLE001 - one session that fails to passivate must not hold up the others
+        except Exception as error:  # noqa: BLE001  # one session that fails to passivate must not hold up the others
             logger().error("passivation_failed", session_id=actor.log.index.header.id, **failure_of(error))
             return False
 

@@ -17,7 +17,7 @@ from .comparison import comparison_table
 from .peer import Peer
 from .peers import all_peers
 from .report import Report, describe_machine, show
-from .scenario import SCALES, Scenario
+from .scenario import SCALES, Scale, Scenario
 from .scenarios import all_scenarios
 from .workspace import Workspace
 
@@ -75,17 +75,9 @@ def run(
     python -m bench run search-10000 --scale full --rounds 1
     python -m bench run --scale full --output bench/results/full.json
     """
-    scenarios = {each.name: each for each in all_scenarios()}
-    peers = {each.name: each for each in all_peers()}
-    _check_names(names, list(scenarios), "scenario")
-    _check_names(peer_names, list(peers), "peer")
-    absent = {name: why for name, peer in peers.items() if (why := environments.why_absent(peer)) is not None}
     size = SCALES[scale] if rounds is None else msgspec.structs.replace(SCALES[scale], rounds=rounds)
-    wanted = peer_names or [name for name, peer in peers.items() if size.everything or not peer.full_only]
-    present = [peer for name, peer in peers.items() if name in wanted and name not in absent]
-    default_scenarios = [each for each in scenarios.values() if size.everything or not each.full_only]
-    chosen = [scenarios[name] for name in names] or default_scenarios
-
+    chosen = _chosen_scenarios(names, size)
+    present, absent = _present_peers(peer_names, size)
     report = Report(describe_machine(), scale, absent, [])
     with Workspace() as space, Progress(*_COLUMNS, console=_stderr_console(), transient=True) as progress:
         task = progress.add_task("", total=sum(runner.measurements(each, present, size) for each in chosen))
@@ -232,6 +224,24 @@ def list_all() -> None:
         click.echo(f"{scenario.name:24} {scenario.title_at(SCALES['full'])}{_full_only_note(scenario)}")
     for peer in all_peers():
         click.echo(f"{peer.name:38} {environments.why_absent(peer) or 'present'}{_full_only_note(peer)}")
+
+
+def _chosen_scenarios(names: Sequence[str], size: Scale) -> list[Scenario]:
+    """Return the named scenarios; without names, all that belong to a run of this size."""
+    scenarios = {each.name: each for each in all_scenarios()}
+    _check_names(names, list(scenarios), "scenario")
+    if names:
+        return [scenarios[name] for name in names]
+    return [each for each in scenarios.values() if size.everything or not each.full_only]
+
+
+def _present_peers(names: Sequence[str], size: Scale) -> tuple[list[Peer], dict[str, str]]:
+    """Return the chosen peers that can run here, and why each of all peers that cannot is absent."""
+    peers = {each.name: each for each in all_peers()}
+    _check_names(names, list(peers), "peer")
+    absent = {name: why for name, peer in peers.items() if (why := environments.why_absent(peer)) is not None}
+    wanted = names or [name for name, peer in peers.items() if size.everything or not peer.full_only]
+    return [peer for name, peer in peers.items() if name in wanted and name not in absent], absent
 
 
 def _full_only_note(item: Scenario | Peer) -> str:

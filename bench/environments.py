@@ -40,7 +40,7 @@ def folder_of(peer: Peer) -> Path:
 
 
 def needs_environment(peer: Peer) -> bool:
-    """Tell whether a peer needs its own environment."""
+    """Return whether a peer needs its own environment."""
     return bool(peer.requirements or peer.node_requirements)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .report import Report, goal_text, number
-from .runner import ScenarioResult, SideResult, Spread
+from .report import Report, goal_text, number, range_text
+from .runner import ScenarioResult, SideResult
 
 _COLUMNS = (
     "",
@@ -40,9 +40,8 @@ def tables(report: Report, charts: Collection[str]) -> str:
         _LEGEND,
     ]
     parts += [f"Absent: {name} ({why})." for name, why in report.absent.items()]
-    return (
-        "\n\n".join((*parts, *(_scenario(each, report.scale, each.name in charts) for each in report.scenarios))) + "\n"
-    )
+    parts += [_scenario(each, report.scale, each.name in charts) for each in report.scenarios]
+    return "\n\n".join(parts) + "\n"
 
 
 def _scenario(result: ScenarioResult, scale: str, has_chart: bool) -> str:
@@ -57,14 +56,11 @@ def _scenario(result: ScenarioResult, scale: str, has_chart: bool) -> str:
         lines.append(f"![{result.title}]({result.name}.svg)")
     lines.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
     for verdict in result.verdicts:
-        outcome = "not measured" if verdict.value is None else f"{number(verdict.value)}, {_met_word(verdict.met)}"
+        met = "met" if verdict.met else "**missed**"
+        outcome = "not measured" if verdict.value is None else f"{number(verdict.value)}, {met}"
         lines.append(f"- goal: {goal_text(verdict.goal, result.unit)}: {outcome}")
     lines += [result.note] if result.note else []
     return "\n\n".join(lines)
-
-
-def _met_word(met: bool | None) -> str:
-    return "met" if met else "**missed**"
 
 
 def _row(side: SideResult) -> list[str]:
@@ -73,7 +69,7 @@ def _row(side: SideResult) -> list[str]:
     return [
         side.name,
         number(side.figure.median),
-        _range(side.figure),
+        range_text(side.figure),
         number(side.speed.median) if side.speed else "",
         number(side.cpu_us.median) if side.cpu_us else "",
         *(number(each) if each is not None else "" for each in (side.p50_us, side.p99_us, side.max_us)),
@@ -81,7 +77,3 @@ def _row(side: SideResult) -> list[str]:
         number(side.bytes_per_operation) if side.bytes_per_operation else "",
         side.durability,
     ]
-
-
-def _range(spread: Spread) -> str:
-    return f"{number(spread.min)}..{number(spread.max)}"

@@ -49,7 +49,7 @@ class Peer:
         return f"{', '.join(missing)} is not installed" if missing else None
 
     def can(self, job: type[Job]) -> bool:
-        """Tell whether it can do a kind of job."""
+        """Return whether it can do a kind of job."""
         return hasattr(self, job.verb)
 
     def do(self, job: Job, space: Workspace) -> Sample | None:

@@ -117,19 +117,15 @@ def _cells(side: SideResult, figure: Spread) -> Sequence[str]:
     return (
         side.name,
         number(figure.median),
-        _range(figure),
+        range_text(figure),
         number(side.speed.median) if side.speed else "",
-        _range(side.speed) if side.speed else "",
+        range_text(side.speed) if side.speed else "",
         number(side.cpu_us.median) if side.cpu_us else "",
         number(side.thrift.median) if side.thrift else "",
         *(number(each) if each is not None else "" for each in (side.p50_us, side.p99_us, side.max_us)),
         number(side.peak_bytes / 1e6) if side.peak_bytes else "",
         number(side.bytes_per_operation) if side.bytes_per_operation else "",
     )
-
-
-def _range(spread: Spread) -> str:
-    return f"{number(spread.min)}..{number(spread.max)}"
 
 
 def _verdict(verdict: Verdict, unit: str) -> Text:
@@ -154,6 +150,11 @@ def goal_text(goal: Goal, unit: str) -> str:
 
 def _possessive(name: str) -> str:
     return f"{name}'" if name.endswith("s") else f"{name}'s"
+
+
+def range_text(spread: Spread) -> str:
+    """Format the minimum and maximum."""
+    return f"{number(spread.min)}..{number(spread.max)}"
 
 
 def number(value: float) -> str:

@@ -97,21 +97,7 @@ def run(
     """
     sides = scenario.sides(peers, scale)
     rounds = min(scale.rounds, scenario.rounds_max)
-    samples: dict[str, list[Sample]] = {side.name: [] for side in sides}
-    failed: dict[str, str] = {}
-    for _ in range(rounds):
-        for side in sides:
-            step(f"{scenario.name}: {side.name}")
-            if side.name in failed:
-                continue
-            try:
-                sample = side.run(space)
-            except PeerFailed as error:
-                failed[side.name] = str(error)
-            else:
-                samples[side.name] += [] if sample is None else [sample]
-    for name in failed:
-        samples[name] = []
+    samples, failed = _measure(sides, rounds, space, lambda side: step(f"{scenario.name}: {side}"))
     results = [
         _side(scenario, side, samples, failed.get(side.name))
         for side in sides
@@ -127,6 +113,27 @@ def run(
         results,
         [_verdict(goal, scenario.yardstick, results) for goal in scenario.goals],
     )
+
+
+def _measure(
+    sides: Sequence[Side], rounds: int, space: Workspace, step: Callable[[str], None]
+) -> tuple[dict[str, list[Sample]], dict[str, str]]:
+    """Run all sides in each round; return the samples of each, and why sides failed, which then have no samples."""
+    samples: dict[str, list[Sample]] = {side.name: [] for side in sides}
+    failed: dict[str, str] = {}
+    for _ in range(rounds):
+        for side in sides:
+            step(side.name)
+            if side.name in failed:
+                continue
+            try:
+                sample = side.run(space)
+            except PeerFailed as error:
+                failed[side.name] = str(error)
+                samples[side.name] = []
+            else:
+                samples[side.name] += [] if sample is None else [sample]
+    return samples, failed
 
 
 def _side(scenario: Scenario, side: Side, samples: dict[str, list[Sample]], failed: str | None) -> SideResult:

@@ -75,7 +75,7 @@ class Goal(Struct, frozen=True):
     against: tuple[str, ...] | None = None
 
     def is_met_by(self, value: float) -> bool:
-        """Tell whether a value meets the goal."""
+        """Return whether a value meets the goal."""
         return value >= self.limit if self.of == "speed" else value <= self.limit
 
 

@@ -179,7 +179,7 @@ class _Soak:
             seed = options.seed * 1_000_003 + number
             self._agents.append(Agent(await host.create(), seed, options.think_s, self._did))
         async with anyio.create_task_group() as watchers:
-            watchers.start_soon(tick, delays)
+            watchers.start_soon(tick, delays.add)
             watchers.start_soon(self._sample_repeatedly, host, clock)
             async with anyio.create_task_group() as group:
                 for agent in self._agents:

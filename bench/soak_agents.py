@@ -163,8 +163,6 @@ async def follow(host: SessionHost, agents: Sequence[Agent], seed: int, time: Vi
     Raises:
         OutOfOrder: A subscriber got an entry that was not the next one.
     """
-    from treering import Entry
-
     random = Random(-seed - 1)
     while time.remaining_s:
         agent = random.choice(agents)
@@ -175,13 +173,20 @@ async def follow(host: SessionHost, agents: Sequence[Agent], seed: int, time: Vi
         seq = 0 if random.random() < 0.2 else agent.acknowledged.count
         did["subscriptions"] += 1
         with anyio.move_on_after(time.to_real(random.expovariate(1 / _STAY_S))):
-            async with session.subscribe(after=seq) as entries:
-                async for entry in entries:
-                    if not isinstance(entry, Entry) or entry.seq != seq + 1:
-                        raise OutOfOrder(f"session {session.id}: expected entry {seq + 1}, got {entry!r}")
-                    seq += 1
-                    did["deliveries"] += 1
+            await _receive(session, seq, did)
         await session.close()
+
+
+async def _receive(session: Session, seq: int, did: Counter[str]) -> None:
+    """Receive the entries of a session after a seq until cancelled."""
+    from treering import Entry
+
+    async with session.subscribe(after=seq) as entries:
+        async for entry in entries:
+            if not isinstance(entry, Entry) or entry.seq != seq + 1:
+                raise OutOfOrder(f"session {session.id}: expected entry {seq + 1}, got {entry!r}")
+            seq += 1
+            did["deliveries"] += 1
 
 
 async def _summarize(request: SummaryRequest) -> str:

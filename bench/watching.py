@@ -7,7 +7,7 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from math import log2
 
@@ -87,12 +87,12 @@ def pauses() -> Generator[list[Pauses]]:
         gc.callbacks.remove(note_phase)
 
 
-async def tick(delays: Histogram) -> None:
-    """Wake every 5 ms until cancelled, and record the delay of each wake-up."""
+async def tick(note_delay: Callable[[float], object]) -> None:
+    """Wake every 5 ms until cancelled, and note the delay of each wake-up, in seconds."""
     while True:
         began = time.perf_counter()
         await anyio.sleep(TICK_S)
-        delays.add(time.perf_counter() - began - TICK_S)
+        note_delay(time.perf_counter() - began - TICK_S)
 
 
 class Memory(Struct, frozen=True):

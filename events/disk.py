@@ -34,7 +34,7 @@ class FileStat(Struct, frozen=True, gc=False):
     is_directory: bool
 
     def is_still(self, device: int, inode: int, size: int) -> bool:
-        """Tell whether this is the file with this device and inode, still of this size."""
+        """Return whether this is the file with this device and inode, still of this size."""
         return self.size == size and self.inode == inode and self.device == device
 
 
@@ -86,7 +86,7 @@ class Disk(Protocol):
         ...
 
     def is_still(self, path: str, device: int, inode: int, size: int, /) -> bool:
-        """Tell whether the file at this path is still the same one, and still has this size.
+        """Return whether the file at this path is still the same one, and still has this size.
 
         Every append checks this before it writes, so it is a call of its own rather than a `stat`.
         """
@@ -198,7 +198,7 @@ class OsDisk:
         return _file_stat(os.fstat(fd))
 
     def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
-        """Tell whether the file at this path is still the same one, and still has this size."""
+        """Return whether the file at this path is still the same one, and still has this size."""
         status = os.stat(path)
         return status.st_size == size and status.st_ino == inode and status.st_dev == device
 
@@ -255,7 +255,7 @@ class OsDisk:
 
 
 def is_system_disk(disk: Disk) -> bool:
-    """Tell whether the paths of a disk are those of the operating system."""
+    """Return whether the paths of a disk are those of the operating system."""
     try:
         disk_stat, os_stat = disk.stat("/"), os.stat("/")
     except OSError:

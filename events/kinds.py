@@ -94,12 +94,12 @@ def kind_of(entry: Entry) -> int | None:
 
 
 def names_model(message: Message) -> bool:
-    """Tell whether the message states which model answers from here on the path."""
+    """Return whether the message states which model answers from here on the path."""
     return message.role == "assistant" and message.provider is not None and message.model is not None
 
 
 def is_asked(message: Message) -> bool:
-    """Tell whether a message with the role `user` was written by a user and not by the program.
+    """Return whether a message with the role `user` was written by a user and not by the program.
 
     Importers mark messages that the program wrote as `is_meta` in their metadata.
     """

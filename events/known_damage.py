@@ -144,7 +144,7 @@ class KnownDamage:
         self._records: dict[str, frozenset[Seen]] = {}
 
     def has(self, finding: Finding) -> bool:
-        """Tell whether a finding is recorded, or is of a kind that is reported only on request."""
+        """Return whether a finding is recorded, or is of a kind that is reported only on request."""
         if finding.code in QUIET:
             return True
         if finding.code in PASSING:

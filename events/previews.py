@@ -26,5 +26,5 @@ def preview(text: str, chars_max: int = PREVIEW_CHARS_MAX) -> str:
 
 
 def _continues(char: str) -> bool:
-    """Tell whether a character is displayed as part of the one before it."""
+    """Return whether a character is displayed as part of the one before it."""
     return char == _JOINER or unicodedata.category(char).startswith("M") or "\U0001f3fb" <= char <= "\U0001f3ff"

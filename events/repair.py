@@ -60,7 +60,7 @@ _TAIL = ("torn_tail", "no_newline")
 _REBUILT = ("index_torn", "index_foreign", "index_stale", "index_wrong")
 _ASIDE = ("view_torn", "view_foreign", "leaf_torn", "leaf_foreign", "leaf_unknown", "orphan", "temporary")
 _OTHER_HISTORY = ("index_foreign", "index_wrong")
-_MENDED = (*_TAIL, *_REBUILT, *_ASIDE)
+_REPAIRED = (*_TAIL, *_REBUILT, *_ASIDE)
 _FOLDER_ASIDE = ("orphan", "temporary", "known_torn", "journal_unused", "journal_foreign")
 
 
@@ -105,13 +105,13 @@ def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Rep
         OSError: A path does not exist.
     """
     disk = disk or OsDisk()
-    patients = list(subjects(*paths, disk=disk))
-    surgeon = Surgeon(disk)
-    repairs = [each for subject in surgeon.in_order(patients) for each in surgeon.mend(subject)]
-    return repairs + surgeon.note()
+    found = list(subjects(*paths, disk=disk))
+    repairer = Repairer(disk)
+    repairs = [each for subject in repairer.in_order(found) for each in repairer.repair(subject)]
+    return repairs + repairer.note()
 
 
-class Surgeon:
+class Repairer:
     """Repairs one subject after the other, folders first, and finally records the damage that stays.
 
     Args:
@@ -124,17 +124,17 @@ class Surgeon:
         self._locks: dict[str, Locks] = {}
         self._remaining: dict[str, list[Finding]] = {}
 
-    def in_order(self, patients: Sequence[Subject]) -> list[Subject]:
+    def in_order(self, unordered: Sequence[Subject]) -> list[Subject]:
         """Return the subjects in the order in which they must be repaired: journals before sessions."""
-        return sorted(patients, key=lambda subject: subject.kind != "folder")
+        return sorted(unordered, key=lambda subject: subject.kind != "folder")
 
-    def mend(self, subject: Subject) -> list[Repair]:
+    def repair(self, subject: Subject) -> list[Repair]:
         """Repair one subject."""
         findings = examine_subject(subject, self._disk, self._known)
         try:
             if subject.kind == "folder":
-                return self._mend_folder(subject, findings)
-            return self._mend_session(subject, findings)
+                return self._repair_folder(subject, findings)
+            return self._repair_session(subject, findings)
         except (OSError, TreeringError) as error:
             return [_failure(subject.path, error)]
 
@@ -154,10 +154,10 @@ class Surgeon:
 
     # -- sessions
 
-    def _mend_session(self, subject: Subject, findings: list[Finding]) -> list[Repair]:
+    def _repair_session(self, subject: Subject, findings: list[Finding]) -> list[Repair]:
         if not findings:
             return []
-        if not any(finding.code in _MENDED for finding in findings):
+        if not any(finding.code in _REPAIRED for finding in findings):
             self._keep(subject, findings)
             return []
         real = self._disk.real_path(os.path.abspath(log_path(subject.path)))  # a packed log is owned by the log's name
@@ -169,7 +169,7 @@ class Surgeon:
             repairs: list[Repair] = []
             if subject.kind == "session":
                 tail = next((finding.line for finding in findings if finding.code in _TAIL), None)
-                repairs += self._mend_tail(subject, real, tail)
+                repairs += self._repair_tail(subject, real, tail)
             remaining = examine_subject(subject, self._disk, self._known)
             remaining = [finding for finding in remaining if finding.code != "locked"]  # the lock is ours
             for finding in remaining:
@@ -183,7 +183,7 @@ class Surgeon:
         finally:
             self._locks_of(subject.root).give_back(held)
 
-    def _mend_tail(self, subject: Subject, real: str, line: int | None) -> list[Repair]:
+    def _repair_tail(self, subject: Subject, real: str, line: int | None) -> list[Repair]:
         log = Log(self._disk, os.path.basename(real), real)
         try:
             log.examine()
@@ -233,7 +233,7 @@ class Surgeon:
 
     # -- `.treering`
 
-    def _mend_folder(self, subject: Subject, findings: list[Finding]) -> list[Repair]:
+    def _repair_folder(self, subject: Subject, findings: list[Finding]) -> list[Repair]:
         repairs = [
             self._set_aside(subject, finding)
             for finding in findings

@@ -48,7 +48,7 @@ def log_of(name: str) -> str | None:
 
 
 def is_beside(name: str, log: str) -> bool:
-    """Tell whether a file belongs beside the log of this name, whatever suffix the log has."""
+    """Return whether a file belongs beside the log of this name, whatever suffix the log has."""
     return name != log and name.startswith(log) and beside.BESIDE.fullmatch(name, len(log)) is not None
 
 
@@ -157,7 +157,7 @@ class Surroundings:
                 self._judge_view(path, kind, log, generation)
 
     def _can_be_read(self, path: str) -> bool:
-        """Tell whether the file can be read.
+        """Return whether the file can be read.
 
         A file that the disk or its permissions withhold is reported and left alone.
         """
@@ -204,7 +204,7 @@ class Surroundings:
         return snapshot.counter
 
     def _index_matches(self, data: bytes, log: _Lines) -> bool:
-        """Tell whether the index in the snapshot agrees with the lines of the log."""
+        """Return whether the index in the snapshot agrees with the lines of the log."""
         dialect = log.detected.dialect
         stored = LogIndex.restore(data, log.detected.header, model_changes_win=dialect.model_changes_win)
         if stored is None or self._index is None:
@@ -265,7 +265,7 @@ class _Lines:
         return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, first)
 
     def has(self, record: beside.RecordLine) -> bool:
-        """Tell whether a record refers to a line of this log."""
+        """Return whether a record refers to a line of this log."""
         ends = self.table.ends
         if not 0 <= record.seq < len(ends):
             return False

@@ -300,7 +300,7 @@ def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> li
 
 
 def clears(entry: Entry | None, edits: Mapping[int, ContextEdit]) -> bool:
-    """Tell whether the compaction or reset at a boundary drops the earlier messages without a summary."""
+    """Return whether the compaction or reset at a boundary drops the earlier messages without a summary."""
     if not isinstance(entry, CompactionEntry) or not entry.compaction.summary:
         return True
     return edits.get(entry.seq, _NO_EDIT).replacement is None

@@ -67,16 +67,17 @@ FeedEvent: TypeAlias = EntryAdded | LeafChange | Transient | Reset
 """Any event of a feed."""
 
 
-class News(Struct, frozen=True):
-    """The events of a section of a feed, prepared once for all subscribers at its start.
+class FeedSection(Struct, frozen=True):
+    """The events of a feed from one position to another, prepared once for all subscribers that are at its start.
 
     Attributes:
         start: The position of its first event.
         end: The position after its last event.
-        first, last: The seqs of its first and last entry; 0 if it has none.
+        first: The seq of its first entry; 0 if it has none.
+        last: The seq of its last entry; 0 if it has none.
         generation: The generation of the entries.
         entries: Its entries, up to a reset.
-        shown: The entries, with the latest transient event of each name between two of them.
+        with_transients: The entries, with the latest transient event of each name between two of them.
         reset: Whether it was cut at a reset; later events are not included.
     """
 
@@ -86,7 +87,7 @@ class News(Struct, frozen=True):
     last: int
     generation: str
     entries: tuple[Entry, ...]
-    shown: tuple[Entry | Transient, ...]
+    with_transients: tuple[Entry | Transient, ...]
     reset: bool
 
 
@@ -117,7 +118,7 @@ class Feed:
     __slots__ = (
         "_event",
         "_events",
-        "_news",
+        "_section",
         "_size",
         "_sizes",
         "bytes_max",
@@ -136,7 +137,7 @@ class Feed:
         self.subscribers = 0
         self.readers: set[Reader] = set()
         self.closed = False
-        self._news: News | None = None
+        self._section: FeedSection | None = None
         self._events: list[FeedEvent] = []
         self._sizes: list[int] = []
         self._size = 0
@@ -162,12 +163,12 @@ class Feed:
             self._drop_oldest()
         self._wake()
 
-    def news(self, position: int) -> News:
+    def section(self, position: int) -> FeedSection:
         """Return the events from a position on, which must not be less than `start`."""
-        news = self._news
-        if news is None or news.start != position or news.end != self.end:
-            news = self._news = _news(position, self._events[position - self.start :])
-        return news
+        section = self._section
+        if section is None or section.start != position or section.end != self.end:
+            section = self._section = _section(position, self._events[position - self.start :])
+        return section
 
     def at(self, position: int) -> FeedEvent:
         """Return the event at a position, which must not be less than `start`."""
@@ -186,7 +187,7 @@ class Feed:
             self._event = Event()
         return self._event.wait()
 
-    def taken_up(self, before: tuple[Cursor, int], now: tuple[Cursor, int]) -> None:
+    def resume(self, before: tuple[Cursor, int], now: tuple[Cursor, int]) -> None:
         """Note that the log was opened again: subscribers read what others added to it, or all of another log.
 
         Args:
@@ -207,7 +208,7 @@ class Feed:
     def _skip(self) -> None:
         """Skip events that never reached the feed: all subscribers fall behind, and continue from the log."""
         self.start = self.end = self.end + 1
-        self._news = None
+        self._section = None
         self._events.clear()
         self._sizes.clear()
         self._size = 0
@@ -226,12 +227,12 @@ class Feed:
             size -= self._sizes[drop]
             drop += 1
         del self._events[:drop], self._sizes[:drop]
-        self._news = None
+        self._section = None
         self._size = size
         self.start += drop
 
 
-def _news(start: int, events: Sequence[FeedEvent]) -> News:
+def _section(start: int, events: Sequence[FeedEvent]) -> FeedSection:
     entries: list[Entry] = []
     shown: list[Entry | Transient] = []
     latest: dict[str, int] = {}
@@ -253,4 +254,4 @@ def _news(start: int, events: Sequence[FeedEvent]) -> News:
             reset = True
             break
     first, last = (entries[0].seq, entries[-1].seq) if entries else (0, 0)
-    return News(start, start + len(events), first, last, generation, tuple(entries), tuple(shown), reset)
+    return FeedSection(start, start + len(events), first, last, generation, tuple(entries), tuple(shown), reset)

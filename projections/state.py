@@ -40,11 +40,12 @@ _PATH_KEYS = ("path", "file_path", "filePath", "filepath", "file", "filename", "
 _SOURCE_KEYS = ("source", "src", "from", "old_path", "oldPath", "source_path")
 _TARGET_KEYS = ("destination", "dest", "to", "new_path", "newPath", "destination_path", "target")
 _PATCH_KEYS = ("input", "patch", "patchText", "patch_text")
+_MOVE_MARK = "*** Move to: "
 _PATCH_MARKS: tuple[tuple[str, Action], ...] = (
     ("*** Add File: ", "created"),
     ("*** Update File: ", "modified"),
     ("*** Delete File: ", "deleted"),
-    ("*** Move to: ", "created"),
+    (_MOVE_MARK, "created"),
 )
 _PLAN_KEYS = ("todos", "plan", "tasks", "items")
 _TITLE_KEYS = ("content", "step", "title", "text", "description", "task")
@@ -243,8 +244,13 @@ def _touches(tool: str, arguments: dict[str, JSON]) -> Iterator[FileTouch]:
 def _action(tool: str, arguments: dict[str, JSON]) -> Action | None:
     if tool.endswith(("strreplaceeditor", "strreplacebasededittool", "texteditor")):
         # One tool with several commands; after an undo the file still counts as modified.
-        command = arguments.get("command")
-        return "read" if command == "view" else "created" if command == "create" else "modified"
+        match arguments.get("command"):
+            case "view":
+                return "read"
+            case "create":
+                return "created"
+            case _:
+                return "modified"
     known: tuple[tuple[frozenset[str], Action], ...] = (
         (_READING, "read"),
         (_CREATING, "created"),
@@ -258,13 +264,14 @@ def _patch_touches(patch: str) -> Iterator[FileTouch]:
     """Yield the touches of a patch in the format that begins with `*** Begin Patch`."""
     source = ""
     for line in patch.splitlines():
-        for mark, action in _PATCH_MARKS:
-            if line.startswith(mark):
-                path = line.removeprefix(mark).strip()
-                if mark == "*** Move to: " and source:
-                    yield FileTouch(source, "deleted")
-                source = path if action == "modified" else ""
-                yield FileTouch(path, action)
+        mark, action = next((each for each in _PATCH_MARKS if line.startswith(each[0])), ("", None))
+        if action is None:
+            continue
+        path = line.removeprefix(mark).strip()
+        if mark == _MOVE_MARK and source:
+            yield FileTouch(source, "deleted")
+        source = path if action == "modified" else ""
+        yield FileTouch(path, action)
 
 
 def _tasks(arguments: dict[str, JSON]) -> tuple[Task, ...] | None:

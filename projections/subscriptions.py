@@ -8,7 +8,6 @@ feed, it starts over in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Generic, Never, Self, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
@@ -17,7 +16,7 @@ from ..events.entries import Entry
 from ..events.errors import Closed, InvalidInput, LogReplaced
 from ..events.stores.base import Cursor
 from .changes import Changed, Snapshot
-from .feed import Feed, News, Reset, Transient
+from .feed import Feed, FeedSection, Reset, Transient
 from .source import Source
 from .views import SharedView
 
@@ -44,9 +43,8 @@ class EntryFollowing(Generic[T]):
     """
 
     def __init__(self, source: Source, after: Cursor | int = 0) -> None:
-        seq = cast(
-            "object", after.seq if isinstance(after, Cursor) else after
-        )  # declared types are not checked at run time
+        # Declared types are not checked at run time.
+        seq = cast("object", after.seq if isinstance(after, Cursor) else after)
         if not isinstance(seq, int) or seq < 0:
             raise InvalidInput(f"invalid seq {seq!r}: pass a number from 0 on, or the cursor of a subscription")
         self._source = source
@@ -79,9 +77,7 @@ class EntryFollowing(Generic[T]):
         feed.readers.add(self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._feed is not None:
             feed, self._feed = self._feed, None
             feed.readers.discard(self)
@@ -113,7 +109,7 @@ class EntryFollowing(Generic[T]):
             elif self._seq < self._through:
                 items = await self._read_log()
             elif self._position < feed.end:
-                items = self._take(feed.news(self._position))
+                items = self._take(feed.section(self._position))
             elif feed.closed:
                 raise StopAsyncIteration
             else:
@@ -147,19 +143,19 @@ class EntryFollowing(Generic[T]):
             return ()
         return entries
 
-    def _take(self, news: News) -> Sequence[Entry | T]:
+    def _take(self, section: FeedSection) -> Sequence[Entry | T]:
         """Consume new events of the feed, and return the items to yield."""
-        items = self._shown(news)
-        if news.last:
-            if news.first <= self._seq:  # the subscriber has these entries already
+        items = self._items(section)
+        if section.last:
+            if section.first <= self._seq:  # the subscriber has these entries already
                 items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
-            if news.last >= self._seq:  # otherwise the seq given to begin after still lies ahead of the log
-                self._seq, self._has_cursor = news.last, True
-            self._generation = self._generation or news.generation or None  # the log did not exist at the beginning
-        self._position = -1 if news.reset else news.end  # after a reset `_join` runs again, and yields it
+            if section.last >= self._seq:  # otherwise the seq given to begin after still lies ahead of the log
+                self._seq, self._has_cursor = section.last, True
+            self._generation = self._generation or section.generation or None  # the log did not exist at the beginning
+        self._position = -1 if section.reset else section.end  # after a reset `_join` runs again, and yields it
         return items
 
-    def _shown(self, news: News) -> Sequence[Entry | T]:
+    def _items(self, section: FeedSection) -> Sequence[Entry | T]:
         """Return the items of new feed events that this kind of subscription yields."""
         raise NotImplementedError
 
@@ -173,8 +169,8 @@ class EntrySubscription(EntryFollowing[Never]):
     another program removes the file of a session that this host does not own, it waits until there is one again.
     """
 
-    def _shown(self, news: News) -> Sequence[Entry]:
-        return news.entries
+    def _items(self, section: FeedSection) -> Sequence[Entry]:
+        return section.entries
 
 
 class TransientSubscription(EntryFollowing[Transient]):
@@ -184,8 +180,8 @@ class TransientSubscription(EntryFollowing[Transient]):
     `EntrySubscription`.
     """
 
-    def _shown(self, news: News) -> Sequence[Entry | Transient]:
-        return news.shown
+    def _items(self, section: FeedSection) -> Sequence[Entry | Transient]:
+        return section.with_transients
 
 
 class ViewSubscription(Generic[V, C]):
@@ -211,9 +207,7 @@ class ViewSubscription(Generic[V, C]):
         self._open = True
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._open:
             self._open = False
             self._view.leave()

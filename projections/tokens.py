@@ -118,10 +118,8 @@ def count_messages(messages: Sequence[Message], tokenizer: Tokenizer | None = No
             itself.
     """
     tokenizer = tokenizer_of(tokenizer)
-    own_count = getattr(
-        tokenizer, "count_messages", None
-    )  # an isinstance check of the protocol is slower than counting
-    if own_count is not None:
+    # An isinstance check of the protocol takes longer than the counting.
+    if getattr(tokenizer, "count_messages", None) is not None:
         return cast("MessageTokenizer", tokenizer).count_messages(messages)
     return sum(
         MESSAGE_TOKENS + sum(_part_tokens(part, tokenizer) for part in message.content)

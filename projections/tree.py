@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from operator import attrgetter
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -145,7 +146,7 @@ class TreeReplica:
         self._labels: dict[str, str] = {}
         self._leaf = 0
         if tree is not None:
-            for node in sorted(tree.nodes, key=_by_seq):
+            for node in sorted(tree.nodes, key=attrgetter("seq")):
                 self.apply(NodeAdded(node.id, node.seq, node.parent_seq, node.type, node.label, node.role))
             self._leaf = tree.leaf
 
@@ -265,7 +266,3 @@ def _node_added(index: LogIndex, seq: int) -> NodeAdded:
         index.label_of(entry_id),
         _ROLES.get(index.kinds[seq]),
     )
-
-
-def _by_seq(node: TreeNode) -> int:
-    return node.seq

@@ -77,7 +77,7 @@ class UsageProjection:
         if added is None:
             return value, None
         if isinstance(entry, UsageEntry) and entry.usage.messages is not None:
-            added = replace(added, usage=_subtract(added.usage, value.batch_usage))
+            added = replace(added, usage=usage_beyond(added.usage, value.batch_usage))
         elif isinstance(entry, MessageEntry) and batch is not None:
             value = replace(value, batch_usage=value.batch_usage + added.usage)
         if added.usage == NOTHING:
@@ -128,7 +128,7 @@ def usage_totals(entries: Iterable[Entry]) -> UsageTotals:
     return totals
 
 
-def _subtract(usage: Usage, known: Usage) -> Usage:
+def usage_beyond(usage: Usage, known: Usage) -> Usage:
     """Return the usage minus the known part, each field at least 0."""
     return Usage(
         max(usage.input_tokens - known.input_tokens, 0),

@@ -1,14 +1,17 @@
-"""Fixtures for all tests: the three event loops, the folder of real session files, and counts of what was proved."""
+"""Fixtures for all tests: the three event loops, a host, the folder of real session files, counts of what is proved."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from treering import SessionHost
 
 # The same examples in every run, however slow the machine, so that failures can be reproduced. The soak tests more.
 settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -37,6 +40,18 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return backend
 
 
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder of the sessions, which does not exist yet."""
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+async def host(root: Path) -> AsyncIterator[SessionHost]:
+    async with SessionHost(root) as host:
+        yield host
+
+
 @pytest.fixture(scope="session")
 def shared_fixtures() -> Path:
     folder = SHARED / "fixtures"
@@ -56,9 +71,8 @@ def _tally_of(config: pytest.Config) -> Counter[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    output: dict[str, Any] | None = getattr(
-        session.config, "workeroutput", None
-    )  # set in the workers of a parallel run
+    # Set in the workers of a parallel run.
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["tally"] = dict(_tally_of(session.config))
 

@@ -22,14 +22,9 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def modules(package: Path) -> set[str]:
-    return {
-        file.relative_to(package).as_posix()
-        for folder in [
-            package,
-            *(package / package_name for package_name in PACKAGES),
-        ]  # a walk does not enter linked folders
-        for file in folder.rglob("*.py")
-    }
+    # A walk does not enter linked folders.
+    folders = [package, *(package / package_name for package_name in PACKAGES)]
+    return {file.relative_to(package).as_posix() for folder in folders for file in folder.rglob("*.py")}
 
 
 @pytest.mark.parametrize("package_name", PACKAGES)

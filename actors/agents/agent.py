@@ -27,7 +27,6 @@ from ..handles.session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
 from .hooks import AgentHooks
-from .keeper import BufferedTurn, Emit
 from .leaving import leave
 from .live_turn import LiveTurn
 from .model import Model
@@ -37,7 +36,8 @@ from .streaming import TurnStream
 from .summarizing import summarizer_of
 from .tool import Tool
 from .turn_gate import one_turn_at_a_time
-from .turns import Equipment, TurnRun, Work
+from .turn_storage import BufferedTurn, Emit
+from .turns import AgentSetup, TurnRun, Work
 from .validation import (
     Results,
     checked_hooks,
@@ -88,7 +88,7 @@ class AgentSession:
     ) -> None:
         self._session = checked_session(session)
         options = checked_options(options)
-        self._equipment = Equipment(
+        self._setup = AgentSetup(
             checked_model(model),
             system_prompt,
             checked_tools(tools),
@@ -99,7 +99,7 @@ class AgentSession:
         )
 
     def __repr__(self) -> str:
-        model = self._equipment.model
+        model = self._setup.model
         return f"AgentSession({model.provider}/{model.model_id})"
 
     # -- turns
@@ -126,7 +126,7 @@ class AgentSession:
 
     def stream(self, said: Input | None = None, *, session: ConversationSession | None = None) -> TurnStream:
         """Answer like `respond`, and stream the turn's events: `async with agent.stream("Hello") as events`."""
-        return TurnStream(self._respond(said, session), self._equipment.options.stream_events_max)
+        return TurnStream(self._respond(said, session), self._setup.options.stream_events_max)
 
     async def resume(self, results: Results, *, session: ConversationSession | None = None) -> Turn:
         """Resume a turn whose calls waited for external results; another process may have suspended it.
@@ -144,7 +144,7 @@ class AgentSession:
 
     def stream_resume(self, results: Results, *, session: ConversationSession | None = None) -> TurnStream:
         """Resume like `resume`, and stream the turn's events while it runs."""
-        return TurnStream(self._resume(results, session), self._equipment.options.stream_events_max)
+        return TurnStream(self._resume(results, session), self._setup.options.stream_events_max)
 
     # -- branches
 
@@ -158,7 +158,7 @@ class AgentSession:
 
     def stream_retry(self, *, session: Session | None = None) -> TurnStream:
         """Retry like `retry`, and stream the turn's events while it runs."""
-        return TurnStream(self._retry(session), self._equipment.options.stream_events_max)
+        return TurnStream(self._retry(session), self._setup.options.stream_events_max)
 
     async def switch(self, entry_id: str, *, session: Session | None = None) -> BranchReport | None:
         """Continue from another entry; the `leaving` hook decides whether the branch left behind gets a summary.
@@ -171,15 +171,15 @@ class AgentSession:
         """
         target = self._branching_session(session)
         async with self._one_at_a_time(target):
-            policy = self._equipment.hooks.leaving
+            policy = self._setup.hooks.leaving
             return await leave(
                 target,
                 entry_id,
                 "switch",
                 policy,
                 self._summarizer,
-                tokenizer=self._equipment.builder.tokenizer,
-                options=self._equipment.options.summarizing,
+                tokenizer=self._setup.builder.tokenizer,
+                options=self._setup.options.summarizing,
             )
 
     # -- what was sent
@@ -187,11 +187,11 @@ class AgentSession:
     @property
     def last_request(self) -> SentContext | None:
         """The latest request for any session: the exact messages, the strategy and the counts."""
-        return self._equipment.requests.last
+        return self._setup.requests.last
 
     def follow_requests(self) -> RequestSubscription:
         """Follow the requests: `async with agent.follow_requests() as requests: async for sent in requests: ...`."""
-        return RequestSubscription(self._equipment.requests)
+        return RequestSubscription(self._setup.requests)
 
     # -- how turns are run
 
@@ -222,9 +222,9 @@ class AgentSession:
                 place = request_at(context.messages)
                 if place < 0:
                     raise InvalidInput("this path has no user message to answer again")
-                keeper = self._live(target, emit)
-                await keeper.leave(context.messages[place].entry_id)
-                return await TurnRun(self._equipment, keeper, emit).respond(())
+                storage = self._live(target, emit)
+                await storage.leave(context.messages[place].entry_id)
+                return await TurnRun(self._setup, storage, emit).respond(())
 
         return work
 
@@ -232,18 +232,18 @@ class AgentSession:
     async def _run(self, session: ConversationSession | None, emit: Emit) -> AsyncGenerator[TurnRun]:
         target = checked_session(session) if session is not None else self._session
         async with self._one_at_a_time(target):
-            builder = self._equipment.builder
-            keeper = self._live(target, emit) if isinstance(target, Session) else BufferedTurn(target, builder)
-            yield TurnRun(self._equipment, keeper, emit)
+            builder = self._setup.builder
+            storage = self._live(target, emit) if isinstance(target, Session) else BufferedTurn(target, builder)
+            yield TurnRun(self._setup, storage, emit)
 
     def _live(self, session: Session, emit: Emit) -> LiveTurn:
-        options = self._equipment.options
+        options = self._setup.options
         return LiveTurn(
             session,
-            self._equipment.builder,
+            self._setup.builder,
             self._summarizer,
             options.summarizing,
-            self._equipment.hooks.leaving,
+            self._setup.hooks.leaving,
             auto_compact=options.auto_compact,
             emit=emit,
         )
@@ -256,7 +256,7 @@ class AgentSession:
 
     @property
     def _summarizer(self) -> Summarizer:
-        return self._equipment.options.summarizer or summarizer_of(self._equipment.model)
+        return self._setup.options.summarizer or summarizer_of(self._setup.model)
 
     @asynccontextmanager
     async def _one_at_a_time(self, session: ConversationSession | None) -> AsyncGenerator[None]:

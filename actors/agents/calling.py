@@ -74,54 +74,85 @@ async def carry_out(
         parallel_max: The maximum number of calls that run at once.
         timeout_s: Seconds after which a tool is cancelled; None sets no timeout.
     """
-    waiting: list[Waiting] = []
-    failure: BaseException | None = None
-    gate = anyio.Semaphore(parallel_max)
-    # A memory channel would lose an item that it handed to a reader whose task is cancelled before it wakes.
-    outcomes: deque[Finished | Waiting] = deque()
-    outcome_arrived = anyio.Event()
-
-    async def run(call: ToolUse) -> None:
-        nonlocal failure
-        async with gate:
-            try:
-                outcomes.append(await _outcome(call, tools, session_id, timeout_s))
-            except (KeyboardInterrupt, SystemExit) as error:
-                failure = error
-                group.cancel_scope.cancel()
-            outcome_arrived.set()
-
-    async def handle(outcome: Finished | Waiting) -> None:
-        if isinstance(outcome, Waiting):
-            waiting.append(outcome)
-        else:
-            await keep(outcome)
-
+    execution = _Execution(tools, keep, session_id=session_id, parallel_max=parallel_max, timeout_s=timeout_s)
     try:
         async with anyio.create_task_group() as group:
             for call in calls:
-                group.start_soon(run, call)
-            try:
-                for _ in calls:
-                    while not outcomes:
-                        outcome_arrived = anyio.Event()
-                        await outcome_arrived.wait()
-                    await handle(outcomes.popleft())
-            except anyio.get_cancelled_exc_class():
-                try:
-                    with anyio.move_on_after(GRACE_S, shield=True):
-                        while outcomes:
-                            await handle(outcomes.popleft())
-                except Exception as error:  # noqa: BLE001 - as below
-                    failure = failure or error
-                raise
-            except Exception as error:  # noqa: BLE001 - raised below, outside the task group, which would wrap it
-                failure = failure or error
-                group.cancel_scope.cancel()
+                group.start_soon(execution.run, call, group.cancel_scope)
+            await execution.keep_outcomes(len(calls), group.cancel_scope)
     finally:
-        if failure is not None:
-            raise failure
-    return sorted(waiting, key=lambda each: calls.index(each.call))
+        if execution.failure is not None:
+            raise execution.failure
+    return sorted(execution.waiting, key=lambda each: calls.index(each.call))
+
+
+class _Execution:
+    """The execution of the calls of one answer; its arguments are those of `carry_out`.
+
+    Attributes:
+        waiting: The calls that wait for external results.
+        failure: What to raise once all calls have ended. A task group would wrap it.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        keep: Callable[[Finished], Awaitable[None]],
+        *,
+        session_id: str | None,
+        parallel_max: int,
+        timeout_s: float | None,
+    ) -> None:
+        self._tools = tools
+        self._keep = keep
+        self._session_id = session_id
+        self._timeout_s = timeout_s
+        self._gate = anyio.Semaphore(parallel_max)
+        # A memory channel would lose an item that it handed to a reader whose task is cancelled before it wakes.
+        self._outcomes: deque[Finished | Waiting] = deque()
+        self._outcome_arrived = anyio.Event()
+        self.waiting: list[Waiting] = []
+        self.failure: BaseException | None = None
+
+    async def run(self, call: ToolUse, scope: anyio.CancelScope) -> None:
+        """Execute a call; if the program is to exit, cancel the scope."""
+        async with self._gate:
+            try:
+                self._outcomes.append(await _outcome(call, self._tools, self._session_id, self._timeout_s))
+            except (KeyboardInterrupt, SystemExit) as error:
+                self.failure = error
+                scope.cancel()
+            self._outcome_arrived.set()
+
+    async def keep_outcomes(self, count: int, scope: anyio.CancelScope) -> None:
+        """Handle this many outcomes as they arrive; if one cannot be kept, cancel the scope."""
+        try:
+            for _ in range(count):
+                while not self._outcomes:
+                    self._outcome_arrived = anyio.Event()
+                    await self._outcome_arrived.wait()
+                await self._handle(self._outcomes.popleft())
+        except anyio.get_cancelled_exc_class():
+            await self._keep_arrived()
+            raise
+        except Exception as error:  # noqa: BLE001  # `carry_out` raises it
+            self.failure = self.failure or error
+            scope.cancel()
+
+    async def _keep_arrived(self) -> None:
+        """Handle the outcomes that had arrived when the turn was cancelled."""
+        try:
+            with anyio.move_on_after(GRACE_S, shield=True):
+                while self._outcomes:
+                    await self._handle(self._outcomes.popleft())
+        except Exception as error:  # noqa: BLE001  # `carry_out` raises it
+            self.failure = self.failure or error
+
+    async def _handle(self, outcome: Finished | Waiting) -> None:
+        if isinstance(outcome, Waiting):
+            self.waiting.append(outcome)
+        else:
+            await self._keep(outcome)
 
 
 async def _outcome(
@@ -157,7 +188,7 @@ async def _output(
         # This call was not cancelled: asyncio raises the same error when the tool awaits a task that was cancelled.
         logger().warning("tool_cancelled", **log_fields, **failure_of(error))
         return ToolOutput.failed("The tool was cancelled before it answered.")
-    except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model gets it as the result
+    except Exception as error:  # noqa: BLE001  # a tool may raise anything, and the model gets it as the result
         if isinstance(error, InvalidInput) and not isinstance(error, InvalidEntry):
             return ToolOutput.failed(str(error))
         logger().warning("tool_failed", **log_fields, **failure_of(error))

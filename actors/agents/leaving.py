@@ -6,7 +6,7 @@ from typing import Literal
 
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.tokens import Tokenizer
-from ..handles.branch_summaries import BranchReport, left_between, told_between
+from ..handles.branch_summaries import BranchReport, left_between, shown_between
 from ..handles.session import Session
 from .hooks import LeavePolicy, LeftWork
 
@@ -41,6 +41,6 @@ async def _left_work(session: Session, entry_id: str, why: Literal["switch", "re
     index = log.index
     target = index.seq_of(entry_id)
     _, seqs = left_between(index, index.leaf, target)
-    messages = await told_between(log, index.leaf, seqs)
+    messages = await shown_between(log, index.leaf, seqs)
     count = sum(each.role != "branchSummary" for each in messages)  # a branch summary describes work on another branch
     return LeftWork(session.id, why, index.leaf_id or "", entry_id, count) if count else None

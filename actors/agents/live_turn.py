@@ -25,9 +25,9 @@ from ..handles.session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
 from .hooks import LeavePolicy
-from .keeper import Emit, history_change_error
 from .leaving import leave
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
+from .turn_storage import Emit, history_change_error
 from .window import Window
 
 _NO_SUMMARY = (ContextError, ModelError, LeafMoved)
@@ -71,43 +71,43 @@ class LiveTurn:
         self.session_id: str | None = session.id
 
     async def prepare(self) -> Recovery | None:
-        """Close the calls that a crash left open; see `Keeper.prepare`."""
+        """Close the calls that a crash left open; see `TurnStorage.prepare`."""
         await self._session.flush()  # a cancelled turn may have left an append under way
         return await self._session.recover() or None
 
     async def history(self) -> tuple[Message, ...]:
-        """See `Keeper.history`."""
+        """See `TurnStorage.history`."""
         return tuple(await self._session.messages())
 
     def replace_history(self, history: tuple[Message, ...]) -> None:
-        """Refuse; see `Keeper.replace_history`."""
+        """Refuse; see `TurnStorage.replace_history`."""
         raise history_change_error()
 
     async def pending(self) -> list[OpenCall]:
-        """See `Keeper.pending`."""
+        """See `TurnStorage.pending`."""
         return [each for each in await self._session.open_calls() if each.suspended]
 
     async def thinking_level(self) -> str | None:
-        """See `Keeper.thinking_level`."""
+        """See `TurnStorage.thinking_level`."""
         index = (await self._session.log()).index
         return (await self._session.context()).thinking_level if index.levels[index.leaf] else None
 
     async def summary(self) -> str:
-        """See `Keeper.summary`."""
+        """See `TurnStorage.summary`."""
         await self._session.log()
         return self._session.summary
 
     async def append_messages(self, messages: Sequence[Message]) -> list[str]:
-        """See `Keeper.append_messages`."""
+        """See `TurnStorage.append_messages`."""
         return await self._session.append_many(messages) if messages else []
 
     async def append_answer(self, message: Message) -> str | None:
-        """See `Keeper.append_answer`."""
+        """See `TurnStorage.append_answer`."""
         self._shown_chars = 0
         return await self._session.append(message)
 
     async def append_result(self, finished: Finished, message_id: str | None) -> str | None:
-        """See `Keeper.append_result`."""
+        """See `TurnStorage.append_result`."""
         call, output = finished.call, finished.output
         ids = await self._session.append_tool_execution(
             call.id,
@@ -124,11 +124,11 @@ class LiveTurn:
         return ids[0]
 
     async def suspend(self, calls: Sequence[OpenCall]) -> None:
-        """See `Keeper.suspend`."""
+        """See `TurnStorage.suspend`."""
         await self._session.append(suspension(calls))
 
     async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
-        """Store the failed attempt on a branch of its own; see `Keeper.keep_failed_attempt`."""
+        """Store the failed attempt on a branch of its own; see `TurnStorage.keep_failed_attempt`."""
         self._shown_chars = 0
         leaf_id = self._session.leaf_id
         if not partial.content or leaf_id is None:
@@ -165,12 +165,12 @@ class LiveTurn:
             await self._session.branch(entry_id)
 
     async def keep_aborted(self, partial: Message) -> None:
-        """Append the partial answer to the path, where the next turn sees it; see `Keeper.keep_aborted`."""
+        """Append the partial answer to the path, where the next turn sees it; see `TurnStorage.keep_aborted`."""
         if partial.content:
             await self._session.append(replace(partial, stop_reason="aborted"))
 
     async def context(self, window: Window) -> ContextBuildResult:
-        """Build the context, and compact the session if it has outgrown the window; see `Keeper.context`.
+        """Build the context, and compact the session if it has outgrown the window; see `TurnStorage.context`.
 
         The provider's last token count decides, plus an estimate for the messages since. If masking old tool results
         brings the context below the limit, nothing else is done.
@@ -186,7 +186,7 @@ class LiveTurn:
         return await self._session.build_context(window.budget, self._builder)
 
     async def _masking_helps(self, window: Window) -> bool:
-        """Tell whether masking old tool results makes the context fit, by the strategies that need the messages only.
+        """Return whether masking old tool results makes the context fit, by the strategies that need the messages only.
 
         The other strategies read the whole path, which a compaction need not wait for.
         """
@@ -199,16 +199,16 @@ class LiveTurn:
             return False
 
     async def shrunk_context(self, window: Window) -> ContextBuildResult:
-        """Compact the session and build the context for a smaller window; see `Keeper.shrunk_context`."""
+        """Compact the session and build the context for a smaller window; see `TurnStorage.shrunk_context`."""
         if self._auto_compact:
             await self._compact(window)
         return await self._session.build_context(window.budget, self._builder)
 
     async def save(self, messages: Sequence[Message], usage: Usage) -> None:
-        """See `Keeper.save`: everything is in the log."""
+        """See `TurnStorage.save`: everything is in the log."""
 
     def publish(self, event: AgentEvent) -> None:
-        """Publish the pieces of an answer as transient events; see `Keeper.publish`.
+        """Publish the pieces of an answer as transient events; see `TurnStorage.publish`.
 
         A slow subscriber may get only the later of two pieces, so each piece carries its position in the answer.
         """
@@ -265,7 +265,7 @@ class _WatchedSummarizer:
         self._failure: Exception | None = None
 
     def caused(self, error: Exception) -> bool:
-        """Tell whether the error means that no summary could be made; any other is the session's and ends the turn."""
+        """Return whether an error means that no summary could be made; any other is the session's and ends the turn."""
         return isinstance(error, _NO_SUMMARY) or error is self._failure
 
     def __call__(self, request: SummaryRequest) -> Awaitable[Summary]:
@@ -287,5 +287,5 @@ class _WatchedSummarizer:
 
 
 def _only_masked(built: ContextBuildResult) -> bool:
-    """Tell whether masked tool results are all that a context leaves out."""
+    """Return whether masked tool results are all that a context leaves out."""
     return bool(built.masked_message_count) and not built.summarized_message_count and built.needs_summary is None

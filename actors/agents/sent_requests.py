@@ -10,7 +10,6 @@ Requests are not stored, since they can be rebuilt from the log.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Self
 
 import anyio
@@ -121,9 +120,7 @@ class RequestSubscription(AsyncIterator[SentContext]):
         self._open = True
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._open = False
 
     async def __anext__(self) -> SentContext:

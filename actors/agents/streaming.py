@@ -95,7 +95,7 @@ class TurnStream:
         with self._send:
             try:
                 self._turn = await self._work(self._emit)
-            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - raised to the reader
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001  # raised to the reader
                 self._turn_error = self._unraised_error = error
 
     async def _emit(self, event: AgentEvent) -> None:

@@ -56,7 +56,7 @@ def _waiting(turns: Iterable[_RunningTurn], gate: _Gate) -> Generator[None]:
 
 
 def _waits_for(gate: _Gate, turns: frozenset[_RunningTurn]) -> bool:
-    """Tell whether the turn that holds the gate waits, directly or through other turns, for one of `turns`."""
+    """Return whether the turn that holds the gate waits, directly or through other turns, for one of `turns`."""
     seen: set[_RunningTurn] = set()
     remaining = [gate]
     while remaining:

@@ -33,11 +33,11 @@ from .answers import calls_of, with_missing_fields, with_unique_call_ids
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
 from .hooks import AgentHooks, TurnInput
-from .keeper import Emit, Keeper
 from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
 from .options import AgentOptions
 from .sent_requests import SentContext, SentRequests
 from .tool import Tool, ToolOutput
+from .turn_storage import Emit, TurnStorage
 from .validation import answer_stream, checked_answer, checked_input, run_hook
 from .window import Window, window_of
 
@@ -48,7 +48,7 @@ TRANSIENT_ERRORS = (RateLimited, ModelUnavailable, AnswerCutOff)
 """The model errors after which retrying the same request may succeed."""
 
 
-class Equipment(Struct, frozen=True):
+class AgentSetup(Struct, frozen=True):
     """The model, tools, hooks and options that all turns of an agent share."""
 
     model: Model
@@ -69,22 +69,22 @@ class TurnRun:
     """Runs one turn.
 
     Args:
-        equipment: The model, tools, hooks and options of the agent.
-        keeper: Stores the messages of the turn.
+        setup: The model, tools, hooks and options of the agent.
+        storage: Stores the messages of the turn.
         emit: Sends events to the reader of the turn's stream.
     """
 
-    def __init__(self, equipment: Equipment, keeper: Keeper, emit: Emit) -> None:
-        self._equipment = equipment
-        self._keeper = keeper
+    def __init__(self, setup: AgentSetup, storage: TurnStorage, emit: Emit) -> None:
+        self._setup = setup
+        self._storage = storage
         self._emit_to_stream = emit
         self._messages: list[Message] = []
         self._entry_ids: list[str] = []
         self._usage = Usage()
         self._sent: SentContext | None = None
-        self._system_prompt = equipment.system_prompt
+        self._system_prompt = setup.system_prompt
         self._summary = ""
-        self._thinking_level = equipment.options.thinking_level
+        self._thinking_level = setup.options.thinking_level
 
     # -- entry points
 
@@ -96,8 +96,8 @@ class TurnRun:
             InvalidInput: There is nothing to answer.
         """
         await self._prepare()
-        pending = await self._keeper.pending()
-        if pending and self._keeper.saves_immediately:
+        pending = await self._storage.pending()
+        if pending and self._storage.saves_immediately:
             raise TurnSuspended(
                 f"{counted(len(pending), 'call')} {'waits' if len(pending) == 1 else 'wait'} for external results: "
                 "pass them to `resume`, or close the calls",
@@ -107,7 +107,7 @@ class TurnRun:
         # A session with three methods cannot tell a suspended turn from an interrupted one, so new input abandons it.
         await self._append([closing(each) for each in pending])
         await self._append(turn_input)
-        if not turn_input and not await self._keeper.history():
+        if not turn_input and not await self._storage.history():
             raise InvalidInput("there is nothing to answer: the session is empty and no input was given")
         return await self._generate()
 
@@ -118,7 +118,7 @@ class TurnRun:
             NotSuspended: No call waits, or a result names a call that does not wait.
         """
         await self._prepare()
-        pending = await self._keeper.pending()
+        pending = await self._storage.pending()
         unknown = sorted(results.keys() - {each.id for each in pending})
         if not pending or unknown:
             raise NotSuspended(
@@ -133,42 +133,42 @@ class TurnRun:
         return await self._end(SUSPENDED, remaining) if remaining else await self._generate()
 
     async def _prepare(self) -> None:
-        recovery = await self._keeper.prepare()
+        recovery = await self._storage.prepare()
         if recovery is not None:
             await self._emit(Recovered(recovery))
 
     async def _begin(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Run the pre-generation hooks, load the thinking level and the summary, and return the input of the turn."""
-        hooks = self._equipment.hooks.pre_generation
+        hooks = self._setup.hooks.pre_generation
         if hooks:
-            history = await self._keeper.history()
+            history = await self._storage.history()
             turn = TurnInput(self._system_prompt, history, messages)
             for hook in hooks:
                 replaced = await run_hook(hook, turn)
                 turn = checked_input(replaced)
             if turn.history != history:
-                self._keeper.replace_history(turn.history)
+                self._storage.replace_history(turn.history)
             self._system_prompt, messages = turn.system_prompt, turn.input
         if self._thinking_level is None:
-            self._thinking_level = await self._keeper.thinking_level()
-        self._summary = await self._keeper.summary()
+            self._thinking_level = await self._storage.thinking_level()
+        self._summary = await self._storage.summary()
         return messages
 
     async def _append(self, messages: Sequence[Message]) -> None:
-        self._note_appended(messages, await self._keeper.append_messages(messages))
+        self._note_appended(messages, await self._storage.append_messages(messages))
 
     # -- requests and calls
 
     async def _generate(self) -> Turn:
         """Send requests and execute calls until an answer makes no calls."""
-        equipment = self._equipment
-        options = equipment.options
+        setup = self._setup
+        options = setup.options
         window = window_of(
-            equipment.model,
+            setup.model,
             options,
             "\n\n".join(plain_text(each.content) for each in self._opening()),
-            equipment.specs,
-            equipment.builder.tokenizer,
+            setup.specs,
+            setup.builder.tokenizer,
         )
         for _ in range(options.requests_max):
             answer, entry_id = await self._answer(window)
@@ -177,16 +177,16 @@ class TurnRun:
                 return await self._end(answer.stop_reason)
             waiting = await carry_out(
                 calls,
-                equipment.tools,
+                setup.tools,
                 partial(self._store_result, message_id=entry_id),
-                session_id=self._keeper.session_id,
+                session_id=self._storage.session_id,
                 parallel_max=options.parallel_calls_max,
                 timeout_s=options.tool_timeout_s,
             )
             if waiting:
                 pending = [_open_call(each, entry_id) for each in waiting]
                 with anyio.CancelScope(shield=True):  # without this record, recovery would close the calls
-                    await self._keeper.suspend(pending)
+                    await self._storage.suspend(pending)
                 return await self._end(SUSPENDED, pending)
         raise TurnTooLong(
             f"the turn took {options.requests_max} requests and the model still calls tools: "
@@ -199,14 +199,13 @@ class TurnRun:
         Returns:
             The answer as returned by the hooks, and its entry id.
         """
-        keeper, options = self._keeper, self._equipment.options
+        storage, options = self._storage, self._setup.options
         shrunk: ContextBuildResult | None = None
-        attempt = 0
+        attempt = 1
         while True:
-            attempt += 1
-            built = shrunk or await keeper.context(window)
+            built = shrunk or await storage.context(window)
             request = self._request(built)
-            self._sent = self._equipment.requests.add(keeper.session_id, request, built)
+            self._sent = self._setup.requests.add(storage.session_id, request, built)
             await self._emit(RequestSent(self._sent))
             text_pieces: list[str] = []
             try:
@@ -216,27 +215,27 @@ class TurnRun:
                 if shrunk is not None:
                     raise
                 # Few providers say by how much the request was too long, and they count differently: try half, once.
-                shrunk = await keeper.shrunk_context(window.with_available(built.tokens_used // 2))
-                attempt -= 1
+                shrunk = await storage.shrunk_context(window.with_available(built.tokens_used // 2))
             except ModelError as error:
                 retry_after_s = error.retry_after_s if isinstance(error, RateLimited) else None
                 delay_s = options.delay_s(attempt, retry_after_s) if isinstance(error, TRANSIENT_ERRORS) else None
-                failed_id = await keeper.keep_failed_attempt(self._partial_answer(text_pieces), error)
+                failed_id = await storage.keep_failed_attempt(self._partial_answer(text_pieces), error)
                 if delay_s is None:
                     raise
                 await self._emit(Retrying(error, attempt, delay_s, failed_id))
                 await options.sleep(delay_s)
+                attempt += 1
             except anyio.get_cancelled_exc_class():
                 with anyio.move_on_after(GRACE_S, shield=True):
-                    await keeper.keep_aborted(self._partial_answer(text_pieces))
+                    await storage.keep_aborted(self._partial_answer(text_pieces))
                 raise
         return await self._store_answer(answer)
 
     def _request(self, built: ContextBuildResult) -> ModelRequest:
         return ModelRequest(
             messages=(*self._opening(), *built.to_messages()),
-            tools=self._equipment.specs,
-            max_tokens=self._equipment.options.max_tokens,
+            tools=self._setup.specs,
+            max_tokens=self._setup.options.max_tokens,
             thinking_level=self._thinking_level,
         )
 
@@ -246,7 +245,7 @@ class TurnRun:
 
     async def _request_answer(self, request: ModelRequest, text_pieces: list[str]) -> Message:
         """Send the request to the model once, adding the pieces of text to `text_pieces` as they arrive."""
-        model = self._equipment.model
+        model = self._setup.model
         async with answer_stream(model, request) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completed):
@@ -261,7 +260,7 @@ class TurnRun:
 
     def _partial_answer(self, text_pieces: Sequence[str]) -> Message:
         """Return the part of an answer that arrived before it failed or was cancelled."""
-        model, partial_text = self._equipment.model, whole("".join(text_pieces))
+        model, partial_text = self._setup.model, whole("".join(text_pieces))
         return Message(
             "assistant",
             (text(partial_text),) if partial_text else (),
@@ -292,7 +291,7 @@ class TurnRun:
     async def _append_answer(self, answer: Message) -> str | None:
         """Append an answer even if the turn is cancelled meanwhile: it is complete, and paid for."""
         with anyio.CancelScope(shield=True):
-            return await self._keeper.append_answer(answer)
+            return await self._storage.append_answer(answer)
         return None  # unreachable: nothing cancels the shield
 
     async def _store_result(self, finished: Finished, message_id: str | None) -> None:
@@ -303,7 +302,7 @@ class TurnRun:
             call = finished.call
             logger().warning(
                 "tool_failed",
-                session_id=self._keeper.session_id,
+                session_id=self._storage.session_id,
                 call_id=call.id,
                 tool=call.name,
                 **failure_of(error),
@@ -313,7 +312,7 @@ class TurnRun:
     async def _append_result(self, finished: Finished, message_id: str | None) -> None:
         entry_id: str | None = None
         with anyio.CancelScope(shield=True):  # the tool has run: the log must not leave its outcome unknown
-            entry_id = await self._keeper.append_result(finished, message_id)
+            entry_id = await self._storage.append_result(finished, message_id)
         message = finished.message()
         self._note_appended([message], [] if entry_id is None else [entry_id])
         call, output = finished.call, finished.output
@@ -326,7 +325,7 @@ class TurnRun:
     async def _run_post_hooks(self, answer: Message) -> Message:
         """Return the answer as transformed by the post-generation hooks."""
         final = answer
-        for hook in self._equipment.hooks.post_generation:
+        for hook in self._setup.hooks.post_generation:
             transformed = await run_hook(hook, final)
             final = with_missing_fields(checked_answer(transformed, "a post-generation hook"), answer)
         if [call.id for call in calls_of(final)] != [call.id for call in calls_of(answer)]:
@@ -339,13 +338,13 @@ class TurnRun:
     async def _end(self, stop_reason: str | None, pending: Sequence[OpenCall] = ()) -> Turn:
         """Save what is not saved yet, and return the finished turn."""
         messages = self._messages
-        await self._keeper.save(messages, self._usage)
+        await self._storage.save(messages, self._usage)
         turn = Turn(tuple(messages), self._usage, stop_reason, tuple(pending), self._sent, tuple(self._entry_ids))
         await self._emit(TurnEnd(turn))
         return turn
 
     async def _emit(self, event: AgentEvent) -> None:
-        self._keeper.publish(event)
+        self._storage.publish(event)
         await self._emit_to_stream(event)
 
 

@@ -141,16 +141,22 @@ async def retire(core: HostCore, catalog: Catalog, settings: Settings, *, dry_ru
     for each in sorted(chosen, key=lambda each: (each.last_entry, each.ref)):
         why = "it is the current session of its project" if each.ref in current else await _in_use(core, each.ref)
         if why is None and not dry_run:
-            try:
-                if not await archive(core, catalog, each.ref, last_entry=each.last_entry):
-                    why = "something was appended to it just now"
-            except (TreeringError, OSError) as error:
-                why = str(error)
+            why = await _archive_due(core, catalog, each)
         if why is None:
             archived.append(each)
         else:
             spared.append(Spared(session_id=each.session_id, ref=each.ref, why=why))
     return RetentionReport(tuple(archived), tuple(spared), dry_run)
+
+
+async def _archive_due(core: HostCore, catalog: Catalog, session: Retired) -> str | None:
+    """Archive a session, and return why it was not archived, or None if it was."""
+    try:
+        if await archive(core, catalog, session.ref, last_entry=session.last_entry):
+            return None
+    except (TreeringError, OSError) as error:
+        return str(error)
+    return "something was appended to it just now"
 
 
 def due(rows: Sequence[SessionSummary], settings: Settings, now: datetime) -> Iterator[Retired]:

@@ -64,7 +64,7 @@ class Catalog:
             self._writer = IndexWriter(core.runtime, core.registry, store, index, listing, settings)
             self._pointers = Pointers(store)
             core.runtime.touched.listeners.append(listing.unsaved)
-            core.registry.parting = listing.let_go
+            core.registry.before_passivation = listing.keep_passivated_row
         else:
             self.listing = PagedListing(core.runtime, core.registry)
 
@@ -107,7 +107,7 @@ class Catalog:
 
     # -- resolving a string
 
-    async def meant(self, text: str) -> SessionSummary:
+    async def resolve(self, text: str) -> SessionSummary:
         """Return the row of the session to which a string refers: an id, a name, "last", or the beginning of one id.
 
         Raises:

@@ -61,7 +61,7 @@ class FileListing:
         held: The current index lines, by session.
         unsaved: The sessions whose lines in the index file are outdated; a listener of `Touched`.
         gone: Deleted sessions that the index file may still hold; it must be rewritten without them.
-        alone: The lock for work on this state.
+        lock: The lock for work on this state.
     """
 
     def __init__(self, runtime: Runtime, registry: Registry, store: FileStore, index: IndexFile) -> None:
@@ -78,13 +78,13 @@ class FileListing:
         self.held: dict[Ref, IndexLine] = {}
         self.unsaved: dict[Ref, None] = {}
         self.gone: set[Ref] = set()
-        self.alone = anyio.Lock()
+        self.lock = anyio.Lock()
 
     # -- listing
 
     async def rows(self) -> list[SessionSummary]:
         """Return the rows of all sessions, the most recently used first; only files that changed are read."""
-        async with self.alone:
+        async with self.lock:
             await self.load()
             files, stale, gone = await self._runtime.offload(self._compare, self.held.copy())
             temporary_rows = await self._make({ref: files[ref] for ref in stale})
@@ -100,7 +100,7 @@ class FileListing:
 
     async def row(self, ref: Ref) -> SessionSummary | None:
         """Return one session's row, or None if it does not exist; its file is opened only if it changed."""
-        async with self.alone:
+        async with self.lock:
             await self.load()
             stat = await self._runtime.offload(self._store.look_at, ref)
             if stat is None or not stat.size:
@@ -188,7 +188,7 @@ class FileListing:
         self.unsaved[ref] = None
         self._runtime.touched.wake()
 
-    def let_go(self, actor: SessionActor) -> None:
+    def keep_passivated_row(self, actor: SessionActor) -> None:
         """Make the row of a session that is passivated while the host closes, while it can be made from memory.
 
         At other times a passivated session keeps no row in memory, since there may be very many of them.
@@ -198,7 +198,7 @@ class FileListing:
             return
         try:
             known = self.remembered(ref)
-        except Exception as error:  # noqa: BLE001 - a row can be made again, and must not prevent the passivation
+        except Exception as error:  # noqa: BLE001  # a row can be made again, and must not prevent the passivation
             logger().error("background_failed", work="index", **failure_of(error))
             return
         if known is not None:
@@ -253,7 +253,7 @@ class FileListing:
 
 
 def is_indexable(ref: Ref) -> bool:
-    """Tell whether a session has a line in the index: it lies under the root, and its name is valid Unicode."""
+    """Return whether a session has a line in the index: it lies under the root, and its name is valid Unicode."""
     return not ref.startswith("/") and is_text(ref)
 
 

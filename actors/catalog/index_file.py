@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from ...events.disk import Disk, FileStat
+from ...events.disk import Disk, FileStat, opened
 from ...events.stores.base import Ref
 from ...events.stores.files.beside import write_all, write_beside
 from ...events.stores.files.private_folder import PRIVATE_FOLDER
@@ -50,7 +50,7 @@ class IndexLine(Struct, frozen=True, gc=False):
     session: SessionSummary
 
     def holds(self, stat: FileStat) -> bool:
-        """Tell whether the session's file is unchanged since the line was made."""
+        """Return whether the session's file is unchanged since the line was made."""
         return self.size == stat.size and self.modified_ns == stat.modified_ns and self.inode == stat.inode
 
 
@@ -95,7 +95,7 @@ class IndexFile:
         self.path = f"{self._root}/{PRIVATE_FOLDER}/{NAME}"
 
     def exists(self) -> bool:
-        """Tell whether there is an index file of any kind."""
+        """Return whether there is an index file of any kind."""
         try:
             self._disk.stat(self.path)
         except OSError:
@@ -105,10 +105,10 @@ class IndexFile:
     def read(self) -> IndexContents:
         """Return the contents of the index; a missing or unusable one is empty."""
         try:
-            whole = self._whole()
+            data = self._read_all()
         except OSError:
             return IndexContents({}, usable=False)
-        first, _, rest = whole.partition(b"\n")
+        first, _, rest = data.partition(b"\n")
         if _head(first) is None:
             return IndexContents({}, usable=False)
         lines: dict[Ref, IndexLine] = {}
@@ -144,8 +144,8 @@ class IndexFile:
             head = _head(self._disk.pread(fd, _HEAD_BYTES_MAX, 0).partition(b"\n")[0])
             if head is None or size > 2 * head.bytes + _SLACK_BYTES:
                 return False
-            whole = self._disk.pread(fd, 1, size - 1) == b"\n"
-            write_all(self._disk, fd, data if whole else b"\n" + data)
+            ends_in_newline = self._disk.pread(fd, 1, size - 1) == b"\n"
+            write_all(self._disk, fd, data if ends_in_newline else b"\n" + data)
         finally:
             self._disk.close(fd)
         return True
@@ -191,13 +191,10 @@ class IndexFile:
         with suppress(FileNotFoundError):
             self._disk.unlink(self.path)
 
-    def _whole(self) -> bytes:
-        fd = self._disk.open(self.path, os.O_RDONLY)
-        try:
+    def _read_all(self) -> bytes:
+        with opened(self._disk, self.path) as fd:
             size = self._disk.fstat(fd).size
             return b"".join(self._disk.pread(fd, min(_READ_BYTES, size - at), at) for at in range(0, size, _READ_BYTES))
-        finally:
-            self._disk.close(fd)
 
 
 def _encoded(line: IndexLine) -> bytes:

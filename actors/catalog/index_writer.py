@@ -86,7 +86,7 @@ class IndexWriter:
         return bool(listing.gone) or any(map(self._needs_saving, listing.unsaved) if self._quiet else listing.unsaved)
 
     def _needs_saving(self, ref: Ref) -> bool:
-        """Tell whether a session has new entries other than those for which the settings do not save."""
+        """Return whether a session has new entries other than those for which the settings do not save."""
         actor = self._registry.live(ref)
         if actor is None:
             return True
@@ -103,34 +103,41 @@ class IndexWriter:
             Whether the write succeeded. If it failed, the lines are written the next time.
         """
         listing = self._listing
-        async with listing.alone:
+        async with listing.lock:
             refs, gone = [ref for ref in listing.unsaved if is_indexable(ref)], listing.gone
             listing.unsaved.clear()
             listing.gone = set()
             if not refs and not gone:
                 return True
             self._written_at = anyio.current_time()
-            is_saved, lines = False, list[IndexLine]()
+            saved: list[IndexLine] | None = None
             try:
-                heads = self._heads_of(refs)
-                lines, busy = await self._lines(refs, at_once=at_once)
-                if lines or gone:
-                    await self._write(lines, gone)
-                listing.unsaved |= dict.fromkeys(busy)
-                now = anyio.current_time()
-                self._busy_since = {ref: self._busy_since.get(ref, now) for ref in busy}
-                self._note_heads({ref: head for ref, head in heads.items() if ref not in self._busy_since})
-                is_saved = True
+                saved = await self._save(refs, gone, at_once=at_once)
             except OSError as error:
                 logger().debug("index_not_written", **failure_of(error))
-            finally:  # on any failure, including a cancellation
-                if not is_saved:
+            finally:
+                if saved is None:  # after any failure, including a cancellation
                     listing.unsaved |= dict.fromkeys(refs)
                     listing.gone |= gone
-            if is_saved:
-                for line in lines:
-                    listing.saved(line)
-            return is_saved
+            for line in saved or ():
+                listing.saved(line)
+            return saved is not None
+
+    async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> list[IndexLine]:
+        """Write the lines of sessions, and return them; busy sessions stay unsaved.
+
+        Raises:
+            OSError: The write failed.
+        """
+        heads = self._heads_of(refs)
+        lines, busy = await self._lines(refs, at_once=at_once)
+        if lines or gone:
+            await self._write(lines, gone)
+        self._listing.unsaved |= dict.fromkeys(busy)
+        now = anyio.current_time()
+        self._busy_since = {ref: self._busy_since.get(ref, now) for ref in busy}
+        self._note_heads({ref: head for ref, head in heads.items() if ref not in self._busy_since})
+        return lines
 
     def _heads_of(self, refs: Sequence[Ref]) -> dict[Ref, int]:
         live = self._registry.live

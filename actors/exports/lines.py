@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
 from ...events.dialects.base import Dialect
 from ...events.dialects.torn import still_torn
-from ...events.disk import Disk
+from ...events.disk import Disk, opened
 from ...events.entries import Header
 from ...events.foreign.dialect_conversion import Restated
 from ...events.kinds import Kind
@@ -65,11 +64,8 @@ async def _header_block(core: HostCore, handle: Handle, selection: Selection, he
 
 def _block(disk: Disk, path: str) -> bytes:
     disk = reading_disk(disk, path) or disk
-    fd = disk.open(path, os.O_RDONLY)
-    try:
+    with opened(disk, path) as fd:
         return read_head(disk, fd, path, disk.fstat(fd).size)[1]
-    finally:
-        disk.close(fd)
 
 
 async def _converted(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:

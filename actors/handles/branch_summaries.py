@@ -65,7 +65,7 @@ async def summarize_branch(
     target = index.seq_of(entry_id)
     leaf, leaf_id = index.leaf, index.leaf_id
     ancestor, seqs = left_between(index, leaf, target)
-    messages = [each.message for each in await told_between(log, leaf, seqs)]
+    messages = [each.message for each in await shown_between(log, leaf, seqs)]
     ancestor_id = index.ids[ancestor] if ancestor else None
     details = files_touched(await log.entries_in(seqs))
     if not messages:
@@ -88,6 +88,6 @@ def left_between(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int
     return 0, left[::-1]
 
 
-async def told_between(log: OpenLog, leaf: int, seqs: Sequence[int]) -> tuple[ContextMessage, ...]:
-    """Return what some entries of the path to a leaf tell a model, as contexts at that leaf show it."""
+async def shown_between(log: OpenLog, leaf: int, seqs: Sequence[int]) -> tuple[ContextMessage, ...]:
+    """Return the messages of some entries of the path to a leaf, as contexts at that leaf show them."""
     return paired(messages_of(await (await ShownPath.to(log, leaf)).entries(seqs)))

@@ -33,7 +33,7 @@ from ...projections.building.summaries import (
 from ...projections.context import Context, ContextMessage, build
 from ...projections.cuts import find_safe_cut, safe_cuts
 from ...projections.tokens import Tokenizer, context_tokens, count_messages, entry_tokens, tokenizer_of
-from .compaction_guard import LOOP_AFTER, NOTE, check_for_loop
+from .compaction_guard import NOTE, check_for_loop
 from .files_touched import files_touched
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ async def compact(
     target_tokens: int | None = None,
     tokenizer: Tokenizer | None = None,
     options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-    loop_after: int = LOOP_AFTER,
 ) -> CompactionReport:
     """Compact the path to the leaf, or only report what that would do if `summarizer` is None.
 
@@ -127,45 +126,82 @@ async def compact(
     tokenizer = tokenizer_of(tokenizer)
     log = await session.log()
     path = await _read(log)
-    limit = checked_budget(budget).available_tokens if budget is not None else None
-    if limit == 0:
-        raise ContextOverflow("system prompt, tools and reserve fill the window: compacting cannot help", available=0)
-    keep = keep_tokens if keep_tokens is not None else KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
+    limit = _limit(budget)
+    usual_keep = KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
+    keep = usual_keep if keep_tokens is None else keep_tokens
     tokens_before = context_tokens(paired(path.context.messages), tokenizer)
     is_over = limit is not None and tokens_before > limit
     cut = _cut(path, keep, keep if limit is None else int(limit * TURN_SHARE), is_over, tokenizer)
     if cut is None:
-        reason = _reason(path)
-        if is_over and summarizer is not None:
-            raise CompactionLoop(
-                f"the context takes {tokens_before} tokens of {limit} and cannot be compacted: {reason}"
-            )
-        count = len(path.context.messages)
-        return CompactionReport(None, None, 0, count, tokens_before, tokens_before, reason=reason)
+        return _nothing_to_compact(path, tokens_before, limit, must_shrink=is_over and summarizer is not None)
     summarized = context_tokens(cut.summarized, tokenizer)
+    rest = context_tokens((*cut.system, *cut.kept), tokenizer)
     usual_target = SUMMARY_TOKENS if limit is None else int(limit * SUMMARY_TARGET_RATIO)
     target = target_tokens if target_tokens is not None else max(1, min(usual_target, int(summarized * SUMMARY_SHARE)))
-    rest = context_tokens((*cut.system, *cut.kept), tokenizer)
     report = CompactionReport(
         None, cut.entry_id, len(cut.summarized), len(cut.kept), tokens_before, rest + target, summary_tokens=target
     )
     if summarizer is None:
         return report
     if path.previous is not None and limit is not None:
-        await check_for_loop(log, path.leaf, path.previous, loop_after, fails=rest + target > limit)
+        await check_for_loop(log, path.leaf, path.previous, fails=rest + target > limit)
     messages = [each.message for each in cut.summarized]
     generated = await generate_summary(messages, target, summarizer, tokenizer=tokenizer, options=options)
+    tokens_after = rest + _checked_size(generated, cut, summarized, tokenizer)
+    payload = _payload(path, cut, generated, tokens_before, tokens_after, limit)
+    entry_id = await session.append(payload, expected_leaf=path.leaf_id)
+    return replace(
+        report,
+        entry_id=entry_id,
+        tokens_after=tokens_after,
+        summary_tokens=generated.tokens,
+        summary=generated.content,
+    )
+
+
+def _limit(budget: ContextBudget | None) -> int | None:
+    """Return the tokens that the context may take, or None without a budget.
+
+    Raises:
+        ContextOverflow: The budget leaves nothing for the conversation.
+    """
+    limit = None if budget is None else checked_budget(budget).available_tokens
+    if limit == 0:
+        raise ContextOverflow("system prompt, tools and reserve fill the window: compacting cannot help", available=0)
+    return limit
+
+
+def _nothing_to_compact(path: _Path, tokens: int, limit: int | None, *, must_shrink: bool) -> CompactionReport:
+    """Report why nothing can be cut off.
+
+    Args:
+        path: The path.
+        tokens: The size of its context.
+        limit: The tokens that the context may take.
+        must_shrink: Whether the caller needs a smaller context.
+
+    Raises:
+        CompactionLoop: The caller needs a smaller context.
+    """
+    reason = _reason(path)
+    if must_shrink:
+        raise CompactionLoop(f"the context takes {tokens} tokens of {limit} and cannot be compacted: {reason}")
+    return CompactionReport(None, None, 0, len(path.context.messages), tokens, tokens, reason=reason)
+
+
+def _checked_size(generated: GeneratedSummary, cut: _Cut, summarized: int, tokenizer: Tokenizer) -> int:
+    """Return the tokens that a summary takes in a context.
+
+    Raises:
+        SummaryRefused: It takes at least as many as the messages that it stands for, which take `summarized`.
+    """
     size = count_messages([Message("compactionSummary", (text(generated.content),))], tokenizer)
     if size >= summarized:
         raise SummaryRefused(
             f"the summary takes {size} tokens and the {counted(len(cut.summarized), 'message')} that it stands for "
             f"{summarized}: nothing was written"
         )
-    payload = _payload(path, cut, generated, tokens_before, rest + size, limit)
-    entry_id = await session.append(payload, expected_leaf=path.leaf_id)
-    return replace(
-        report, entry_id=entry_id, tokens_after=rest + size, summary_tokens=generated.tokens, summary=generated.content
-    )
+    return size
 
 
 async def _read(log: OpenLog) -> _Path:

@@ -27,7 +27,7 @@ LOOP_AFTER = 3
 """How many failed compactions in a row stop further ones."""
 
 
-async def check_for_loop(log: OpenLog, leaf: int, last: CompactionEntry, loop_after: int, *, fails: bool) -> None:
+async def check_for_loop(log: OpenLog, leaf: int, last: CompactionEntry, *, fails: bool) -> None:
     """Refuse another compaction after several that failed to reach the limit.
 
     It is refused if it would fail as well, or if no user message followed the last one.
@@ -36,7 +36,6 @@ async def check_for_loop(log: OpenLog, leaf: int, last: CompactionEntry, loop_af
         log: The session's log.
         leaf: The leaf that would be compacted.
         last: The latest compaction on its path.
-        loop_after: How many failed compactions are enough.
         fails: Whether the next one would not bring the context below its limit either.
 
     Raises:
@@ -45,10 +44,10 @@ async def check_for_loop(log: OpenLog, leaf: int, last: CompactionEntry, loop_af
     failed_count = 0
     async with aclosing(_compactions(log, last)) as compactions:
         async for entry in compactions:
-            if failed_count == loop_after or not _has_failed(entry.compaction.details):
+            if failed_count == LOOP_AFTER or not _has_failed(entry.compaction.details):
                 break
             failed_count += 1
-    if failed_count < loop_after:
+    if failed_count < LOOP_AFTER:
         return
     index = log.index
     newer_seqs = takewhile(lambda seq: seq != last.seq, index.upward(leaf))

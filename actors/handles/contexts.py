@@ -194,9 +194,10 @@ async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage 
     path = await ShownPath.to(log, leaf)
     for seq in takewhile(lambda seq: seq >= path.start, index.upward(first)):
         if index.kinds[seq] == Kind.USER:
-            for each in messages_of(await path.entries([seq])):
-                if is_request(each.message):
-                    return each
+            messages = messages_of(await path.entries([seq]))
+            request = next((each for each in messages if is_request(each.message)), None)
+            if request is not None:
+                return request
     return None
 
 

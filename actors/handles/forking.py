@@ -122,12 +122,11 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
     in doubt, is replaced when the call is repeated, unless the copy was continued meanwhile.
     """
     store, dialect, unfinished = core.runtime.store, copy.dialect, core.unfinished_copies
-    exists_error = SessionExists(f"session {ref!r} already exists: give the copy another id")
     if not replacing and core.registry.live(ref) is not None:
-        raise exists_error
+        raise _exists_error(ref)
     async with core.registry.leased(ref) as lease:
         if lease.header is not None and not replacing and lease.head != unfinished.get(ref):
-            raise exists_error
+            raise _exists_error(ref)
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
             if lease.packed and isinstance(store, ArchivingStore):
                 lease = await store.unpack(lease)
@@ -138,6 +137,10 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
                 core.runtime.touched.add(ref)
             del unfinished[ref]
     return _handle(core, ref, copy)
+
+
+def _exists_error(ref: Ref) -> SessionExists:
+    return SessionExists(f"session {ref!r} already exists: give the copy another id")
 
 
 async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | UnsetType | None) -> SessionCopy:

@@ -50,7 +50,7 @@ class OpenCall(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True)
         name: The tool.
         raw_input: The call's arguments, a JSON object.
         reason: Why it waits, if it waits on purpose.
-        raw_data: What the tool left for the one who answers, as JSON.
+        raw_data: What the tool left for whoever answers, as JSON.
         suspended: Whether it waits on purpose.
         message_id: The entry of the assistant's message that holds the call; "" if there is none.
     """
@@ -67,12 +67,12 @@ class OpenCall(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True)
 
     @property
     def input(self) -> dict[str, JSON]:
-        """The call's arguments, decoded afresh for this caller."""
+        """The call's arguments, decoded again for each caller."""
         return json_object(self.raw_input)
 
     @property
     def data(self) -> JSON:
-        """What the tool left for the one who answers, decoded afresh for this caller."""
+        """What the tool left for whoever answers, decoded again for each caller."""
         return None if self.raw_data is None else json_value(self.raw_data)
 
 

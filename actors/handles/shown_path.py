@@ -1,7 +1,7 @@
 """A path as contexts show it: its entries with their last edits, and without what was cleared.
 
-Everything that tells a model or a summarizer more than the context itself reads the path through this, so that what was
-edited, left out or cleared does not reappear. The log still has it, for those who read entries.
+Whatever gives a model or a summarizer more than the context reads the path through this, so that what was edited, left
+out or cleared does not reappear. The log still has it.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ...events.content import Content, TextPart, ThinkingPart, ToolUsePart, text
 from ...events.entries import KnownEntry, Message, MessageEntry, Usage, UsageEntry, UsageRecord
 from ...events.foreign.chain import derived_id
+from ...projections.usage import NOTHING, usage_beyond
 
 
 class Latest(Struct, frozen=True):
@@ -60,7 +61,8 @@ def growth(entry: MessageEntry, has: Callable[[str], bool], latest: Latest, sess
     if len(known) <= len(rests):
         return Growth(tuple(rests), tuple(records), None)
     known_usages = [*(each.usage for each in known), *map(latest.usages.get, records)]
-    more_usage = usage_beyond(entry.message.usage or Usage(), sum(filter(None, known_usages), Usage()))
+    more = usage_beyond(entry.message.usage or NOTHING, sum(filter(None, known_usages), NOTHING))
+    more_usage = None if more == NOTHING else more
     content = _missing_parts(entry.message.content, [part for each in known for part in each.content])
     missing: KnownEntry | None = None
     if content:
@@ -69,20 +71,6 @@ def growth(entry: MessageEntry, has: Callable[[str], bool], latest: Latest, sess
         record = UsageRecord("response", more_usage, entry.message.provider, entry.message.model)
         missing = UsageEntry(id=next_record_id, parent_id=None, timestamp=entry.timestamp, usage=record)
     return Growth(tuple(rests), tuple(records), missing)
-
-
-def usage_beyond(usage: Usage, known: Usage) -> Usage | None:
-    """Return the part of a usage that is not in `known`; None if there is nothing more."""
-    left = Usage(
-        max(0, usage.input_tokens - known.input_tokens),
-        max(0, usage.output_tokens - known.output_tokens),
-        max(0, usage.cache_read_tokens - known.cache_read_tokens),
-        max(0, usage.cache_write_tokens - known.cache_write_tokens),
-        max(0, usage.total_tokens - known.total_tokens),
-    )
-    if usage.cost > known.cost:
-        left = replace(left, cost=usage.cost - known.cost)
-    return None if left == Usage() else left
 
 
 def _derived_ids(session: str, answer: str, kind: str, has: Callable[[str], bool]) -> Iterator[str]:

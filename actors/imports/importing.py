@@ -49,7 +49,7 @@ from ..open_log import OpenLog
 from ..whole_log import put_log
 from .growing_answers import Latest
 from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
-from .overlap import Refs, compare_with_log, edits_in, load_log, matching_of
+from .overlap import LogFinder, compare_with_log, edits_in, load_log, matching_of
 from .report import ImportReport, ImportReports
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: 
     own_root = Path(store.root) if isinstance(store, FileStore) else None
     walk = await offload(_walk, Path(path), format, own_root)
     sessions = walk.sessions()
-    refs, reports = Refs(core), ImportReports()
+    finder, reports = LogFinder(core), ImportReports()
     while (found := await offload(next, sessions, None)) is not None:
         try:
-            reports.append(await _import_one(core, refs, found))
+            reports.append(await _import_one(core, finder, found))
         except _OF_ONE_SESSION as error:
             if not walk.is_folder:
                 raise
@@ -93,30 +93,30 @@ def _walk(source: Path, format: str | None, own_root: Path | None) -> Walk:
         return Walk(source, format, apart=own_root)
 
 
-async def _import_one(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+async def _import_one(core: HostCore, finder: LogFinder, found: Found) -> ImportReport:
     """Import a session, and note its log for the sessions that follow."""
-    report = await _import(core, refs, found)
-    refs.note(report.ref)
+    report = await _import(core, finder, found)
+    finder.note(report.ref)
     return report
 
 
-async def _import(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+async def _import(core: HostCore, finder: LogFinder, found: Found) -> ImportReport:
     """Import a session: under its own name, or into the session of this host that it is known to be."""
     session = found.session
     if isinstance(session, KeptSession):
-        return await _import_by_id(core, refs, Copied(session, str(found.path)), found)
+        return await _import_by_id(core, finder, Copied(session, str(found.path)), found)
     converted = Converted(session, str(found.path))
     if session.restate is None:
-        return await _import_by_id(core, refs, converted, found)
+        return await _import_by_id(core, finder, converted, found)
     ref = new_ref(converted.dialect, converted.header)
     names = (converted.header.id, converted.header.key)
-    for candidate in await refs.candidates(ref, converted.header):
+    for candidate in await finder.candidates(ref, converted.header):
         async with core.registry.leased(candidate) as lease:
             existing, dialect = lease.header, lease.dialect
             if existing is None or dialect is None or existing.id not in names:
                 continue
             overlap = await compare_with_log(core, lease, session)
-        if overlap.any and overlap.all:
+        if overlap.agrees and overlap.complete:
             return ImportReport(
                 id=existing.id,
                 ref=candidate,
@@ -128,7 +128,7 @@ async def _import(core: HostCore, refs: Refs, found: Found) -> ImportReport:
                 existed=True,
                 findings=tuple(session.findings),
             )
-        if overlap.any and dialect.name == "native":
+        if overlap.agrees and dialect.name == "native":
             ref, header = candidate, replace(session.header, id=existing.id, key=existing.key)
         else:
             header = overlap.separate_header(found.format.name, converted.header)
@@ -138,14 +138,14 @@ async def _import(core: HostCore, refs: Refs, found: Found) -> ImportReport:
     return await _write(core, converted, ref, found)
 
 
-async def _import_by_id(core: HostCore, refs: Refs, incoming: Incoming, found: Found) -> ImportReport:
+async def _import_by_id(core: HostCore, finder: LogFinder, incoming: Incoming, found: Found) -> ImportReport:
     """Import a session whose entries have ids into the log of its id, if there is one in any dialect.
 
     Raises:
         SessionExists: It exists in another dialect, and lacks some of the incoming entries.
     """
     ref = new_ref(incoming.dialect, incoming.header)
-    for candidate in await refs.candidates(ref, incoming.header):
+    for candidate in await finder.candidates(ref, incoming.header):
         async with core.registry.leased(candidate) as lease:
             existing, dialect = lease.header, lease.dialect
             if existing is None or dialect is None or existing.id != incoming.header.id:
@@ -356,8 +356,9 @@ def _seqs_with_ids(index: LogIndex) -> list[int]:
 
 
 async def _count_advancing(log: OpenLog, with_ids: Sequence[int], found: Found) -> tuple[int, frozenset[str]]:
-    """Return how many of the entries with ids advanced the session, and the ids of those that the file derived from
-    what it says about the session as a whole.
+    """Return how many of the entries with ids advanced the session, and the ids of the descriptions among them.
+
+    A description was derived from what the file says about the session as a whole; see `Chain.describe`.
     """
     kinds, format, session = log.index.kinds, found.format.name, found.session.header.id
     seqs = [seq for seq in with_ids if kinds[seq] != Kind.USAGE]

@@ -27,7 +27,6 @@ from ...events.entries import (
     MessageEntry,
     SessionInfo,
     SessionInfoEntry,
-    Usage,
     UsageEntry,
 )
 from ...events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
@@ -36,9 +35,10 @@ from ...events.foreign.base import ForeignSession
 from ...events.foreign.chain import derived_id
 from ...events.foreign.own_dialects import KeptSession
 from ...events.wording import counted
+from ...projections.usage import usage_beyond
 from ..keys import id_of_key
 from ..naming import checked_id
-from .growing_answers import Latest, growth, usage_beyond
+from .growing_answers import Latest, growth
 from .matching import DESCRIBED, Matching
 
 
@@ -269,7 +269,7 @@ class Converted:
             above = existing.parent_of(above)
         known_usage = existing.latest.usages.get(entry.id)
         if isinstance(entry, UsageEntry) and known_usage is not None:
-            more_usage = usage_beyond(entry.usage.usage, known_usage) or Usage()
+            more_usage = usage_beyond(entry.usage.usage, known_usage)
             entry = replace(entry, usage=replace(entry.usage, usage=more_usage))
         return self._renamed(entry, entry.parent_id or "")
 
@@ -311,9 +311,8 @@ class Converted:
         if matching.last is not None and matching.from_leaf and matching.leaf_id is not None:
             self._parent_by_source_id[matching.last] = matching.leaf_id
         for entry_id, parent in self._descriptive.items():
-            self._parent_by_source_id[entry_id] = (
-                parent if parent is None else self._parent_by_source_id.get(parent, parent)
-            )
+            log_parent = None if parent is None else self._parent_by_source_id.get(parent, parent)
+            self._parent_by_source_id[entry_id] = log_parent
         matching.log_ids.clear()
         self._descriptive.clear()
 

@@ -31,7 +31,7 @@ from ...events.entries import (
     UsageEntry,
 )
 from ...events.foreign.base import Restate
-from ...events.foreign.nanocoder_records import untold_run
+from ...events.foreign.nanocoder_records import derived_run_id
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...projections.context import edited
 from ..exports.shown import calls_of, results_of, without_results
@@ -228,7 +228,7 @@ class Matching:
             return True
         if self._found_by_content:
             return isinstance(entry, _DESCRIBING) or self._log_messages.statements.issuperset(_statements(entry))
-        return isinstance(entry, ToolExecutionEntry) and entry.id == untold_run(entry.parent_id or "")
+        return isinstance(entry, ToolExecutionEntry) and entry.id == derived_run_id(entry.parent_id or "")
 
     def _settle_places(self) -> None:
         """Choose between several places with the same content: the one at the session's leaf, otherwise the latest."""

@@ -33,25 +33,25 @@ class Overlap(Struct, frozen=True):
     """What a file and a log have in common.
 
     Attributes:
-        any: Whether they share a message, or one of them has none.
-        all: Whether the log has everything that is in the file.
-        first: The file's first message; "" if it has none.
+        agrees: Whether they share a message, or one of them has none.
+        complete: Whether the log has everything that is in the file.
+        first_message_id: The file's first message; "" if it has none.
         entries: How many entries the file holds.
         messages: How many of them are messages.
     """
 
-    any: bool
-    all: bool
-    first: str
+    agrees: bool
+    complete: bool
+    first_message_id: str
     entries: int
     messages: int
 
     def separate_header(self, format: str, header: Header) -> Header:
         """Return the header of a separate session, with an id derived from the file's name and its first message."""
-        return replace(header, id=derived_id(format, header.id, "apart", self.first), key=None)
+        return replace(header, id=derived_id(format, header.id, "apart", self.first_message_id), key=None)
 
 
-class Refs:
+class LogFinder:
     """Finds logs by the ids of their sessions, in all dialects; the names are listed once, when first needed."""
 
     def __init__(self, core: HostCore) -> None:
@@ -126,18 +126,18 @@ async def compare_with_log(core: HostCore, lease: Lease, session: ForeignSession
     """Compare a file with the log of a lease; this uses up the file's entries."""
     assert session.restate is not None
     log = await load_log(core, lease)
-    log_is_empty = not any(index_kind in MESSAGE_KINDS for index_kind in log.index.kinds[1 : log.index.head + 1])
+    log_is_empty = not any(kind in MESSAGE_KINDS for kind in log.index.kinds[1 : log.index.head + 1])
     overlap = await core.runtime.offload(_compare, session.entries, await matching_of(core, log, session.restate))
-    return replace(overlap, any=overlap.any or log_is_empty or not overlap.messages)
+    return replace(overlap, agrees=overlap.agrees or log_is_empty or not overlap.messages)
 
 
 def _compare(entries: Iterable[KnownEntry], matching: Matching) -> Overlap:
     count = messages = new = 0
-    first = ""
+    first_message_id = ""
     for entry in entries:
         count += 1
         if isinstance(entry, MessageEntry):
             messages += 1
-            first = first or entry.id
+            first_message_id = first_message_id or entry.id
         new += matching.find(entry) is None
-    return Overlap(any=matching.shared > 0, all=not new, first=first, entries=count, messages=messages)
+    return Overlap(matching.shared > 0, not new, first_message_id, count, messages)

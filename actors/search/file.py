@@ -62,7 +62,7 @@ class SearchFile:
         """Return whether the file exists."""
         return os.path.exists(self.path)
 
-    def can_be(self) -> bool:
+    def can_be_created(self) -> bool:
         """Return whether there is a folder that the file can be created in."""
         return os.path.isdir(self._root)
 
@@ -120,9 +120,9 @@ class SearchFile:
         Raises:
             IndexUnavailable: A newer treering made it, or SQLite cannot search within words.
         """
-        lack = _missing()
-        if lack:
-            raise IndexUnavailable(lack)
+        missing = _missing_feature()
+        if missing:
+            raise IndexUnavailable(missing)
         for _ in range(2):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
             db = sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
@@ -180,7 +180,7 @@ class SearchFile:
 
 
 @cache
-def _missing() -> str:
+def _missing_feature() -> str:
     """Return what this build of SQLite lacks; "" if it lacks nothing."""
     with closing(sqlite3.connect(":memory:")) as db:
         try:

@@ -9,13 +9,14 @@ Everything here blocks and belongs in worker threads; concurrent calls wait for 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
 
 from ...events.stores.base import Ref
 from ...projections.search import schema
 from ...projections.search.query import Query
-from ...projections.search.texts import Filters, Said
+from ...projections.search.texts import EntryText, Filters
 from ..naming import is_text
 from .file import WAIT_S, SearchFile
 from .portions import UNFINISHED, Checkpoint, IndexedLog, Portion
@@ -43,9 +44,9 @@ class SearchIndex:
         """Return whether there is an index."""
         return self._file.exists()
 
-    def can_be(self) -> bool:
+    def can_be_created(self) -> bool:
         """Return whether there is a folder that the index can be created in."""
-        return self._file.can_be()
+        return self._file.can_be_created()
 
     def close(self) -> None:
         """Close the file for good."""
@@ -71,7 +72,7 @@ class SearchIndex:
                 self.changes += 1
             return dict(self._known)
 
-    def take_in(self, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
+    def update(self, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
         """Index texts, and remove logs that no longer exist; all of it or nothing.
 
         A portion that does not follow the stored checkpoint is skipped: another process was quicker.
@@ -96,12 +97,7 @@ class SearchIndex:
                 else:
                     self._known[ref] = known
             if gone:
-                # Deleted text would stay in the write-ahead log until it is overwritten.
-                db.execute("PRAGMA busy_timeout = 0").fetchall()  # do not wait for readers
-                try:
-                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                finally:
-                    db.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}").fetchall()
+                _empty_write_ahead_log(db)
 
     # -- searching
 
@@ -120,8 +116,8 @@ class SearchIndex:
                 return None
             return {log for (log,) in db.execute(schema.logs_of(number for (number,) in rows))}
 
-    def find(self, query: Query, filters: Filters, log: int, *, after: int = 0, most: int) -> list[Said]:
-        """Return the texts of one log that match, in order: those after a seq, at most `most`.
+    def find(self, query: Query, filters: Filters, log: int, *, after: int = 0, limit: int) -> list[EntryText]:
+        """Return the texts of one log that match, in order: those after a seq, at most `limit`.
 
         Raises:
             IndexUnavailable: There is no usable index here.
@@ -134,23 +130,29 @@ class SearchIndex:
             "after": schema.moment(filters.after),
             "before": schema.moment(filters.before),
         }
-        matches: list[Said] = []
-        with self._file.opened() as db, _transaction(db):  # a block must not be given to another log meanwhile
-            for block, part in db.execute(schema.BLOCKS, (log, (after + 1) // schema.SPAN)).fetchall():
-                skipped = max(0, after + 1 - part * schema.SPAN)
-                bounds = {"first": block * schema.SPAN + skipped, "last": (block + 1) * schema.SPAN - 1}
-                for row in db.execute(statement, parameters | bounds):
-                    text = schema.said_of(part, *row)
-                    if filters.accept(text) and query.matches(text.text):
-                        matches.append(text)
-                        if len(matches) == most:
-                            return matches
-        return matches
+        with (
+            self._file.opened() as db,
+            _transaction(db),  # a block must not be given to another log meanwhile
+            closing(_selected(db, statement, parameters, log, after)) as texts,
+        ):
+            matches = (text for text in texts if filters.accept(text) and query.matches(text.text))
+            return list(islice(matches, limit))
+
+
+def _selected(
+    db: sqlite3.Connection, statement: str, parameters: Mapping[str, object], log: int, after: int
+) -> Generator[EntryText]:
+    """Yield the texts of one log after a seq that a statement selects, in order."""
+    for block, part in db.execute(schema.BLOCKS, (log, (after + 1) // schema.SPAN)).fetchall():
+        skipped = max(0, after + 1 - part * schema.SPAN)
+        bounds = {"first": block * schema.SPAN + skipped, "last": (block + 1) * schema.SPAN - 1}
+        for row in db.execute(statement, {**parameters, **bounds}):
+            yield schema.entry_text_of(part, *row)
 
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, kind: str = "DEFERRED") -> Generator[None]:
-    """Do all of something or nothing; reads inside see an unchanging index."""
+    """Write everything in the block or nothing; its reads see the index at a single moment."""
     db.execute(f"BEGIN {kind}")
     try:
         yield
@@ -159,6 +161,15 @@ def _transaction(db: sqlite3.Connection, kind: str = "DEFERRED") -> Generator[No
         with suppress(sqlite3.Error):
             db.execute("ROLLBACK")
         raise
+
+
+def _empty_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Empty the write-ahead log, unless it is being read: deleted text would stay there until it is overwritten."""
+    db.execute("PRAGMA busy_timeout = 0").fetchall()  # do not wait for readers
+    try:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}").fetchall()
 
 
 def _index_portion(db: sqlite3.Connection, portion: Portion) -> IndexedLog | None:

@@ -1,4 +1,4 @@
-"""What the search index is fed with: portions of a log's texts, and the checkpoints between them."""
+"""The pieces in which the search index is updated: portions of a log's texts, and the checkpoints between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...events.disk import FileStat
 from ...events.stores.base import Ref
-from ...projections.search.texts import Said
+from ...projections.search.texts import EntryText
 
 FileStamp: TypeAlias = str
 """Identifies the state of a log's file without opening it; it changes when the file is written to or replaced."""
@@ -53,4 +53,4 @@ class Portion(Struct, frozen=True):
     stamp: FileStamp
     before: Checkpoint | None
     after: Checkpoint
-    texts: list[Said]
+    texts: list[EntryText]

@@ -11,7 +11,7 @@ from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...events.telemetry import logger
 from ...projections.search.query import Query
-from ...projections.search.texts import Filters, Said
+from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import CORRUPTED, SessionSummary
 from .file import IndexUnavailable
 from .index import SearchIndex
@@ -95,17 +95,17 @@ class Lookup:
         self.numbers = numbers
         self.failed = False
 
-    def find(self, rows: Sequence[SessionSummary], request: SearchRequest) -> list[list[Said]]:
+    def find(self, rows: Sequence[SessionSummary], request: SearchRequest) -> list[list[EntryText]]:
         """Return the first matches in each of several sessions; nothing if the index fails."""
         return [self.find_next(row, request, 0) for row in rows]
 
-    def find_next(self, row: SessionSummary, request: SearchRequest, after: int) -> list[Said]:
+    def find_next(self, row: SessionSummary, request: SearchRequest, after: int) -> list[EntryText]:
         """Return the next matches in a session after a seq; nothing if the index fails."""
         if self.failed:
             return []
         try:
             log = self.numbers[row.ref]
-            return self._index.find(request.query, request.filters, log, after=after, most=LOOKUP_MAX)
+            return self._index.find(request.query, request.filters, log, after=after, limit=LOOKUP_MAX)
         except IndexUnavailable as error:
             warn_index_unavailable(error)
             self.failed = True

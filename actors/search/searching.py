@@ -11,9 +11,10 @@ The logs are the truth. A session that cannot be read is named in `Search.findin
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from itertools import groupby, islice
 
 import anyio
 
@@ -28,17 +29,17 @@ from ...events.stores.files import FileStore
 from ...projections.search.lines import TextReader
 from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
-from ...projections.search.texts import Filters, Said
+from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..inner_roots import inner_roots
 from ..listing import Listing
 from ..naming import check_text, checked_path
 from ..runtime import Runtime
-from .feeding import INLINE_MAX, feed, texts_of
 from .file import IndexUnavailable
 from .hits import Hit, Search
 from .index import SearchIndex
 from .scope import LOOKUP_MAX, FileStamps, Lookup, SearchRequest, SearchScope, stamps_of, warn_index_unavailable
+from .updating import INLINE_MAX, texts_of, update_index
 
 _LOOKUPS_AT_ONCE = 64
 
@@ -104,7 +105,7 @@ class Searching:
         if index is not None:
             async with self._turn:
                 try:
-                    await self._runtime.offload(index.take_in, (), (ref,))
+                    await self._runtime.offload(index.update, (), (ref,))
                 except IndexUnavailable as error:
                     warn_index_unavailable(error)
         if isinstance(store, FileStore) and isinstance(store.disk, OsDisk):
@@ -147,43 +148,38 @@ class Searching:
 
     async def _matches(
         self, request: SearchRequest, with_index: bool | None, findings: list[Finding]
-    ) -> AsyncGenerator[tuple[SessionSummary, Said]]:
+    ) -> AsyncGenerator[tuple[SessionSummary, EntryText]]:
         """Yield the matching texts with their sessions' rows; logs that the index does not cover are scanned."""
         scope, candidates = await self._ready(request, with_index)
-        project, hashed = request.project, None
+        rows, project = scope.rows_of(candidates), request.project
         if project is not None:
             hashed = await self._runtime.offload(project_hash, project)
-        lookup = Lookup(scope.index, scope.numbers) if scope.index is not None else None
-        pending: list[SessionSummary] = []
-        lookup_size = 1
-        for row in (*scope.rows_of(candidates), None):
-            if row is not None and hashed is not None and row.project != project and row.project_hash != hashed:
-                continue
-            if row is not None and lookup is not None and row.ref in lookup.numbers:
-                pending.append(row)
-                if len(pending) < lookup_size:
-                    continue
-                lookup_size = min(2 * lookup_size, _LOOKUPS_AT_ONCE)
-                row = None
-            if pending and lookup is not None:
-                rows, pending = pending, []
-                async with aclosing(self._looked_up(rows, request, lookup, findings)) as matches:
-                    async for match in matches:
-                        yield match
-                if lookup.failed:
-                    lookup = None
-            if row is None:
-                continue
+            rows = [row for row in rows if row.project == project or row.project_hash == hashed]
+        lookup = None if scope.index is None else Lookup(scope.index, scope.numbers)
+        for is_indexed, group in _groups(rows, {} if lookup is None else lookup.numbers):
+            if is_indexed and lookup is not None and not lookup.failed:
+                found = self._looked_up(group, request, lookup, findings)
+            else:
+                found = self._scanned(group, request, findings)
+            async with aclosing(found) as matches:
+                async for match in matches:
+                    yield match
+
+    async def _scanned(
+        self, rows: Sequence[SessionSummary], request: SearchRequest, findings: list[Finding]
+    ) -> AsyncGenerator[tuple[SessionSummary, EntryText]]:
+        """Yield what a scan finds in some sessions."""
+        for row in rows:
             if row.status == CORRUPTED:
                 findings.append(_unreadable(row, row.problem or "the file cannot be read"))
                 continue
-            async with aclosing(self._scanned(row, request, findings)) as texts:
+            async with aclosing(self._scanned_after(row, request, findings)) as texts:
                 async for text in texts:
                     yield row, text
 
     async def _looked_up(
         self, rows: Sequence[SessionSummary], request: SearchRequest, lookup: Lookup, findings: list[Finding]
-    ) -> AsyncGenerator[tuple[SessionSummary, Said]]:
+    ) -> AsyncGenerator[tuple[SessionSummary, EntryText]]:
         """Yield what the index finds in some sessions; if it fails, continue with what a scan finds there."""
         first_matches = await self._runtime.offload(lookup.find, rows, request)
         for row, texts in zip(rows, first_matches, strict=True):
@@ -195,13 +191,13 @@ class Searching:
                 is_full = len(matches) == LOOKUP_MAX
                 matches = await self._runtime.offload(lookup.find_next, row, request, last) if is_full else []
             if lookup.failed and len(texts) in (0, LOOKUP_MAX):
-                async with aclosing(self._scanned(row, request, findings, after=last)) as scanned:
+                async with aclosing(self._scanned_after(row, request, findings, last)) as scanned:
                     async for text in scanned:
                         yield row, text
 
-    async def _scanned(
-        self, row: SessionSummary, request: SearchRequest, findings: list[Finding], *, after: int = 0
-    ) -> AsyncGenerator[Said]:
+    async def _scanned_after(
+        self, row: SessionSummary, request: SearchRequest, findings: list[Finding], after: int = 0
+    ) -> AsyncGenerator[EntryText]:
         """Yield what a scan finds in one session after a seq."""
         store = self._runtime.store
         try:
@@ -237,7 +233,7 @@ class Searching:
                 try:
                     await self._runtime.offload(index.known)
                     if scope.changes != index.changes or scope.index is not index:
-                        await feed(self._runtime, index, stamps)
+                        await update_index(self._runtime, index, stamps)
                         scope = SearchScope(stamps, scope.rows, index, await self._runtime.offload(index.known))
                     self._scope = scope
                     return scope, await self._runtime.offload(index.candidates, request.query)
@@ -257,11 +253,26 @@ class Searching:
         if self._closed or requested is False or not isinstance(store, FileStore) or not isinstance(store.disk, OsDisk):
             return None
         index = self._index or SearchIndex(store.root)
-        usable = await self._runtime.offload(index.exists) or (requested and await self._runtime.offload(index.can_be))
+        usable = await self._runtime.offload(index.exists) or (
+            requested and await self._runtime.offload(index.can_be_created)
+        )
         if not usable:
             return None
         self._index = self._index or index
         return self._index
+
+
+def _groups(rows: Iterable[SessionSummary], numbers: Mapping[Ref, int]) -> Iterator[tuple[bool, list[SessionSummary]]]:
+    """Divide rows into groups, in order: indexed ones, more and more of which are looked up at once, and single others.
+
+    The first hits of a search should come soon, and later ones cheaply.
+    """
+    size = 1
+    for is_indexed, run in groupby(rows, lambda row: row.ref in numbers):
+        while group := list(islice(run, size if is_indexed else 1)):
+            yield is_indexed, group
+            if is_indexed and len(group) == size:
+                size = min(2 * size, _LOOKUPS_AT_ONCE)
 
 
 def _forget_below(store: FileStore, ref: Ref) -> None:
@@ -270,7 +281,7 @@ def _forget_below(store: FileStore, ref: Ref) -> None:
         index = SearchIndex(folder)
         if index.exists():
             try:
-                index.take_in((), (inner,))
+                index.update((), (inner,))
             except IndexUnavailable as error:
                 warn_index_unavailable(error)
             finally:

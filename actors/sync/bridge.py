@@ -163,7 +163,7 @@ class Bridge:
             return
         try:
             anyio.run(self._serve, backend=self._backend, backend_options=self._backend_options)
-        except BaseException as error:  # noqa: BLE001 -- raised in the waiting thread
+        except BaseException as error:  # noqa: BLE001  # raised in the waiting thread
             self._closed = True
             if self._started.done():
                 self._ended.set_exception(error)

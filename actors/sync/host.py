@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Mapping
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from ...events.disk import Disk
@@ -107,9 +106,7 @@ class SyncHost:
             self._exits = exits.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exits.close()
 
     # -- making sessions

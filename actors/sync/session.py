@@ -278,7 +278,7 @@ class SyncSession:
             )
         )
 
-    # -- recovering after an interruption
+    # -- resuming after an interruption
 
     def open_calls(self) -> list[OpenCall]:
         """See `Session.open_calls`."""
@@ -660,7 +660,7 @@ class SyncSession:
         """See `Session.emit`."""
         self._bridge.read(lambda: self.twin.emit(name, data))
 
-    # -- ending
+    # -- refreshing and closing
 
     def refresh(self) -> None:
         """See `Session.refresh`."""

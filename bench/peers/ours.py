@@ -18,12 +18,11 @@ from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Opens, Reads
 from ..many_sessions import ManySessions, create_sessions
 from ..peer import Peer
 from ..timing import Sample, timed
+from ..watching import tick
 from ..workspace import Log, Workspace
 
 if TYPE_CHECKING:
     from treering import Session, SessionHost
-
-TICK_S = 0.005
 
 
 class Treering(ManySessions):
@@ -47,7 +46,7 @@ class Treering(ManySessions):
                 sessions = await create_sessions(host, job.sessions)
                 with anyio.move_on_after(job.seconds):
                     async with anyio.create_task_group() as group:
-                        group.start_soon(_tick, delays_s)
+                        group.start_soon(tick, delays_s.append)
                         for session in sessions:
                             group.start_soon(append_repeatedly, _append(session), sys.maxsize, inf, [])
             return Sample(len(delays_s), value=statistics.quantiles(delays_s, n=100)[98] * 1000)
@@ -142,44 +141,56 @@ class Treering(ManySessions):
 
     def fan_out(self, job: FanOuts, space: Workspace) -> Sample:
         """Append in bursts until every subscriber has received every entry."""
-        from treering import Message, SessionHost, text
+        from treering import SessionHost
 
         async def run() -> Sample:
             sample = Sample(job.subscribers * job.events)
             async with SessionHost(space.new_folder()) as host:
                 (session,) = await create_sessions(host, 1)
-                ready, finished = 0, 0
-                all_finished = anyio.Event()
-
-                async def follow() -> None:
-                    nonlocal ready, finished
-                    async with session.subscribe(after=session.cursor) as entries:
-                        ready += 1
-                        remaining = job.events
-                        async for _ in entries:
-                            remaining -= 1
-                            if not remaining:
-                                break
-                    finished += 1
-                    if finished == job.subscribers:
-                        all_finished.set()
-
+                append = _append(session, job.burst)
+                subscribers = _Subscribers(session, job)
                 async with anyio.create_task_group() as group:
                     for _ in range(job.subscribers):
-                        group.start_soon(follow)
-                    while ready < job.subscribers:
+                        group.start_soon(subscribers.follow)
+                    while subscribers.ready < job.subscribers:
                         await anyio.lowlevel.checkpoint()
                     with timed(sample):
                         for _ in range(job.events // job.burst):
-                            if job.burst == 1:
-                                await session.append_message("user", TEXT_1_KB)
-                            else:
-                                await session.append_many([Message("user", (text(TEXT_1_KB),))] * job.burst)
+                            await append()
                             await anyio.lowlevel.checkpoint()
-                        await all_finished.wait()
+                        await subscribers.all_finished.wait()
             return sample
 
         return self._run(run)
+
+
+class _Subscribers:
+    """The subscribers of one session, each of which leaves after the last entry of the job.
+
+    Attributes:
+        ready: How many have subscribed.
+        all_finished: Set when all have received everything.
+    """
+
+    def __init__(self, session: Session, job: FanOuts) -> None:
+        self._session = session
+        self._job = job
+        self._finished = 0
+        self.ready = 0
+        self.all_finished = anyio.Event()
+
+    async def follow(self) -> None:
+        """Receive the entries of the job."""
+        remaining = self._job.events
+        async with self._session.subscribe(after=self._session.cursor) as entries:
+            self.ready += 1
+            async for _ in entries:
+                remaining -= 1
+                if not remaining:
+                    break
+        self._finished += 1
+        if self._finished == self._job.subscribers:
+            self.all_finished.set()
 
 
 async def append_to_sessions(new_host: SessionHost, job: Appends) -> Sample:
@@ -207,13 +218,6 @@ async def _append_batch(session: Session, count: int) -> None:
     from treering import Message, text
 
     await session.append_many([Message("user", (text(TEXT_1_KB),)) for _ in range(count)])
-
-
-async def _tick(delays_s: list[float]) -> None:
-    while True:
-        began = time.perf_counter()
-        await anyio.sleep(TICK_S)
-        delays_s.append(time.perf_counter() - began - TICK_S)
 
 
 def _snapshot(log: Log) -> Path:

@@ -131,14 +131,18 @@ async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[
         for _ in range(turns):
             await agent.respond(_words(random, 25))
         messages = await session.all_messages()
-    turn_requests = [each for each in model.requests if not _is_summary(each)]
-    summary_requests = [each for each in model.requests if _is_summary(each)]
+    tokens_before = list(accumulate((count_messages((each,)) for each in messages), initial=0))
+    full = sum(size for each, size in zip(messages, tokens_before, strict=False) if each.role == "assistant")
+    return _figures(turns, model.requests), full
+
+
+def _figures(turns: int, requests: Sequence[ModelRequest]) -> Figures:
+    turn_requests = [each for each in requests if not _is_summary(each)]
+    summary_requests = [each for each in requests if _is_summary(each)]
     sizes = [count_messages(each.messages) for each in turn_requests]
     bodies = [_body(each.messages)[:-1] for each in turn_requests]  # without the bracket that closes the list
     repeated_bytes = sum(_common_prefix_length(one, other) for one, other in pairwise(bodies))
-    tokens_before = list(accumulate((count_messages((each,)) for each in messages), initial=0))
-    full = sum(size for each, size in zip(messages, tokens_before, strict=False) if each.role == "assistant")
-    figures = Figures(
+    return Figures(
         turns,
         len(turn_requests),
         sum(sizes),
@@ -147,7 +151,6 @@ async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[
         sum(size > WINDOW - RESERVE for size in sizes),
         100 * (1 - repeated_bytes / sum(map(len, bodies[:-1]))),
     )
-    return figures, full
 
 
 STRATEGIES: dict[str, Callable[[], list[ContextStrategy]]] = {

@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 
 import anyio
 
-from treering import Session, SessionHost
+from treering import SessionHost
 from treering.events.dialects.native import NativeDialect
 from treering.events.disk import OsDisk
 from treering.events.entries import NATIVE_VERSION, Header
@@ -24,6 +25,7 @@ from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.stores.case import TIME, line
 
+from ..driving import append_repeatedly
 from ..jobs import TEXT_1_KB
 from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side, micros
@@ -120,18 +122,11 @@ def _through_sessions(durability: Durability, sessions: int, calls: int, space: 
             with timed(sample):
                 async with anyio.create_task_group() as group:
                     for each in handles:
-                        group.start_soon(_append, each, calls, sample.latencies_s)
+                        append = partial(each.append_message, "user", TEXT_1_KB)
+                        group.start_soon(append_repeatedly, append, calls, inf, sample.latencies_s)
         return sample
 
     return _run(run)
-
-
-async def _append(session: Session, calls: int, latencies_s: list[float]) -> None:
-    clock = time.perf_counter
-    for _ in range(calls):
-        began = clock()
-        await session.append_message("user", TEXT_1_KB)
-        latencies_s.append(clock() - began)
 
 
 # -- scenarios

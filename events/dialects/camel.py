@@ -66,7 +66,7 @@ _as_header_mark: Callable[[bytes | Raw], HeaderMark] = Decoder(HeaderMark).decod
 
 def line_decoder(lines: tuple[type[Line], ...]) -> Callable[[bytes | Raw], Line]:
     """Return a function that decodes any line of a dialect."""
-    return Decoder(Union[lines]).decode  # noqa: UP007 - the classes are known only at run time
+    return Decoder(Union[lines]).decode  # noqa: UP007  # the classes are known only at run time
 
 
 def read_header(line: bytes, where: Where) -> Header:

@@ -359,7 +359,7 @@ def _metadata(message: Message) -> RawFields:
 
 
 def _can_stand_in_message(key: str, raw: Raw, message: Message) -> bool:
-    """Tell whether a metadata key can be written into the message.
+    """Return whether a metadata key can be written into the message.
 
     It must neither change how the message's fields are read nor have a type that pi does not expect: pi checks nothing,
     so a session with such a message fails in it, or is not listed.

@@ -54,7 +54,7 @@ def attempt(decode: Callable[[bytes | Raw], T], raw: bytes | Raw | None) -> T | 
 
 
 def is_null(raw: Raw) -> bool:
-    """Tell whether a value is absent or null."""
+    """Return whether a value is absent or null."""
     return raw is ABSENT or bytes(raw) == b"null"
 
 
@@ -228,6 +228,6 @@ def _fields(kind: type[Payload]) -> list[tuple[str, str, bool]]:
 
 
 def _same_json(mine: Raw | None, theirs: Raw | None) -> bool:
-    """Tell whether free-form JSON is equal by value; an empty object equals an absent one."""
+    """Return whether free-form JSON is equal by value; an empty object equals an absent one."""
     values = [{} if raw is None else json_value(raw) for raw in (mine, theirs)]
     return values[0] == values[1]

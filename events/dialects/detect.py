@@ -126,5 +126,5 @@ def _scan(data: bytes, *, at_end: bool) -> _Head | None:
 
 
 def _may_be_header(line: bytes, size: int) -> bool:
-    """Tell whether an unfinished line may still become a header as more bytes arrive."""
+    """Return whether an unfinished line may still become a header as more bytes arrive."""
     return size < HEADER_MAX and (not line or line.startswith(b"{"))

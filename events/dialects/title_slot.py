@@ -27,7 +27,7 @@ class TitleSlot(Struct, kw_only=True, rename="camel"):
     pad: str | None = None
 
     def is_cut_of(self, title: str | None) -> bool:
-        """Tell whether the slot holds only the beginning of this title for lack of room."""
+        """Return whether the slot holds only the beginning of this title for lack of room."""
         return len(self.pad or "") < _LONGEST_ESCAPE and (title or "").startswith(self.title or "")
 
 

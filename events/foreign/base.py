@@ -58,7 +58,7 @@ class Format(Protocol):
     def title(self) -> str: ...
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file, judged by its first bytes, or a folder as a whole is of this format.
+        """Return whether a file, judged by its first bytes, or a folder as a whole is of this format.
 
         For a folder, `head` is empty.
         """

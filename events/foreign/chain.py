@@ -42,7 +42,7 @@ def derived_id(*words: str) -> str:
 
 
 def describes(entry: Entry, format: str, session: str) -> bool:
-    """Tell whether `Chain.describe` made an entry, for this format and session."""
+    """Return whether `Chain.describe` made an entry, for this format and session."""
     if not isinstance(entry, DESCRIBING):
         return False
     payload: Payload = getattr(entry, entry.type)

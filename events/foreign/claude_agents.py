@@ -67,7 +67,7 @@ class AgentFiles:
                 yield path
 
     def _is_of(self, path: Path, scan: Scan, sessions: set[str]) -> bool:
-        """Tell whether a sub-agent's transcript belongs to a transcript.
+        """Return whether a sub-agent's transcript belongs to a transcript.
 
         The session that the sub-agent's own first line names outweighs what other transcripts say.
         """

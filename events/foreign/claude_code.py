@@ -47,7 +47,7 @@ class ClaudeCodeFormat:
         self._beside: AgentFiles | None = None  # of the folder that was read last
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether one of the first lines is a line of Claude Code; see `Format.recognizes`."""
+        """Return whether one of the first lines is a line of Claude Code; see `Format.recognizes`."""
         if b"\n" not in head and head.startswith(_LONG_FIRST_LINE):
             return True
         return any(

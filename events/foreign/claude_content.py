@@ -111,7 +111,7 @@ def text_of(content: str | list[lines.Part] | None) -> str:
 
 
 def is_bookkeeping(parts: Sequence[Content]) -> bool:
-    """Tell whether a message with the role `user` has only texts in which Claude Code noted what happened."""
+    """Return whether a message with the role `user` has only texts in which Claude Code noted what happened."""
     return bool(parts) and all(
         isinstance(part, TextPart) and _BOOKKEEPING.match(part.text.content) is not None for part in parts
     )

@@ -81,7 +81,7 @@ class Node(Struct, gc=False, eq=False):
     forked_from: str = ""
 
     def is_repeat_of(self, other: Node) -> bool:
-        """Tell whether this line repeats another line with the same id."""
+        """Return whether this line repeats another line with the same id."""
         return (
             self.size == other.size
             and self.kind == other.kind

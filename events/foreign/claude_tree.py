@@ -245,7 +245,7 @@ class Tree:
             self._kept[node.uuid] = conversation, step
 
     def _repeats_kept(self, node: Node, conversation: Conversation, above: Step | None) -> bool:
-        """Tell whether a line below a compaction repeats a message that the compaction kept."""
+        """Return whether a line below a compaction repeats a message that the compaction kept."""
         earlier = self._earlier.get(node.index)
         if earlier is None or above is None or above.boundary is None or above.kept is None:
             return False
@@ -358,7 +358,7 @@ class Tree:
 
 
 def _is_late_result(step: Step | None) -> bool:
-    """Tell whether a step holds results that are below a message later than the answer whose calls they answer."""
+    """Return whether a step holds results that are below a message later than the answer whose calls they answer."""
     if step is None or step.answer is None or step.above is None:
         return False
     above: Step | None = step.above.answer or step.above

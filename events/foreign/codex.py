@@ -48,7 +48,7 @@ class CodexFormat:
     title = "Codex"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a rollout; one that could not be decompressed is recognized by its name."""
+        """Return whether this is a rollout; one that could not be decompressed is recognized by its name."""
         if head.startswith(_ZSTD):
             return path.name.endswith(".jsonl.zst")
         return _is_rollout(head.partition(b"\n")[0], path)
@@ -72,7 +72,7 @@ def _is_rollout(line: bytes, path: Path) -> bool:
 
 
 def _is_first(value: Object) -> bool:
-    """Tell whether this is the first line of a rollout without envelopes, where `instructions` is optional."""
+    """Return whether this is the first line of a rollout without envelopes, where `instructions` is optional."""
     return {"id", "timestamp"} <= value.keys() <= _FIRST
 
 

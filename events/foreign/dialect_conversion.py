@@ -164,7 +164,7 @@ class Restated:
         return self._dialect.encode(entry)
 
     def _may_copy(self, entry: OpaqueEntry) -> bool:
-        """Tell whether a line may be copied unchanged.
+        """Return whether a line may be copied unchanged.
 
         It may not if the dialect's own program might know a type of the same name.
         """

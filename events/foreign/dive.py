@@ -64,7 +64,7 @@ class DiveFormat:
     title = "dive"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of dive or a list of its messages."""
+        """Return whether this is a session of dive or a list of its messages."""
         return _is_log(head) or _is_list(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:

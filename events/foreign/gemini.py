@@ -50,7 +50,7 @@ class GeminiFormat:
     title = "Gemini CLI"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a Gemini CLI session or a conversation saved in Gemini CLI."""
+        """Return whether this is a Gemini CLI session or a conversation saved in Gemini CLI."""
         return _is_session(head) or is_checkpoint(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
@@ -94,7 +94,7 @@ def _read(path: Path) -> ForeignSession:
 
 
 def _is_document(path: Path) -> bool:
-    """Tell whether a file is one document: by its suffix, or because its first line is not a complete object."""
+    """Return whether a file is one document: by its suffix, or because its first line is not a complete object."""
     with path.open("rb") as file:
         first = beginning(file.readline()).rstrip()
     return path.suffix == ".json" or first == b"{" or first.startswith(b"[")

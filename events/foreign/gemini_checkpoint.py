@@ -25,7 +25,7 @@ _TYPES: dict[JSON, str] = {"user": "user", "function": "user", "model": "model"}
 
 
 def is_checkpoint(head: bytes) -> bool:
-    """Tell whether a file is a saved conversation, by its first bytes."""
+    """Return whether a file is a saved conversation, by its first bytes."""
     return _HEAD_PATTERN.match(beginning(head)) is not None and b'"role"' in head
 
 

@@ -37,7 +37,7 @@ class HistoryMessage(Struct, eq=False):
         return as_text(self.raw.get("type"))
 
     def has_same_content(self, raw: Object) -> bool:
-        """Tell whether another stored form of a message has the same content."""
+        """Return whether another stored form of a message has the same content."""
         own_raw = self.raw
         if own_raw == raw:
             return True
@@ -134,7 +134,7 @@ class History:
             self._add(raw)
 
     def _repeats_answer(self, raw: Object) -> bool:
-        """Tell whether a message holds only results that are also in the record of the answer before it."""
+        """Return whether a message holds only results that are also in the record of the answer before it."""
         answer = self.last.answer if self.last else None
         if answer is None or as_text(raw.get("type")) not in USERS or read_user(raw) is not None:
             return False

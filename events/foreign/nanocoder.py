@@ -44,7 +44,7 @@ class NanocoderFormat:
     title = "nanocoder"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a nanocoder session: a file or a folder."""
+        """Return whether this is a nanocoder session: a file or a folder."""
         if path.is_dir():
             return _is_folder(path)
         return _is_session(head) or _is_message(head)
@@ -67,7 +67,7 @@ def _is_message(head: bytes) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    """Tell whether a folder is a session, by its name and files, or by the content of these files."""
+    """Return whether a folder is a session, by its name and files, or by the content of these files."""
     present = [name for name in (MESSAGES, METADATA) if (path / name).is_file()]
     if path.name.startswith(PREFIX):
         return bool(present)

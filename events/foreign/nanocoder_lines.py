@@ -146,7 +146,7 @@ class Summary:
         self.is_past_range = self.is_past_range or (source_id != "" and source_id == self._end_id)
 
     def is_due(self, time: datetime | None) -> bool:
-        """Tell whether it was made before a message with this time, and the messages that it summarizes were read."""
+        """Return whether it was made before a message with this time, and the messages that it summarizes were read."""
         return self.is_past_range and self.created is not None and time is not None and self.created < time
 
     def payload(self) -> Payload:

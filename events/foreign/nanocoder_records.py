@@ -15,14 +15,14 @@ from ..content import ToolUse, text
 from ..entries import CompactionEntry, CustomEntry, Entry, Message, ToolExecution, ToolExecutionEntry
 from .chain import derived_id
 from .nanocoder_lines import SUMMARY_TYPE
-from .simple_messages import Said, spoken
+from .simple_messages import SimpleMessage, simple_messages
 from .values import Object, as_count, as_number, as_object, as_text, iso
 
 Counter: TypeAlias = Callable[[Message], int]
 """Returns the number of tokens of a message."""
 
 
-def untold_run(answer_id: str) -> str:
+def derived_run_id(answer_id: str) -> str:
     """Return the id of a tool run that has no record of its own, derived from the id of its result's message."""
     return derived_id("nanocoder", "run", answer_id)
 
@@ -40,14 +40,14 @@ class Records:
 
     def __init__(self, entries: Sequence[Entry], count: Counter) -> None:
         self._count = count
-        self.sources = list(spoken(entries))
+        self.sources = list(simple_messages(entries))
         self.messages: list[Object] = []
         self.runs: list[Object] = []
         self.summaries: dict[str, Object] = {}
         self.context: Object = {}
         self._totals = [0]
-        self._calls: dict[str, tuple[Said, ToolUse]] = {}
-        self._results: dict[str, Said] = {}
+        self._calls: dict[str, tuple[SimpleMessage, ToolUse]] = {}
+        self._results: dict[str, SimpleMessage] = {}
         for source in self.sources:
             self._add_message(source)
         self._add_runs(entries)
@@ -60,7 +60,7 @@ class Records:
 
     # -- messages
 
-    def _add_message(self, source: Said) -> None:
+    def _add_message(self, source: SimpleMessage) -> None:
         count = self._count(source.message)
         self._totals.append(self._totals[-1] + count)
         line: Object = {
@@ -80,7 +80,7 @@ class Records:
             line["assistant"] = self._assistant_fields(source)
         self.messages.append(line)
 
-    def _assistant_fields(self, source: Said) -> Object:
+    def _assistant_fields(self, source: SimpleMessage) -> Object:
         fields: Object = {"model": source.message.model or ""}
         if source.calls:
             fields["toolCalls"] = [
@@ -93,7 +93,7 @@ class Records:
             fields["durationMs"] = source.message.duration_ms
         return fields
 
-    def _tool_name(self, source: Said) -> str:
+    def _tool_name(self, source: SimpleMessage) -> str:
         call = self._calls.get(source.result.tool_use_id) if source.result else None
         return source.message.tool_name or (call[1].name if call else "unknown")
 
@@ -106,7 +106,7 @@ class Records:
         for source in self.sources:
             call_id = source.result.tool_use_id if source.result else ""
             if call_id and call_id not in recorded:
-                run_id = untold_run(source.id)
+                run_id = derived_run_id(source.id)
                 self._add_run(run_id, source.time, self._derived_run(source))
             elif call_id and self._results[call_id] is source:
                 entry = recorded.pop(call_id)
@@ -114,7 +114,7 @@ class Records:
         for entry in recorded.values():
             self._add_run(entry.id, entry.timestamp, entry.tool_execution)
 
-    def _derived_run(self, source: Said) -> ToolExecution:
+    def _derived_run(self, source: SimpleMessage) -> ToolExecution:
         """Return the record of a run, derived from its call and its result."""
         result = source.result
         if result is None:

@@ -41,7 +41,7 @@ class OpencodeFormat:
     title = "opencode"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is an opencode session, storage tree, or database."""
+        """Return whether this is an opencode session, storage tree, or database."""
         if path.is_dir():
             return is_tree(path)
         if head.startswith(HEAD):

@@ -71,7 +71,7 @@ class InDatabase:
 
 
 def is_database(path: Path) -> bool:
-    """Tell whether a database has the tables of opencode."""
+    """Return whether a database has the tables of opencode."""
     try:
         with open_without_log(path) as connection:
             tables = _tables(connection)

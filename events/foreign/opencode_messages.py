@@ -93,12 +93,12 @@ def _stop_reason(info: Object) -> str | None:
 
 
 def is_summary(info: Object) -> bool:
-    """Tell whether a message is a summary of earlier messages, finished or not."""
+    """Return whether a message is a summary of earlier messages, finished or not."""
     return info.get("role") == "assistant" and info.get("summary") is True
 
 
 def is_finished(record: Record) -> bool:
-    """Tell whether a summary replaces earlier messages: opencode uses it once it has ended without an error."""
+    """Return whether a summary replaces earlier messages: opencode uses it once it has ended without an error."""
     if record.info.get("error"):
         return False
     if record.info.get("finish") or as_object(record.info.get("time")).get("completed"):

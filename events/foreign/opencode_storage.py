@@ -91,13 +91,13 @@ class InTree:
 
 
 def is_tree(folder: Path) -> bool:
-    """Tell whether a folder is a storage tree."""
+    """Return whether a folder is a storage tree."""
     sessions = folder / "session"
     return sessions.is_dir() and ((folder / "message").is_dir() or _is_first_tree(sessions))
 
 
 def is_in_first_tree(path: Path) -> bool:
-    """Tell whether a session's own file is in a tree of the first versions."""
+    """Return whether a session's own file is in a tree of the first versions."""
     return path.parent.name == "info" and _is_first_tree(path.parent.parent)
 
 

@@ -44,7 +44,7 @@ def opened(path: Path) -> Generator[BinaryIO]:
 
 
 def is_packed(path: Path) -> bool:
-    """Tell whether a file is compressed, by its name."""
+    """Return whether a file is compressed, by its name."""
     return log_path(str(path)) != str(path)
 
 

@@ -55,7 +55,7 @@ class KeptFormat:
     title: ClassVar[str]
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file begins with a header of this dialect, in a supported or a newer version."""
+        """Return whether a file begins with a header of this dialect, in a supported or a newer version."""
         if not head:
             return False
         try:

@@ -41,7 +41,7 @@ from .base import ForeignSession
 from .chain import Chain, Names, derived_id
 from .chat_messages import read_message
 from .json_lines import Line, Notes, beginning, document, objects, objects_of
-from .simple_messages import Said, is_system, spoken
+from .simple_messages import SimpleMessage, is_system, simple_messages
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
 NAME = "picoclaw"
@@ -57,7 +57,7 @@ class PicoclawFormat:
     title = "picoclaw"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a picoclaw session."""
+        """Return whether this is a picoclaw session."""
         return _is_document(head) or _is_sidecar(head) or _is_line(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
@@ -246,7 +246,7 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
     shown = [*filter(is_system, entries[:first_kept]), *entries[first_kept:]]
     session_document: Object = {
         "key": header.key or header.id,
-        "messages": [_message(source) for source in spoken(shown)],
+        "messages": [_message(source) for source in simple_messages(shown)],
         "summary": summary,
         "created": iso(header.timestamp),
         "updated": iso(entries[-1].timestamp if entries else header.timestamp),
@@ -256,10 +256,10 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
 
 def restated(entry: Entry) -> Iterator[Message]:
     """Yield the picoclaw messages to which an entry is converted; see `Restate`."""
-    return filter(None, (read_message(_message(source)) for source in spoken((entry,))))
+    return filter(None, (read_message(_message(source)) for source in simple_messages((entry,))))
 
 
-def _message(source: Said) -> Object:
+def _message(source: SimpleMessage) -> Object:
     message: Object = {"role": source.role, "content": source.words}
     images: list[JSON] = [url_of(part) for part in source.images]
     if images:

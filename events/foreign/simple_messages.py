@@ -30,7 +30,7 @@ from ..providers.rendering import rendered
 from .chain import derived_id
 
 
-class Said(Struct, frozen=True):
+class SimpleMessage(Struct, frozen=True):
     """One message with one role.
 
     Attributes:
@@ -94,7 +94,7 @@ class Said(Struct, frozen=True):
         return results[0] if results else None
 
 
-def spoken(entries: Iterable[Entry]) -> Iterator[Said]:
+def simple_messages(entries: Iterable[Entry]) -> Iterator[SimpleMessage]:
     """Yield the messages of entries, oldest first."""
     for entry in entries:
         message = message_of(entry)
@@ -102,7 +102,7 @@ def spoken(entries: Iterable[Entry]) -> Iterator[Said]:
             continue
         for position, part in enumerate(_split_results(message)):
             message_id = entry.id if position == 0 else derived_id("spoken", entry.id, str(position))
-            yield Said(message_id, entry.id, entry.timestamp, part)
+            yield SimpleMessage(message_id, entry.id, entry.timestamp, part)
 
 
 def message_of(entry: Entry) -> Message | None:

@@ -87,7 +87,7 @@ class TreeringJsonFormat(KeptFormat):
     title: ClassVar[str] = "treering (JSON)"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file begins like such a document."""
+        """Return whether a file begins like such a document."""
         return bool(_HEAD_PATTERN.match(head.removeprefix(b"\xef\xbb\xbf")))
 
     def read(self, path: Path) -> Iterator[KeptSession]:

@@ -197,5 +197,5 @@ def _folder_contents(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _may_be_session(path: Path, head: bytes) -> bool:
-    """Tell whether a file may hold a session, by its suffix or its first bytes."""
+    """Return whether a file may hold a session, by its suffix or its first bytes."""
     return path.suffix in _SUFFIXES or is_packed(path) or beginning(head).startswith(_MAGIC)

@@ -123,7 +123,7 @@ def from_openai(message: Mapping[str, object]) -> Message:
 
 
 def _has_responses_form(message: object) -> bool:
-    """Tell whether a message has the form of OpenAI's Responses interface, whose items and parts state their types."""
+    """Return whether a message has the form of OpenAI's Responses API, whose items and parts state their types."""
     if not isinstance(message, Mapping):
         return False
     item = cast("Mapping[object, object]", message)

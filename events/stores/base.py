@@ -260,7 +260,7 @@ class Store(Protocol):
         ...
 
     async def exists(self, ref: Ref) -> bool:
-        """Tell whether a log of this name exists, without reading it."""
+        """Return whether a log of this name exists, without reading it."""
         ...
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:

@@ -325,7 +325,7 @@ class MemoryStore:
         return log.head
 
     async def exists(self, ref: Ref) -> bool:
-        """Tell whether a log of this name exists; see `Store.exists`."""
+        """Return whether a log of this name exists; see `Store.exists`."""
         self._check_open()
         log = self._shelf.logs.get(ref)
         return log is not None and log.header is not None

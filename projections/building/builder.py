@@ -204,7 +204,7 @@ class ContextBuilder:
             if isinstance(result, NeededSummary):
                 return result
             tokens = self._count(result.messages)
-        except Exception as error:  # noqa: BLE001 - a strategy may raise anything, and a context is needed all the same
+        except Exception as error:  # noqa: BLE001  # a strategy may raise anything; a context is needed anyway
             return f"raised {type(error).__name__}: {error}"
         if tokens > available:
             return f"takes {tokens} tokens, and {available} are available"

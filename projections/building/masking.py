@@ -118,7 +118,7 @@ def masked_through(
 
 
 def _ends_request(messages: Sequence[ContextMessage], place: int) -> bool:
-    """Tell whether a request to the model ended, or now ends, with this message."""
+    """Return whether a request to the model ended, or now ends, with this message."""
     if place + 1 == len(messages):
         return True
     return messages[place].role != "assistant" and messages[place + 1].role == "assistant"

@@ -90,12 +90,12 @@ def closing(call_id: str, name: str) -> Message:
 
 
 def has_results(message: Message) -> bool:
-    """Tell whether a message has tool results."""
+    """Return whether a message has tool results."""
     return any(isinstance(part, ToolResultPart) for part in message.content)
 
 
 def is_request(message: Message) -> bool:
-    """Tell whether a message is a user's request: a user message that only carries tool results is not one."""
+    """Return whether a message is a user's request: a user message that only carries tool results is not one."""
     return message.role == "user" and any(not isinstance(part, ToolResultPart) for part in message.content)
 
 
@@ -156,34 +156,52 @@ def _is_assistant(each: ContextMessage) -> bool:
 def _paired_turn(turn: Sequence[ContextMessage], after: Sequence[ContextMessage]) -> list[ContextMessage]:
     """Return an assistant's turn, paired with the messages that follow it up to the next turn."""
     calls: dict[str, str] = {}
-    turn_messages: list[ContextMessage] = []
-    for each in turn:
-        parts: list[Content] = []
-        for part in each.content:
-            if isinstance(part, ToolUsePart):
-                if part.tool_use.id in calls:
-                    continue
-                calls[part.tool_use.id] = part.tool_use.name
-            if not isinstance(part, ToolResultPart):
-                parts.append(part)
-        turn_messages.append(_with_content(each, parts))
+    turn_messages = [_with_new_calls(each, calls) for each in turn]
     answers: list[ContextMessage] = []
     others: list[ContextMessage] = []
     for each in after:
-        parts = []
-        for part in each.content:
-            if isinstance(part, ToolResultPart):
-                if calls.pop(part.tool_result.tool_use_id, None) is not None:
-                    parts.append(part)
-            elif not isinstance(part, ToolUsePart):
-                parts.append(part)
-        kept = _with_content(each, parts)
+        kept = _with_results_of(each, calls)
         if has_results(kept.message):
             answers.append(kept)
         elif each.role != "tool":
             others.append(kept)
     answers += [ContextMessage("", closing(call_id, name)) for call_id, name in calls.items()]
     return [each for each in (*turn_messages, *answers, *others) if each.content]
+
+
+def _with_new_calls(each: ContextMessage, calls: dict[str, str]) -> ContextMessage:
+    """Return an assistant's message without results and without calls that were made before.
+
+    Args:
+        each: The message.
+        calls: The names of the calls so far, by id; those of the message are added.
+    """
+    parts: list[Content] = []
+    for part in each.content:
+        if isinstance(part, ToolUsePart):
+            if part.tool_use.id in calls:
+                continue
+            calls[part.tool_use.id] = part.tool_use.name
+        if not isinstance(part, ToolResultPart):
+            parts.append(part)
+    return _with_content(each, parts)
+
+
+def _with_results_of(each: ContextMessage, calls: dict[str, str]) -> ContextMessage:
+    """Return a message that follows a turn, without calls and without results of other calls.
+
+    Args:
+        each: The message.
+        calls: The names of the open calls, by id; those that the message answers are removed.
+    """
+    parts: list[Content] = []
+    for part in each.content:
+        if isinstance(part, ToolResultPart):
+            if calls.pop(part.tool_result.tool_use_id, None) is not None:
+                parts.append(part)
+        elif not isinstance(part, ToolUsePart):
+            parts.append(part)
+    return _with_content(each, parts)
 
 
 def _with_content(each: ContextMessage, parts: list[Content]) -> ContextMessage:

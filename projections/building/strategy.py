@@ -97,7 +97,7 @@ class ContextStrategy(Protocol):
 
 
 def needs_path(strategy: ContextStrategy) -> bool:
-    """Tell whether a strategy uses the entries of the path, which is assumed unless it sets `needs_path = False`."""
+    """Return whether a strategy uses the entries of the path, which is assumed unless it sets `needs_path = False`."""
     return bool(getattr(strategy, "needs_path", True))
 
 

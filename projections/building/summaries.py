@@ -170,12 +170,7 @@ async def generate_summary(
         prompt = (Message("system", (text(options.instructions),)), Message("user", (text(question),)))
         request = SummaryRequest(prompt, target_tokens, target_tokens + MAX_TOKENS_MARGIN, tuple(messages))
         try:
-            pending = cast("object", summarizer(request))  # the declared type is not checked at run time
-            if not isinstance(pending, Awaitable):
-                raise InvalidInput(
-                    f"the summarizer returned `{type(pending).__name__}`, not an awaitable: write it as `async def`"
-                )
-            answer = await cast("Awaitable[Summary]", pending)
+            answer = await _call(summarizer, request)
         except options.too_much:
             if attempt >= options.attempts:
                 raise
@@ -185,6 +180,20 @@ async def generate_summary(
         if not content:
             raise SummaryRefused("the summarizer returned no text: nothing was written, try again")
         return GeneratedSummary(content, tokenizer.count(content), usage, attempt)
+
+
+async def _call(summarizer: Summarizer, request: SummaryRequest) -> Summary:
+    """Call a summarizer.
+
+    Raises:
+        InvalidInput: It is not async.
+    """
+    pending = cast("object", summarizer(request))  # the declared type is not checked at run time
+    if not isinstance(pending, Awaitable):
+        raise InvalidInput(
+            f"the summarizer returned `{type(pending).__name__}`, not an awaitable: write it as `async def`"
+        )
+    return await cast("Awaitable[Summary]", pending)
 
 
 def format_messages_for_summary(messages: Sequence[Message]) -> str:

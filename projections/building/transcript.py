@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ...events.content import ImagePart, TextPart, ToolResultPart, ToolUsePart
+from ...events.content import Content, ImagePart, TextPart, ToolResultPart, ToolUsePart
 from ...events.entries import Message
 from ...events.providers.rendering import rendered
 from ..tokens import Tokenizer
@@ -39,22 +39,33 @@ def transcript(messages: Sequence[Message], *, calls: bool = False) -> list[str]
         shown = message if message.role in _ROLES else rendered(message)
         if shown is None:
             continue
-        pieces: list[str] = []
-        for part in shown.content:
-            if isinstance(part, TextPart):
-                pieces.append(part.text.content)
-            elif isinstance(part, ImagePart):
-                pieces.append("[image]")
-            elif isinstance(part, ToolResultPart):
-                name = message.tool_name or names.get(part.tool_result.tool_use_id, "")
-                pieces.append(f"[Tool {name}: {part.tool_result.text[:RESULT_CHARS]}...]")
-            elif isinstance(part, ToolUsePart):
-                names[part.tool_use.id] = part.tool_use.name
-                if calls:
-                    arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
-                    pieces.append(f"[Call of {part.tool_use.name}: {_cut(arguments)}]")
+        pieces = _pieces(shown.content, message.tool_name, names, calls=calls)
         texts.append(f"{_ROLES.get(shown.role, shown.role.upper())}: " + "\n".join(pieces))
     return texts
+
+
+def _pieces(content: Sequence[Content], tool_name: str | None, names: dict[str, str], *, calls: bool) -> Iterator[str]:
+    """Yield the texts of a message's parts.
+
+    Args:
+        content: The parts.
+        tool_name: The tool that the message names.
+        names: The names of the tools by call id; those of its calls are added.
+        calls: Include tool calls.
+    """
+    for part in content:
+        if isinstance(part, TextPart):
+            yield part.text.content
+        elif isinstance(part, ImagePart):
+            yield "[image]"
+        elif isinstance(part, ToolResultPart):
+            name = tool_name or names.get(part.tool_result.tool_use_id, "")
+            yield f"[Tool {name}: {part.tool_result.text[:RESULT_CHARS]}...]"
+        elif isinstance(part, ToolUsePart):
+            names[part.tool_use.id] = part.tool_use.name
+            if calls:
+                arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
+                yield f"[Call of {part.tool_use.name}: {_cut(arguments)}]"
 
 
 def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:

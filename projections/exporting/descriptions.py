@@ -12,6 +12,7 @@ from msgspec import Raw
 from ...events.content import JSON, ImageSource, json_value
 from ...events.entries import (
     BranchSummaryEntry,
+    Compaction,
     CompactionEntry,
     ContextEditEntry,
     CustomEntry,
@@ -58,7 +59,7 @@ def speaker(message: Message) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Tell quickly whether a text has no Markdown, which is true of most messages and avoids slow parsing."""
+    """Return whether a text has no Markdown, which is true of most messages and saves them the slow parsing."""
     return _MARKDOWN.search(text) is None
 
 
@@ -115,6 +116,18 @@ def describe_usage(usage: Usage) -> str:
 def describe_duration(duration_ms: float) -> str:
     """Return a description of a duration."""
     return f"{duration_ms:,.0f} ms" if duration_ms < 1000 else f"{duration_ms / 1000:,.1f} s"
+
+
+def describe_compaction(compaction: Compaction) -> str:
+    """Return the title of a compaction's summary."""
+    return f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
+
+
+def describe_result(text: str, *, is_error: bool) -> str:
+    """Return that a tool failed, or else the size of its result."""
+    if is_error:
+        return "failed"
+    return counted(text.count("\n") + 1, "line") if text else "empty"
 
 
 def describe_event(entry: Entry) -> Description:

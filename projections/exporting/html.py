@@ -29,7 +29,16 @@ from ...events.entries import (
     MessageEntry,
 )
 from ...events.wording import counted, entries_counted
-from .descriptions import arguments_line, describe_event, describe_usage, json_text, one_line, speaker
+from .descriptions import (
+    arguments_line,
+    describe_compaction,
+    describe_event,
+    describe_result,
+    describe_usage,
+    json_text,
+    one_line,
+    speaker,
+)
 from .html_parts import (
     MARK,
     about_list,
@@ -89,7 +98,7 @@ class HtmlPage:
             case CustomMessageEntry(custom_message=custom):
                 return self._article(entry, "other", custom.custom_type, self._parts(custom.content))
             case CompactionEntry(compaction=compaction):
-                title = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
+                title = describe_compaction(compaction)
                 return self._summary(entry, title, compaction.summary)
             case BranchSummaryEntry(branch_summary=summary):
                 return self._summary(entry, "Summary of another branch", summary.summary)
@@ -209,7 +218,7 @@ def _notes(message: Message) -> list[str]:
 
 def _result(result: ToolResult, name: str) -> str:
     text = clean(result.text)
-    size = "failed" if result.is_error else counted(text.count("\n") + 1, "line") if text else "empty"
+    size = describe_result(text, is_error=result.is_error)
     body = f'<pre dir="auto">{escaped(text)}</pre>' if text else ""
     if not isinstance(result.content, str):
         body += "".join(image_tag(each.image.source) for each in result.content if isinstance(each, ImagePart))

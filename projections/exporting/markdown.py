@@ -33,10 +33,12 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
-from ...events.wording import counted, entries_counted
+from ...events.wording import entries_counted
 from .descriptions import (
+    describe_compaction,
     describe_event,
     describe_image,
+    describe_result,
     describe_usage,
     is_plain,
     json_text,
@@ -87,7 +89,7 @@ class MarkdownText:
             case CustomMessageEntry(custom_message=custom):
                 return self._heading(entry, custom.custom_type) + self._parts(custom.content)
             case CompactionEntry(compaction=compaction):
-                title = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
+                title = describe_compaction(compaction)
                 return f"---\n\n{self._heading(entry, title)}{passage(compaction.summary)}"
             case BranchSummaryEntry(branch_summary=summary):
                 return f"---\n\n{self._heading(entry, 'Summary of another branch')}{passage(summary.summary)}"
@@ -172,7 +174,7 @@ def _parser() -> MarkdownIt:
 
 
 def _is_contained(text: str, unsafe: frozenset[str]) -> bool:
-    """Tell whether a heading after the text is still parsed as one, and the text has no tokens of the unsafe types."""
+    """Return whether a heading after the text is still parsed as one, and the text has no tokens of unsafe types."""
     references: dict[str, object] = {}
     tokens = _parser().parse(f"{text}\n\n# {_AFTER}\n", references)
     opening, inline, _ = tokens[-3:] if len(tokens) >= 3 else (None, None, None)
@@ -214,7 +216,7 @@ def _image(source: ImageSource) -> str:
 
 def _result(result: ToolResult, name: str) -> str:
     text = result.text
-    size = "failed" if result.is_error else counted(text.count("\n") + 1, "line") if text else "empty"
+    size = describe_result(text, is_error=result.is_error)
     body = fenced(text) if text else ""
     if not isinstance(result.content, str):
         body += "".join(_image(each.image.source) for each in result.content if isinstance(each, ImagePart))

@@ -49,16 +49,7 @@ def reading_order(parents: Sequence[int], kinds: Sequence[int], leaf: int) -> li
             left out, and their children attached to their parents.
         leaf: The seq of the leaf, 0 for none.
     """
-    children: dict[int, list[int]] = {}
-    sizes = [1] * len(parents)
-    for seq in range(len(parents) - 1, 0, -1):
-        if kinds[seq] not in _LEFT_OUT:
-            parent = parents[seq]
-            while parent > 0 and kinds[parent] in _LEFT_OUT:
-                parent = parents[parent]
-            parent = max(parent, 0)
-            sizes[parent] += sizes[seq]
-            children.setdefault(parent, []).append(seq)  # the last child first
+    children, sizes = _children(parents, kinds)
     path = _path(parents, leaf)
     steps: list[Step] = []
     stack: list[int | Step] = [0]
@@ -78,6 +69,22 @@ def reading_order(parents: Sequence[int], kinds: Sequence[int], leaf: int) -> li
             if child != main:
                 stack += (_END, child, BranchBegins(_first_message(child, children, kinds), sizes[child]))
     return steps
+
+
+def _children(parents: Sequence[int], kinds: Sequence[int]) -> tuple[dict[int, list[int]], list[int]]:
+    """Return the children of each visible line, the last child first, and the number of lines from each one down."""
+    children: dict[int, list[int]] = {}
+    sizes = [1] * len(parents)
+    for seq in range(len(parents) - 1, 0, -1):
+        if kinds[seq] in _LEFT_OUT:
+            continue
+        parent = parents[seq]
+        while parent > 0 and kinds[parent] in _LEFT_OUT:
+            parent = parents[parent]
+        parent = max(parent, 0)
+        sizes[parent] += sizes[seq]
+        children.setdefault(parent, []).append(seq)
+    return children, sizes
 
 
 def _first_message(seq: int, children: Mapping[int, Sequence[int]], kinds: Sequence[int]) -> int:

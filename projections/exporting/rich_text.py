@@ -26,7 +26,7 @@ _BLANK = re.compile(r"\n[ \n]*\n")
 
 class _SafeMarkdown(MarkdownIt):
     def validateLink(self, url: str) -> bool:
-        """Tell whether a link or an image may have this address; otherwise it stays text."""
+        """Return whether a link or an image may have this address; otherwise it stays text."""
         return bool(_SAFE_LINK.match(url.strip()))
 
 

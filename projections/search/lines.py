@@ -13,7 +13,7 @@ from zlib import crc32
 from ...events.dialects.base import Dialect
 from ...events.entries import Entry
 from .query import Query
-from .texts import Said, said_by
+from .texts import EntryText, entry_text
 
 
 class TextReader:
@@ -41,9 +41,9 @@ class TextReader:
         self.settled = after
         self.crc = crc
 
-    def take(self, lines: Sequence[bytes], first: int) -> list[Said]:
+    def take(self, lines: Sequence[bytes], first: int) -> list[EntryText]:
         """Take the next lines, the first of which has the seq `first`; return the texts that count from now on."""
-        texts: list[Said] = []
+        texts: list[EntryText] = []
         for seq, line in enumerate(lines, first):
             interesting = self._query is None or self._query.may_match(line)
             entry = self._decode(line, seq) if interesting or b'"batch"' in line else None
@@ -58,7 +58,7 @@ class TextReader:
             self.crc = crc32(lines[self.settled - first])
         return texts
 
-    def _take_batch_line(self, entry: Entry, i: int, n: int, texts: list[Said]) -> None:
+    def _take_batch_line(self, entry: Entry, i: int, n: int, texts: list[EntryText]) -> None:
         """Hold back one line of a batch, or add the whole batch if it is the last line."""
         before = self._open[-1].batch if self._open else None
         if not (before is not None and entry.batch is not None and (before.id, before.i + 1) == (entry.batch.id, i)):
@@ -73,7 +73,7 @@ class TextReader:
             self._open.clear()
             self.settled = entry.seq
 
-    def _add(self, entry: Entry, texts: list[Said]) -> None:
-        said = said_by(entry)
-        if said is not None and (self._query is None or self._query.matches(said.text)):
-            texts.append(said)
+    def _add(self, entry: Entry, texts: list[EntryText]) -> None:
+        text = entry_text(entry)
+        if text is not None and (self._query is None or self._query.matches(text.text)):
+            texts.append(text)

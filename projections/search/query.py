@@ -66,12 +66,12 @@ class Query:
         self._needles = _needles([piece for pieces in self._terms for piece in pieces])
 
     def matches(self, text: str) -> bool:
-        """Tell whether a text contains all terms of the query."""
+        """Return whether a text contains all terms of the query."""
         text = folded(text)
         return all(word in text for word in self._words) and all(phrase.search(text) for phrase in self._phrases)
 
     def may_match(self, line: bytes) -> bool:
-        """Tell whether a line of JSON may contain a text that matches; there are no false negatives.
+        """Return whether a line of JSON may contain a text that matches; there are no false negatives.
 
         Text that is not ASCII, or escaped, may fold to anything; for the rest the bytes are compared.
         """

@@ -27,7 +27,7 @@ import msgspec
 
 from ...events.entries import EPOCH
 from .query import Query, folded
-from .texts import Filters, Said
+from .texts import EntryText, Filters
 
 APPLICATION_ID: Final = 0x54524E47
 """The SQLite application id of an index."""
@@ -123,15 +123,24 @@ def select(filters: Filters, *, matched: bool) -> str:
     )
 
 
-def row_of(block: int, said: Said) -> tuple[int, str, str, str, int, str]:
+def row_of(block: int, entry: EntryText) -> tuple[int, str, str, str, int, str]:
     """Return the `entries` row for a text in a block."""
-    time = (said.timestamp - EPOCH) // _MICROSECOND
-    return (block * SPAN + said.seq % SPAN, said.entry_id, said.role, _encode(said.tools).decode(), time, said.text)
+    time = (entry.timestamp - EPOCH) // _MICROSECOND
+    return (
+        block * SPAN + entry.seq % SPAN,
+        entry.entry_id,
+        entry.role,
+        _encode(entry.tools).decode(),
+        time,
+        entry.text,
+    )
 
 
-def said_of(part: int, number: int, entry_id: str, role: str, tools: str, time: int, text: str) -> Said:
+def entry_text_of(part: int, number: int, entry_id: str, role: str, tools: str, time: int, text: str) -> EntryText:
     """Return the text of an `entries` row, given the part of the log that its block holds."""
-    return Said(part * SPAN + number % SPAN, entry_id, role, _decode_tools(tools), EPOCH + time * _MICROSECOND, text)
+    return EntryText(
+        part * SPAN + number % SPAN, entry_id, role, _decode_tools(tools), EPOCH + time * _MICROSECOND, text
+    )
 
 
 def moment(time: datetime | None) -> int | None:

@@ -25,7 +25,7 @@ from ...events.entries import (
 )
 
 
-class Said(Struct, frozen=True):
+class EntryText(Struct, frozen=True):
     """The searchable text of an entry.
 
     Attributes:
@@ -60,17 +60,17 @@ class Filters(Struct, frozen=True, kw_only=True):
     after: datetime | None = None
     before: datetime | None = None
 
-    def accept(self, said: Said) -> bool:
-        """Tell whether an entry meets the conditions, regardless of its text."""
+    def accept(self, text: EntryText) -> bool:
+        """Return whether an entry meets the conditions, regardless of its text."""
         return (
-            (self.role is None or said.role == self.role)
-            and (self.tool is None or self.tool in said.tools)
-            and (self.after is None or said.timestamp >= self.after)
-            and (self.before is None or said.timestamp < self.before)
+            (self.role is None or text.role == self.role)
+            and (self.tool is None or self.tool in text.tools)
+            and (self.after is None or text.timestamp >= self.after)
+            and (self.before is None or text.timestamp < self.before)
         )
 
 
-def said_by(entry: Entry) -> Said | None:
+def entry_text(entry: Entry) -> EntryText | None:
     """Return the searchable text of an entry, or None if it has none."""
     role, tools, parts = entry.type, tuple[str, ...](), list[str]()
     if isinstance(entry, MessageEntry):
@@ -92,7 +92,7 @@ def said_by(entry: Entry) -> Said | None:
     text = "\n".join(part for part in parts if part)
     if not text or not entry.id:
         return None
-    return Said(entry.seq, entry.id, role, tools, entry.timestamp, text)
+    return EntryText(entry.seq, entry.id, role, tools, entry.timestamp, text)
 
 
 def _tools(message: Message) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class HeldOffload(ThreadOffload):
 
     async def cancel(self, task: asyncio.Task[object]) -> None:
         """Cancel a task whose work is held, let the work continue, and wait for the end of the task."""
-        while not self.held:  # noqa: ASYNC110 - a thread counts it, and cannot set an event of the loop
+        while not self.held:  # noqa: ASYNC110  # a thread counts it, and cannot set an event of the loop
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.sleep(0)

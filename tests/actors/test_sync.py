@@ -500,7 +500,7 @@ def call_in_thread(call: Callable[[], object]) -> None:
     def run() -> None:
         try:
             call()
-        except BaseException as error:  # noqa: BLE001 -- the future raises it to the test
+        except BaseException as error:  # noqa: BLE001  # the future raises it to the test
             done.set_exception(error)
         else:
             done.set_result(None)
@@ -587,7 +587,7 @@ def test_a_subscription_can_be_read_and_closed_after_an_interrupt_at_any_line() 
             expected = session.append_message("user", "another")
             found: list[Entry | Reset] = []
             while not any(isinstance(each, MessageEntry) and each.id == expected for each in found):
-                call_in_thread(lambda: found.append(entries.receive(PATIENCE_S)))  # noqa: B023 -- it ends in the round
+                call_in_thread(lambda: found.append(entries.receive(PATIENCE_S)))  # noqa: B023  # it ends in the round
             call_in_thread(entries.close)
         assert nth > 15, "the interrupts did not go through a wait"
         assert host.statistics().subscribers == 0

@@ -4,7 +4,7 @@ As a plugin (`pytest -p threaded`) it replaces `treering.SessionHost`, so that t
 interface go through `SyncHost`, from as many threads as they have running calls.
 """
 
-# ruff: noqa: ANN401 -- it wraps whatever interface it is given
+# ruff: noqa: ANN401  # it wraps whatever interface it is given
 from __future__ import annotations
 
 import inspect

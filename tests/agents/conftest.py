@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -33,12 +32,6 @@ class PlainSession:
 @pytest.fixture
 def plain_session() -> Callable[..., PlainSession]:
     return PlainSession
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "sessions") as host:
-        yield host
 
 
 @pytest.fixture

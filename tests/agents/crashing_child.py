@@ -30,7 +30,7 @@ async def wait_to_be_killed(point: str) -> None:
     await anyio.sleep_forever()
 
 
-async def run_agent(root: str, dialect: Any, point: str) -> None:  # noqa: ANN401 - a word from the line
+async def run_agent(root: str, dialect: Any, point: str) -> None:  # noqa: ANN401  # a word from the line
     async def run(arguments: dict[str, Any]) -> str:
         if arguments["n"] == 2 and point == "waiting":
             raise Suspend("needs a person's word", {"ask": "Ada"})
@@ -55,7 +55,7 @@ async def run_agent(root: str, dialect: Any, point: str) -> None:  # noqa: ANN40
                     await wait_to_be_killed(point)
                 if isinstance(event, ToolExecutionEnd) and point in ("between", "torn"):
                     if point == "torn":
-                        with open(session.file_path or "", "ab") as file:  # noqa: ASYNC230 - a write that a crash cut off
+                        with open(session.file_path or "", "ab") as file:  # noqa: ASYNC230  # a write that was cut off
                             file.write(b'{"type":"message","id":"half of')
                     await wait_to_be_killed(point)
         await wait_to_be_killed(point)

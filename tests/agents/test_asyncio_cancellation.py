@@ -25,9 +25,8 @@ async def test_the_next_turn_closes_the_calls_of_an_answer_whose_flush_was_cance
         session = await host.create("main")
         await session.append_message("system", "Be brief.")
         model = ScriptedModel([answer([tool_use("1", "add", {"a": 1})]), "not asked for"])
-        stall = disk.stall(
-            "datasync", path="*main.jsonl", nth=2
-        )  # the flush of the answer; that of the question is the first
+        # The flush of the answer; that of the question is the first.
+        stall = disk.stall("datasync", path="*main.jsonl", nth=2)
         turn = asyncio.ensure_future(AgentSession(model, session=session, tools=[add]).respond("go"))
         try:
             assert await anyio.to_thread.run_sync(stall.wait)

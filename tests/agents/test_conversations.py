@@ -152,7 +152,7 @@ async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(
         return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
 
     class Model(ScriptedModel):
-        async def generate(self, request: treering.ModelRequest) -> Any:  # noqa: ANN401 - the type of the base class
+        async def generate(self, request: treering.ModelRequest) -> Any:  # noqa: ANN401  # the type of the base class
             session.log.append("generate")
             async with aclosing(super().generate(request)) as pieces:
                 async for piece in pieces:
@@ -341,7 +341,7 @@ async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix(
     agent = AgentSession(model, session=own)
     sessions = [plain_session(f"s{number}") for number in range(8)]
 
-    async def talk(session: Any) -> None:  # noqa: ANN401 - the class of the fixture
+    async def talk(session: Any) -> None:  # noqa: ANN401  # the class of the fixture
         for turn in range(3):
             await agent.respond(f"{session.id}.{turn}", session=session)
 

@@ -60,6 +60,6 @@ async def test_the_programs_of_the_page_run(
 
 async def run(program: str, names: dict[str, Any]) -> dict[str, Any]:
     """Run a program with top-level awaits, and return the names that it defines."""
-    exec(f"async def program():\n{indent(program, '    ')}\n    return locals()", names)  # noqa: S102 - a program of the page
+    exec(f"async def program():\n{indent(program, '    ')}\n    return locals()", names)  # noqa: S102  # from the page
     found: dict[str, Any] = await names["program"]()
     return found

@@ -114,10 +114,8 @@ def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
             ]
             assert as_lines(model.last_request.messages) == expected
             assert strictly_paired(model.last_request.messages)
-            assert as_lines(await session.messages()) == [
-                *expected,
-                "assistant: I see.",
-            ]  # the closing result is in the log
+            # The result that closed the call is in the log.
+            assert as_lines(await session.messages()) == [*expected, "assistant: I see."]
             assert strictly_paired(await session.messages())
 
     anyio.run(check)

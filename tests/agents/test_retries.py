@@ -52,7 +52,7 @@ def options(delays: list[float]) -> Callable[..., AgentOptions]:
     async def sleep(seconds: float) -> None:
         delays.append(seconds)
 
-    def make(**settings: Any) -> AgentOptions:  # noqa: ANN401 - any settings
+    def make(**settings: Any) -> AgentOptions:  # noqa: ANN401  # any settings
         return AgentOptions(sleep=sleep, **settings)
 
     return make
@@ -143,7 +143,7 @@ async def test_a_stream_that_ends_without_completing_is_retried_as_cut_off(
     delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     class Silent(ScriptedModel):
-        async def generate(self, request: Any) -> Any:  # noqa: ANN401 - the types of the base class
+        async def generate(self, request: Any) -> Any:  # noqa: ANN401  # the types of the base class
             self.requests.append(request)
             yield TextDelta("I ")
 

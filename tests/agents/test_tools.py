@@ -98,7 +98,7 @@ async def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
 
 
 def test_functions_that_cannot_be_described_are_refused() -> None:
-    async def silent(path) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001 - this is refused
+    async def silent(path) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001  # this is refused
         return str(path)
 
     async def many(*paths: str) -> str:
@@ -107,7 +107,7 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
     async def strange(how: Callable[[], None]) -> str:
         return ""
 
-    async def unresolved(place: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821 - this is refused
+    async def unresolved(place: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821  # this is refused
         return ""
 
     for function, why in (

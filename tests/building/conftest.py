@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,12 +65,6 @@ def budget() -> Callable[[int], ContextBudget]:
 @pytest.fixture
 def header() -> Header:
     return Header(id="s", version=1, timestamp=START)
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "sessions") as host:
-        yield host
 
 
 @pytest.fixture

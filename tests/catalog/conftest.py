@@ -13,11 +13,6 @@ from treering.testing.clocks import ManualClock
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
 def index_path(root: Path) -> Path:
     """The path of the index of the root."""
     return root / ".treering" / "index.jsonl"

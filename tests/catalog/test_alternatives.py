@@ -81,7 +81,7 @@ async def test_a_checkpoint_can_refer_to_an_entry_and_the_session_to_the_checkpo
     async with SessionHost(root) as host:
         resumed = await host.load(str(checkpoint["sessionId"]))
         (link,) = await resumed.entries(custom_type="checkpoint")
-        assert getattr(link, "custom").data == {"checkpointId": "cp-7"}  # noqa: B009 - entries have no common `custom`
+        assert getattr(link, "custom").data == {"checkpointId": "cp-7"}  # noqa: B009  # entries have no common `custom`
         await resumed.branch(str(checkpoint["entryId"]))
         assert [message.role for message in await resumed.messages()] == ["user"]
 

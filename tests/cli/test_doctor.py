@@ -200,9 +200,8 @@ def test_a_stored_seq_that_does_not_match_is_found_once(write: Write, message_li
         message_line("d", "c", "x", 4),
     ]
     found = examine(write(*lines))
-    assert in_brief(found) == [
-        (3, "seq_mismatch", "warning", "b")
-    ]  # the next line has the same offset; d is right again
+    # The next line has the same offset; d is right again.
+    assert in_brief(found) == [(3, "seq_mismatch", "warning", "b")]
     header = {"type": "session", "id": "s-2", "version": 1, "timestamp": "2026-01-01T10:00:00Z", "parent_session": "s"}
     assert in_brief(examine(write(*lines, header=header))) == [(3, "seq_mismatch", "note", "b")]
 

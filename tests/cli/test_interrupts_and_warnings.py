@@ -17,7 +17,7 @@ from click.testing import Result
 
 import treering as package
 from treering.cli.log_sentences import sentence_of
-from treering.cli.logs import be_verbose, telling_logs
+from treering.cli.logs import be_verbose, logs_on_stderr
 from treering.events.telemetry import logger
 
 Treering = Callable[..., Result]
@@ -162,7 +162,7 @@ def test_a_missing_api_key_is_named(treering: Treering, project: Path, provider:
 
 
 def _printed_for(capsys: pytest.CaptureFixture[str], name: str, **fields: object) -> str:
-    with telling_logs():
+    with logs_on_stderr():
         logger().warning(name, **fields)
     return capsys.readouterr().err
 

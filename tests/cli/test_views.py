@@ -256,9 +256,8 @@ def test_a_session_can_be_given_as_id_beginning_name_last_or_path(
     for name in ("abc-1", "abc", "A title", "last"):
         assert {command: treering(command, name).stdout for command in VIEWS} == by_path, name
         assert treering("tree", name, "--root", project).exit_code == 1
-    (project / "abc").write_bytes(
-        branched.read_bytes()
-    )  # an existing file takes precedence over the beginning of an id
+    # An existing file takes precedence over the beginning of an id.
+    (project / "abc").write_bytes(branched.read_bytes())
     assert "Which way?" in treering("context", "abc").stdout
     result = treering("tree", "nobody")
     assert (result.exit_code, result.stdout) == (1, "")

@@ -143,7 +143,7 @@ def test_a_sample_that_is_not_run_says_why_and_its_imports_work() -> None:
                 and (node.module or "").startswith("treering")
                 and has_its_extras(sample)
             ):
-                exec(ast.unparse(node), {})  # noqa: S102 - code of the page
+                exec(ast.unparse(node), {})  # noqa: S102  # code of the page
 
 
 async def test_the_first_sample_prints_its_branch_and_leaves_a_session_for_the_command(

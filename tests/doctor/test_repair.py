@@ -634,9 +634,8 @@ def test_after_a_power_cut_at_any_point_of_a_repair_no_line_is_lost(tmp_path: Pa
         assert whole - lines_on(after) == set(), after.cut_after
         repair("/", disk=after)
         assert whole - lines_on(after) == set(), after.cut_after
-        problems = [
-            each for each in examine("/", disk=after) if each.severity != "note"
-        ]  # locks of this process are notes
+        # Locks of this process are notes.
+        problems = [each for each in examine("/", disk=after) if each.severity != "note"]
         assert problems == [], after.cut_after
     assert len(left) > 50
 

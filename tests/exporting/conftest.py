@@ -28,11 +28,6 @@ DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
 async def host(root: Path) -> AsyncIterator[SessionHost]:
     async with SessionHost(root, clock=ManualClock(step=timedelta(seconds=1))) as host:
         yield host

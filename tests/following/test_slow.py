@@ -43,7 +43,7 @@ async def test_an_idle_subscriber_adds_no_memory_and_no_work_to_appends_and_late
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: Counter[str] = Counter()
-    for name in "publish", "_drop_oldest", "_wake", "news":
+    for name in "publish", "_drop_oldest", "_wake", "section":
         count_calls(monkeypatch, calls, name)
     disk = FaultyDisk(OsDisk())
     later = Settings(debounce_ms=3_600_000)  # writes of the index of sessions would disturb the counts
@@ -68,7 +68,7 @@ async def test_an_idle_subscriber_adds_no_memory_and_no_work_to_appends_and_late
                 assert work_done == Counter({call: count * APPENDS // STEPS // 1000 for call, count in alone.items()})
                 assert calls["publish"] == APPENDS // STEPS
                 assert calls["_drop_oldest"] <= calls["publish"] // 512 + 1
-                assert not calls["news"]
+                assert not calls["section"]
                 assert line <= size + 8  # seqs get longer
                 feed = host.core.registry.feed_of(session.ref)
                 assert feed is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,12 +54,6 @@ async def parents(session: Session) -> dict[str, str | None]:
 
 def file_bytes(session: Session) -> bytes:
     return Path(session.file_path or "").read_bytes()
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "sessions") as host:
-        yield host
 
 
 async def test_the_lines_of_one_answer_become_one_message(host: SessionHost) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -58,12 +58,6 @@ def compacted(kept: dict[str, object]) -> list[str]:
 
 def continuation(parent: str) -> list[str]:
     return [line("user", "p1", parent), line("assistant", "p2", "p1")]
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "sessions") as host:
-        yield host
 
 
 async def import_lines(host: SessionHost, tmp_path: Path, lines: list[str]) -> tuple[Session, ImportReport]:

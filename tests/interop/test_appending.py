@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -40,29 +39,10 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.actors.naming import DialectName
 
 HEADER = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}'
 FIRST = '{"type":"message","id":"aaaaaaaa","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":MESSAGE}'
-
-
-Dialect: TypeAlias = Literal["pi", "omp"]
-
-
-@pytest.fixture(params=["pi", "omp"])
-def dialect(request: pytest.FixtureRequest) -> Dialect:
-    chosen: Dialect = request.param
-    return chosen
-
-
-@pytest.fixture
-async def host(dialect: Dialect, tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "root", dialect=dialect) as host:
-        yield host
-
-
-@pytest.fixture
-async def session(host: SessionHost) -> Session:
-    return await host.create(cwd="/work/rings")
 
 
 def lines(session: Session) -> list[dict[str, Any]]:
@@ -92,7 +72,7 @@ async def read_back(session: Session, entry_id: str) -> Entry:
 
 
 @pytest.mark.feature("O-15")
-async def test_a_model_change_is_written_and_read_back(session: Session, dialect: Dialect) -> None:
+async def test_a_model_change_is_written_and_read_back(session: Session, dialect: DialectName) -> None:
     entry_id = await session.append_model_change("openai", "gpt-birch")
     found = await read_back(session, entry_id)
     assert isinstance(found, ModelChangeEntry)
@@ -111,7 +91,7 @@ async def test_a_thinking_level_change_is_written_and_read_back(session: Session
 
 
 @pytest.mark.feature("O-17", "O-18", "O-19", "O-43")
-async def test_a_compaction_is_written_and_read_back(session: Session, dialect: Dialect) -> None:
+async def test_a_compaction_is_written_and_read_back(session: Session, dialect: DialectName) -> None:
     hook = "fromHook" if dialect == "pi" else "fromExtension"
     kept = await session.append_message("user", "hello")
     plain = await session.append_compaction("S", kept, 50000)
@@ -130,7 +110,7 @@ async def test_a_compaction_is_written_and_read_back(session: Session, dialect: 
 
 
 @pytest.mark.feature("O-21", "O-23", "O-54")
-async def test_a_branch_summary_is_written_and_read_back(session: Session, dialect: Dialect) -> None:
+async def test_a_branch_summary_is_written_and_read_back(session: Session, dialect: DialectName) -> None:
     hook = "fromHook" if dialect == "pi" else "fromExtension"
     first = await session.append_message("user", "hello")
     left = await session.append_message("user", "left")
@@ -336,7 +316,7 @@ async def test_a_tool_result_names_its_call(session: Session) -> None:
 @pytest.mark.feature("O-8")
 async def test_names_are_camel_case_in_pi_files_and_snake_case_in_native_files(tmp_path: Path) -> None:
     keys: dict[str, set[str]] = {}
-    dialects: tuple[Literal["native", "pi", "omp"], ...] = ("native", "pi", "omp")
+    dialects: tuple[DialectName, ...] = ("native", "pi", "omp")
     for dialect in dialects:
         async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
             session = await host.create()

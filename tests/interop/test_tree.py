@@ -3,32 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import pytest
 
 from treering import EntryNotFound, ModelRef, OpaqueEntry, Session, SessionHost, plain_text
-
-Dialect: TypeAlias = Literal["native", "pi", "omp"]
-
-
-@pytest.fixture(params=["pi", "omp"])
-def dialect(request: pytest.FixtureRequest) -> Dialect:
-    chosen: Dialect = request.param
-    return chosen
-
-
-@pytest.fixture
-async def host(dialect: Dialect, tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "root", dialect=dialect) as host:
-        yield host
-
-
-@pytest.fixture
-async def session(host: SessionHost) -> Session:
-    return await host.create(cwd="/work/rings")
+from treering.actors.naming import DialectName
 
 
 def file_bytes(session: Session) -> bytes:
@@ -233,7 +213,7 @@ def file_lines(path: Path) -> list[bytes]:
 
 @pytest.mark.feature("U-18")
 @pytest.mark.parametrize("kind", ["native", "pi", "omp"])
-async def test_a_session_can_be_forked_at_every_entry(tmp_path: Path, kind: Dialect) -> None:
+async def test_a_session_can_be_forked_at_every_entry(tmp_path: Path, kind: DialectName) -> None:
     async with SessionHost(tmp_path, dialect=kind) as host:
         session = await host.create(cwd="/work/rings")
         branched = BranchedSession(session)

@@ -82,9 +82,8 @@ async def test_an_archived_session_is_hidden_by_default_and_readable(root: Path)
         await host.unarchive("old")
         assert path.read_bytes().startswith(before)
         assert await listed(host) == [("old", "active")]
-        await copy.append_message(
-            "user", "more"
-        )  # the copied lines include the archiving, so the copy is archived until an append
+        # The copied lines include the archiving, so the copy is archived until an append.
+        await copy.append_message("user", "more")
         assert sorted(await listed(host)) == sorted([("old", "active"), (copy.id, "active")])
         assert files(root) == sorted([f"{copy.id}.jsonl", "old.jsonl"])
     (root / "bad.jsonl").write_text("no session\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -40,12 +40,6 @@ class PausingOffload:
             self.file_exists.set()
             await self.resume.wait()
         return result
-
-
-@pytest.fixture
-async def host(root: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(root) as host:
-        yield host
 
 
 @pytest.fixture

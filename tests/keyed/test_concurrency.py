@@ -94,10 +94,8 @@ async def test_after_concurrent_operations_the_log_reads_as_the_live_session(roo
                 await sessions.set_summary(KEY, f"summary {number}")
                 try:
                     await sessions.truncate_history(KEY, number)
-                except (
-                    UnsafeCut,
-                    LeafMoved,
-                ):  # a call has no result yet, or the history was replaced; nothing was written
+                except (UnsafeCut, LeafMoved):
+                    # A call has no result yet, or the history was replaced; nothing was written.
                     await sessions.history(KEY)
                 await sessions.save(KEY)
 

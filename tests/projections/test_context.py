@@ -63,7 +63,7 @@ class Log:
         self.index = LogIndex(HEADER)
         self.entries: dict[int, Entry | None] = {}
 
-    def add(self, payload: Payload, **fields: Any) -> str:  # noqa: ANN401 - any field of an entry
+    def add(self, payload: Payload, **fields: Any) -> str:  # noqa: ANN401  # any field of an entry
         seq = len(self.entries) + 1
         given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, **fields}
         kind: Any = entry_class(payload)

@@ -36,7 +36,7 @@ class Log:
         self.index = LogIndex(HEADER)
         self.entries: list[Entry | None] = []
 
-    def add(self, payload: Payload | None = None, **fields: Any) -> str:  # noqa: ANN401 - any field of an entry
+    def add(self, payload: Payload | None = None, **fields: Any) -> str:  # noqa: ANN401  # any field of an entry
         seq = len(self.entries) + 1
         payload = payload or Message("user", (text("hi"),))
         given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, "seq": seq, "timestamp": START, **fields}

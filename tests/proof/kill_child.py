@@ -22,7 +22,7 @@ def report(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
-async def work(root: str, durability: Any, dialect: Any, seed: str) -> None:  # noqa: ANN401 - words of a line
+async def work(root: str, durability: Any, dialect: Any, seed: str) -> None:  # noqa: ANN401  # words of a line
     random = Random(seed)
     tokens = (f"{seed}-{number}" for number in count())
 

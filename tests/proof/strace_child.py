@@ -32,7 +32,7 @@ async def append(session: Session, token: str, *, several: bool = False) -> None
             return
 
 
-async def main(root: str, durability: Any) -> None:  # noqa: ANN401 - it comes from the command line
+async def main(root: str, durability: Any) -> None:  # noqa: ANN401  # it comes from the command line
     async with SessionHost(root, durability=durability, writes="inline") as host:
         first, second = await host.create("first"), await host.create("second")
         await append(first, "one")

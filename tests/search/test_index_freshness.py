@@ -104,19 +104,19 @@ async def test_a_session_deleted_during_indexing_is_not_in_the_index(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, go_on = threading.Event(), threading.Event()
-    take_in = SearchIndex.take_in
+    update = SearchIndex.update
 
     def pausing(self: SearchIndex, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
         if portions:
             read.set()
             assert go_on.wait(30)
-        take_in(self, portions, gone)
+        update(self, portions, gone)
         if not portions:
             go_on.set()
 
     async with SessionHost(root) as host:
         await create_sessions(host, "a", "b")
-        monkeypatch.setattr(SearchIndex, "take_in", pausing)
+        monkeypatch.setattr(SearchIndex, "update", pausing)
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: found(host, "needle", index=True))
             await anyio.to_thread.run_sync(read.wait)

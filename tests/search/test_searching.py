@@ -1,6 +1,6 @@
 """Searching all sessions: by scan and by index, with the same results."""
 
-# ruff: noqa: ANN401 -- options are passed on unchanged
+# ruff: noqa: ANN401  # options are passed on unchanged
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from treering import (
 from treering.actors.search import file as search_file
 from treering.actors.search import index as search_index
 from treering.events.disk import OsDisk
-from treering.projections.search.texts import Said
+from treering.projections.search.texts import EntryText
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
 
@@ -219,7 +219,7 @@ async def test_without_fts5_or_a_writable_root_the_scan_is_used(
     async with new_host() as host:
         await create_session(host)
         expected = await hits(host, "needle")
-        monkeypatch.setattr(search_file, "_missing", lambda: "no such module: fts5")
+        monkeypatch.setattr(search_file, "_missing_feature", lambda: "no such module: fts5")
         assert await hits(host, "needle", index=True) == expected
         assert not (root / "search.db").exists()
         monkeypatch.undo()
@@ -245,7 +245,7 @@ async def test_the_scan_continues_when_the_index_fails_halfway(
         for after in range(1, 14):
             left = after
 
-            def failing(self: search_index.SearchIndex, *args: Any, **options: Any) -> list[Said]:
+            def failing(self: search_index.SearchIndex, *args: Any, **options: Any) -> list[EntryText]:
                 nonlocal left
                 left -= 1
                 if left <= 0:
@@ -351,7 +351,7 @@ async def test_a_host_in_memory_searches_by_scan() -> None:
 async def test_a_long_log_is_indexed_in_portions_and_later_appends_are_added(
     new_host: Callable[..., SessionHost], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treering.actors.search.feeding._PORTION_CHARS", 2000)
+    monkeypatch.setattr("treering.actors.search.updating._PORTION_CHARS", 2000)
     async with new_host() as host:
         session = await host.create("long")
         entry_ids = [await session.append_message("user", f"needle {number} " + "x" * 100) for number in range(600)]

@@ -15,11 +15,6 @@ from treering.testing.clocks import ManualClock
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(step=timedelta(seconds=1))
 

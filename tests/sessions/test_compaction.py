@@ -235,11 +235,8 @@ def write_file(path: Path, lines: str) -> None:
 
 
 async def test_a_system_message_kept_by_an_earlier_compaction_is_kept_by_the_next(root: Path) -> None:
-    compaction = {
-        "summary": "so far",
-        "firstKeptEntryId": "00000002",
-        "tokensBefore": 1,
-    }  # as pi 0.73 writes it, without a system message
+    # As pi 0.73 writes it, without a system message.
+    compaction = {"summary": "so far", "firstKeptEntryId": "00000002", "tokensBefore": 1}
     write_file(
         root / "older.jsonl",
         line("session", "older", None, version=3, cwd="/work/rings")

@@ -24,11 +24,6 @@ OLD_PI = (
 FRAGMENT = b'{"type":"message","id":"torn'
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
 def files(root: Path) -> dict[str, bytes]:
     """Return the files of the sessions, without derived ones."""
     return {

@@ -81,11 +81,6 @@ class FailingDisk(WrappedDisk):
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
 def disk() -> FailingDisk:
     return FailingDisk()
 

@@ -33,11 +33,6 @@ HEADER = NATIVE.encode_header(header_of("session"))
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
 async def store(root: Path) -> AsyncIterator[FileStore]:
     store = FileStore(root)
     yield store

@@ -63,11 +63,6 @@ class Holder:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
 async def store(root: Path) -> AsyncIterator[FileStore]:
     store = FileStore(root)
     yield store

@@ -41,11 +41,6 @@ TURN = [
 ]
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "sessions"
-
-
 def names_in(folder: Path, pattern: str = "*") -> list[str]:
     """List the names in a folder, or nothing if there is no such folder."""
     return sorted(path.name for path in folder.glob(pattern))

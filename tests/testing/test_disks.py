@@ -30,13 +30,12 @@ ALL_ARE_DISKS: list[Disk] = [OsDisk(), MemoryDisk(), RecordingDisk(), FaultyDisk
 Step: TypeAlias = tuple[Any, ...]
 
 PATHS = st.sampled_from(["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "a/x", "d/../a", "d/", "a/", "d/./b"])
+# O_DIRECTORY with O_CREAT is undefined, as is O_TRUNC when reading.
 FLAGS = st.builds(
     lambda mode, extra: mode | extra,
     st.sampled_from([os.O_RDONLY, os.O_WRONLY, os.O_RDWR]),
     st.lists(st.sampled_from([os.O_CREAT, os.O_EXCL, os.O_APPEND, os.O_DIRECTORY]), max_size=2, unique=True).map(sum),
-).filter(
-    lambda flags: not (flags & os.O_DIRECTORY and flags & os.O_CREAT)
-)  # the combination is undefined, as is O_TRUNC when reading
+).filter(lambda flags: not (flags & os.O_DIRECTORY and flags & os.O_CREAT))
 TRUNCATING = st.sampled_from([os.O_WRONLY | os.O_TRUNC, CREATE | os.O_TRUNC, APPEND | os.O_TRUNC])
 OPENED = st.integers(0, 3)
 STEPS = st.one_of(

@@ -10,7 +10,7 @@ import click
 from ..events.errors import TreeringError
 from ..events.wording import counted
 from ..projections.summary import ARCHIVED, SessionSummary
-from .home import Home, root_option, sessions_argument
+from .home import Home, resolve_each, root_option, sessions_argument
 from .opening import json_option
 from .output import echo_json, line, quiet_option, run, sentence, tell
 from .rows import Named, name_of, named
@@ -62,7 +62,7 @@ def unarchive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> Non
 async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named]]:
     """Archive sessions; return those that were not archived before, and those that were."""
     async with home.opened() as host:
-        rows = await _resolved(host, sessions)
+        rows = await resolve_each(host, sessions)
         for row in rows:
             await _archive_one(host, row)
     return _split(rows, lambda row: row.status != ARCHIVED)
@@ -81,16 +81,10 @@ async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
 async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named]]:
     """Restore sessions; return those that were archived before, and those that were not."""
     async with home.opened() as host:
-        rows = await _resolved(host, sessions)
+        rows = await resolve_each(host, sessions)
         for row in rows:
             await host.unarchive(row)
     return _split(rows, lambda row: row.status == ARCHIVED)
-
-
-async def _resolved(host: SessionHost, sessions: Sequence[str]) -> list[SessionSummary]:
-    """Resolve all sessions before anything is done, and return each once."""
-    rows = [await host.resolve(each) for each in sessions]
-    return list({row.ref: row for row in rows}.values())
 
 
 def _split(

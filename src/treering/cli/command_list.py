@@ -64,7 +64,7 @@ class LazyCommands(Commands):
         **options: The options of every click group.
     """
 
-    def __init__(self, *, sections: Sequence[Section] = (), **options: Any) -> None:  # noqa: ANN401 - as click has it
+    def __init__(self, *, sections: Sequence[Section] = (), **options: Any) -> None:  # noqa: ANN401  # as click has it
         super().__init__(**options)
         self.sections = sections
 

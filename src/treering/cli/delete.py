@@ -9,7 +9,7 @@ import click
 
 from ..events.wording import counted
 from ..projections.summary import SessionSummary
-from .home import Home, root_option, sessions_argument
+from .home import Home, resolve_each, root_option, sessions_argument
 from .opening import json_option
 from .output import confirmed, echo_json, quiet_option, run, tell
 from .rows import named
@@ -61,9 +61,7 @@ def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bo
 async def _resolve(home: Home, sessions: Sequence[str]) -> tuple[list[SessionSummary], list[SessionSummary]]:
     """Resolve the sessions, each once, and return them with all sessions."""
     async with home.opened() as host:
-        rows = [await host.resolve(each) for each in sessions]
-        among = await host.list_sessions(status="any")
-    return list({row.ref: row for row in rows}.values()), among
+        return await resolve_each(host, sessions), await host.list_sessions(status="any")
 
 
 async def _delete(home: Home, rows: Sequence[SessionSummary]) -> None:

@@ -13,12 +13,12 @@ from ..events.disk import OsDisk
 from ..events.doctor import Subject, examine_subject, news_of, subjects
 from ..events.findings import Finding
 from ..events.known_damage import KnownDamage
-from ..events.repair import Repair, Surgeon
+from ..events.repair import Repair, Repairer
 from ..events.session_ids import SessionIds
 from ..events.wording import counted
 from .foreign_files import advice_on
 from .opening import json_option
-from .output import clean, echo_json, echo_lines
+from .output import clean, echo_json, echo_lines, transient_progress
 
 _NO_SESSION = ("no_header", "empty")
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
@@ -53,50 +53,89 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
       treering doctor ~/sessions --json
       treering doctor ~/sessions --repair
     """
-    disk = OsDisk()
-    repairs_done, all_findings = list[Repair](), list[Finding]()
+    checkup = _Checkup(everything=everything, as_json=as_json)
     if repairing:
-        surgeon = Surgeon(disk)
+        checkup.repair(paths)
+    checkup.examine(paths)
+    if as_json:
+        findings = checkup.findings
+        echo_json({"repairs": checkup.repairs, "findings": findings} if repairing else findings)
+    click.echo(checkup.summary(repaired=repairing), err=True)
+    ctx.exit(int(checkup.needs_attention))
 
-        def mend(subject: Subject) -> list[str]:
-            repairs = surgeon.mend(subject)
-            if subject.kind == "folder":
-                repairs += IndexCheck(disk, subject.path).repair()
-            repairs_done.extend(repairs)
-            return [] if as_json else list(map(_repair_line, repairs))
 
-        _each("repairing", surgeon.in_order(list(subjects(*paths))), mend)
-        noted = surgeon.note()
-        repairs_done += noted
-        if not as_json:
-            echo_lines(map(_repair_line, noted))
-    known, ids = KnownDamage(disk), SessionIds(disk)
-    sessions = others = 0
+class _Checkup:
+    """One run of the command, which prints lines for people as it proceeds.
 
-    def look(subject: Subject) -> list[str]:
-        nonlocal sessions, others
-        findings = list(map(_advised, examine_subject(subject, disk, ids=ids)))
+    Args:
+        everything: Also report known damage.
+        as_json: Print no lines for people.
+
+    Attributes:
+        repairs: What was repaired, noted, or could not be repaired.
+        findings: What was found after that.
+    """
+
+    def __init__(self, *, everything: bool, as_json: bool) -> None:
+        self._everything = everything
+        self._as_json = as_json
+        self._disk = OsDisk()
+        self._repairer = Repairer(self._disk)
+        self._known = KnownDamage(self._disk)
+        self._ids = SessionIds(self._disk)
+        self._sessions = 0
+        self._other_files = 0
+        self.repairs: list[Repair] = []
+        self.findings: list[Finding] = []
+
+    def repair(self, paths: Sequence[str]) -> None:
+        """Repair what can be repaired, and note the rest."""
+        _each("repairing", self._repairer.in_order(list(subjects(*paths))), self._repair)
+        echo_lines(self._report_repairs(self._repairer.note()))
+
+    def examine(self, paths: Sequence[str]) -> None:
+        """Find what is damaged."""
+        _each("examining", list(subjects(*paths)), self._examine)
+
+    def summary(self, *, repaired: bool) -> str:
+        """Return the counts on one line."""
+        parts = [counted(self._sessions, "session")]
+        if self._other_files:
+            parts.append(counted(self._other_files, "other file"))
+        if repaired:
+            parts.append(counted(sum(each.done and each.action != "noted" for each in self.repairs), "repair"))
+            if notes := sum(each.action == "noted" for each in self.repairs):
+                parts.append(f"{counted(notes, 'finding')} noted and kept")
+        parts.append(counted(len(self.findings), "finding") + (" left" if repaired else ""))
+        return ", ".join(parts)
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether there is a finding worse than a note that is not known damage."""
+        return any(finding.severity != "note" and not self._known.has(finding) for finding in self.findings)
+
+    def _repair(self, subject: Subject) -> list[str]:
+        repairs = self._repairer.repair(subject)
+        if subject.kind == "folder":
+            repairs += IndexCheck(self._disk, subject.path).repair()
+        return self._report_repairs(repairs)
+
+    def _report_repairs(self, repairs: Sequence[Repair]) -> list[str]:
+        self.repairs += repairs
+        return [] if self._as_json else list(map(_repair_line, repairs))
+
+    def _examine(self, subject: Subject) -> list[str]:
+        findings = list(map(_advised, examine_subject(subject, self._disk, ids=self._ids)))
         if subject.kind in ("session", "archive"):
             is_session = not any(each.code in _NO_SESSION and each.path == subject.path for each in findings)
-            sessions, others = sessions + is_session, others + (not is_session)
-        if not everything:
-            findings = news_of(findings, known)
+            self._sessions += is_session
+            self._other_files += not is_session
+        if not self._everything:
+            findings = news_of(findings, self._known)
         if subject.kind == "folder":
-            findings += IndexCheck(disk, subject.path).findings()
-        all_findings.extend(findings)
-        return [] if as_json else list(map(_finding_line, findings))
-
-    _each("examining", list(subjects(*paths)), look)
-    if as_json:
-        echo_json({"repairs": repairs_done, "findings": all_findings} if repairing else all_findings)
-    summary = [counted(sessions, "session"), *([counted(others, "other file")] if others else [])]
-    if repairing:
-        summary.append(counted(sum(each.done and each.action != "noted" for each in repairs_done), "repair"))
-        if notes := sum(each.action == "noted" for each in repairs_done):
-            summary.append(f"{counted(notes, 'finding')} noted and kept")
-    summary.append(counted(len(all_findings), "finding") + (" left" if repairing else ""))
-    click.echo(", ".join(summary), err=True)
-    ctx.exit(int(any(finding.severity != "note" and not known.has(finding) for finding in all_findings)))
+            findings += IndexCheck(self._disk, subject.path).findings()
+        self.findings += findings
+        return [] if self._as_json else list(map(_finding_line, findings))
 
 
 def _each(what: str, targets: Sequence[Subject], visit: Callable[[Subject], list[str]]) -> None:
@@ -105,10 +144,7 @@ def _each(what: str, targets: Sequence[Subject], visit: Callable[[Subject], list
         for subject in targets:
             echo_lines(visit(subject))
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar = transient_progress()
     with bar:
         for subject in bar.track(targets, description=what):
             if lines := visit(subject):

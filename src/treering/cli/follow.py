@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+from collections.abc import Iterable
 from contextlib import suppress
 
 import anyio
@@ -47,15 +48,20 @@ async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) 
     ):
         tasks.start_soon(_watch_reader)
         while True:
-            entries: list[Entry] = []
-            for item in await subscription.receive_many():
-                if isinstance(item, Reset):
-                    show(entries, as_json=as_json)
-                    entries = []
-                    warn(f"{file}: the file was replaced or truncated; following it from the start")
-                else:
-                    entries.append(item)
+            _show_items(await subscription.receive_many(), file, as_json=as_json)
+
+
+def _show_items(items: Iterable[Entry | Reset], file: str, *, as_json: bool) -> None:
+    """Show entries together, and a warning where the file was replaced."""
+    entries: list[Entry] = []
+    for item in items:
+        if isinstance(item, Reset):
             show(entries, as_json=as_json)
+            entries = []
+            warn(f"{file}: the file was replaced or truncated; following it from the start")
+        else:
+            entries.append(item)
+    show(entries, as_json=as_json)
 
 
 async def _watch_reader() -> None:

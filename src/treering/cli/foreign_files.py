@@ -29,8 +29,6 @@ def advice_on(path: str) -> str | None:
         format_name = next((name for name in _PROGRAMS if format_named(name).recognizes(source, head)), None)
     except (ForeignFormatError, OSError):  # it is gone or unreadable, which has been reported already
         return None
-    return (
-        None
-        if format_name is None
-        else f"it is {_PROGRAMS[format_name]}: import it with `treering import {shlex.quote(path)}`"
-    )
+    if format_name is None:
+        return None
+    return f"it is {_PROGRAMS[format_name]}: import it with `treering import {shlex.quote(path)}`"

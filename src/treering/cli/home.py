@@ -13,7 +13,7 @@ An unknown key is an error; docs/catalog.md lists the settings. The project is t
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ..actors.catalog.root import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
-from .logs import telling_logs
+from .logs import logs_on_stderr
 from .output import run
 
 if TYPE_CHECKING:
@@ -81,11 +81,8 @@ class Home(Struct, frozen=True):
         return Settings() if path is None else Settings.load(path)
 
     @asynccontextmanager
-    async def opened(self, *, signals: bool = False) -> AsyncGenerator[SessionHost, None]:
+    async def opened(self) -> AsyncGenerator[SessionHost, None]:
         """Open a host on the root, with its log events on stderr.
-
-        Args:
-            signals: Make it drain and exit on SIGTERM and SIGINT.
 
         Raises:
             InvalidInput: The settings cannot be used.
@@ -93,9 +90,20 @@ class Home(Struct, frozen=True):
         """
         from ..actors.host import SessionHost
 
-        with telling_logs():
-            async with SessionHost(self.root, settings=self.settings(), signals=signals) as host:
+        with logs_on_stderr():
+            async with SessionHost(self.root, settings=self.settings()) as host:
                 yield host
+
+
+async def resolve_each(host: SessionHost, sessions: Sequence[str]) -> list[SessionSummary]:
+    """Resolve sessions before anything is done with them, and return each once.
+
+    Raises:
+        SessionNotFound: One of them does not exist.
+        AmbiguousSession: A text matches several sessions.
+    """
+    rows = [await host.resolve(each) for each in sessions]
+    return list({row.ref: row for row in rows}.values())
 
 
 root_option = click.option(

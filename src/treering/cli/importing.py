@@ -11,7 +11,7 @@ from typing import Protocol
 import click
 from msgspec import Struct, field
 
-from ..actors.imports.report import ImportReport
+from ..actors.imports.report import ImportReport, ImportReports
 from ..events.errors import TreeringError
 from ..events.findings import Finding
 from ..events.foreign.detect import FORMATS
@@ -20,7 +20,7 @@ from ..events.wording import counted
 from .descriptions import short
 from .home import Home, root_option
 from .opening import json_option
-from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell
+from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell, transient_progress
 
 
 @click.command("import")
@@ -86,6 +86,18 @@ class _Imported(Struct):
     failed: list[Finding] = field(default_factory=list[Finding])
     refused: int = 0
 
+    def add(self, batch: ImportReports) -> None:
+        """Add the result for one path."""
+        self.sessions += batch
+        self.unknown += batch.unknown
+        self.unknown_paths += batch.unknown_paths[: UNKNOWN_SHOWN - len(self.unknown_paths)]
+        self.failed += batch.failed
+
+    def refuse(self, path: str, why: str) -> None:
+        """Add a path that could not be imported."""
+        self.refused += 1
+        self.failed.append(Finding(path, None, None, "refused", "error", why))
+
 
 async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imported:
     result = _Imported()
@@ -96,19 +108,12 @@ async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imp
                 try:
                     batch = await host.import_sessions(path, format=format_)
                 except (TreeringError, OSError) as error:
-                    result.refused += 1
-                    result.failed.append(Finding(path, None, None, "refused", "error", sentence(error)))
+                    result.refuse(path, sentence(error))
                     progress.say(f"treering: {_with_path(path, sentence(error))}")
-                    continue
-                result.sessions += batch
-                for report in batch:
-                    for text in _findings(report):
+                else:
+                    result.add(batch)
+                    for text in _problems(batch):
                         progress.say(text)
-                result.unknown += batch.unknown
-                result.unknown_paths += batch.unknown_paths[: UNKNOWN_SHOWN - len(result.unknown_paths)]
-                result.failed += batch.failed
-                for each in batch.failed:
-                    progress.say(f"{each.where}: {each.severity}: {each.message}")
     return result
 
 
@@ -122,6 +127,17 @@ def _unknown(result: _Imported, format_: str | None) -> str:
     return f"{text} and {rest} more" if rest else text
 
 
+def _problems(batch: ImportReports) -> Iterator[str]:
+    """Yield the findings on the sources of a path, and the sessions that could not be imported."""
+    for report in batch:
+        yield from _findings(report)
+    yield from map(_finding_line, batch.failed)
+
+
+def _finding_line(finding: Finding) -> str:
+    return f"{finding.where}: {finding.severity}: {finding.message}"
+
+
 def _findings(report: ImportReport) -> Iterator[str]:
     """Yield the findings on a source; notes, which do no harm, are only counted."""
     notes = 0
@@ -129,7 +145,7 @@ def _findings(report: ImportReport) -> Iterator[str]:
         if finding.severity == "note":
             notes += 1
         else:
-            yield f"{finding.where}: {finding.severity}: {finding.message}"
+            yield _finding_line(finding)
     if notes:
         yield f"{report.source}: {counted(notes, 'note')} on data outside the conversation; --json shows them"
 
@@ -171,12 +187,10 @@ def _progress(count: int) -> Generator[_Progress, None, None]:
     if quiet() or not sys.stderr.isatty():
         yield _Lines()
         return
-    from rich.console import Console
     from rich.markup import escape
-    from rich.progress import Progress
     from rich.text import Text
 
-    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar = transient_progress()
     task = bar.add_task("importing", total=count)
 
     class _Bar:

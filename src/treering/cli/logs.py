@@ -62,7 +62,7 @@ class _Warnings:
 
 
 @contextmanager
-def telling_logs(note_damaged: Callable[[int], None] | None = None) -> Generator[None, None, None]:
+def logs_on_stderr(note_damaged: Callable[[int], None] | None = None) -> Generator[None, None, None]:
     """Print log events to stderr.
 
     Args:
@@ -73,7 +73,7 @@ def telling_logs(note_damaged: Callable[[int], None] | None = None) -> Generator
 
 
 @contextmanager
-def holding_logs() -> Generator[None, None, None]:
+def logs_held_back() -> Generator[None, None, None]:
     """Hold log events back while the alternate screen is shown, then print each distinct one once."""
     held: dict[str, None] = {}
     try:

@@ -21,7 +21,7 @@ from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNo
 from ..events.kinds import Kind
 from ..events.stores.files.packed import packed_forms
 from .home import Home, session_completion
-from .logs import telling_logs, warn
+from .logs import logs_on_stderr, warn
 
 if TYPE_CHECKING:
     from ..actors.open_log import OpenLog
@@ -40,7 +40,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 """Output for programs."""
 
 
-class Damage:
+class DamageReporter:
     """Reports the damaged lines of one file, each once.
 
     Args:
@@ -51,7 +51,7 @@ class Damage:
         self._file = file
         self._reported_to = sys.maxsize
 
-    def tell(self, log: OpenLog) -> None:
+    def report(self, log: OpenLog) -> None:
         """Report the damage so far; later lines are reported by `note_line`."""
         index = log.index
         if index.damaged:
@@ -99,12 +99,12 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
     if not _is_path(file):
         file = await _resolved_path(file, root)
     path, packed = _located(file)
-    damage = None if packed else Damage(file)  # positions in a compressed file are of no use
-    with telling_logs(None if damage is None else damage.note_line):
+    reporter = None if packed else DamageReporter(file)  # positions in a compressed file are of no use
+    with logs_on_stderr(None if reporter is None else reporter.note_line):
         async with SessionHost(os.path.dirname(path)) as host:
             session = await host.load(path, read_only=True)
-            if damage is not None:
-                damage.tell(await session.log())
+            if reporter is not None:
+                reporter.report(await session.log())
             yield session
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, NoReturn, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple, cast
 
 import anyio
 import click
@@ -29,6 +29,9 @@ from ..events.errors import (
     SessionLocked,
     TreeringError,
 )
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -103,9 +106,9 @@ def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error = group.exceptions[0]
-    return (
-        _first_of(cast("BaseExceptionGroup[BaseException]", error)) if isinstance(error, BaseExceptionGroup) else error
-    )
+    if isinstance(error, BaseExceptionGroup):
+        return _first_of(cast("BaseExceptionGroup[BaseException]", error))
+    return error
 
 
 def sentence(error: TreeringError | OSError) -> str:
@@ -221,6 +224,19 @@ def columns() -> int:
     if not sys.stdout.isatty():
         return _LINE_OF_PIPES
     return max(_NARROWEST, shutil.get_terminal_size().columns)
+
+
+def can_write_unicode() -> bool:
+    """Return whether stdout can encode any character."""
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def transient_progress() -> Progress:
+    """Return a progress bar on stderr that disappears when it ends; stdout stays as it is."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
 
 
 def confirmed(question: str) -> bool:

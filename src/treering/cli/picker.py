@@ -28,8 +28,8 @@ from ..events.projects import project_hash
 from ..projections.summary import SessionSummary
 from .descriptions import preview_of, role_of
 from .keys import Keys
-from .logs import holding_logs
-from .output import line
+from .logs import logs_held_back
+from .output import can_write_unicode, line
 from .picker_screen import Layout, draw
 from .picking import Picked, Picking
 
@@ -59,7 +59,7 @@ async def pick(host: SessionHost, *, project: str, everywhere: bool = False) -> 
     current = await host.current_session(project)
     hash_ = await anyio.to_thread.run_sync(project_hash, project)
     state = Picking(rows, hash_, everywhere=everywhere, current=None if current is None else current.ref)
-    with holding_logs(), _screen():
+    with logs_held_back(), _screen():
         return await _Picker(host, state).run()
 
 
@@ -73,8 +73,7 @@ class _Picker:
         self._moved = anyio.Event()
         self._reading: anyio.CancelScope | None = None
         self._signalled: int | None = None
-        encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-        self._marker = "▸" if encoding.startswith("utf") else ">"
+        self._marker = "▸" if can_write_unicode() else ">"
 
     async def run(self) -> Picked:
         """Run until something is chosen.

@@ -41,4 +41,6 @@ class Prefixes:
         if least is None or len(session_id) <= least:
             return clean(session_id)
         end = max(least, self._common_chars.get(session_id, 0) + 1)
-        return clean(session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end])
+        if session_id[end - 1 : end] == "-":
+            end += 1  # a prefix that ends in a hyphen looks cut off
+        return clean(session_id[:end])

@@ -107,12 +107,9 @@ async def _search(home: Home, request: _SearchRequest, as_json: bool) -> None:
             index=request.index,
         )
         async for hit in hits:
-            if as_json:
-                click.echo(encoded(hit))
-            else:
-                if hit.ref != session:
-                    click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
-                click.echo(_line(hit, now))
+            if hit.ref != session and not as_json:
+                click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
+            click.echo(encoded(hit) if as_json else _line(hit, now))
             count, session = count + 1, hit.ref
     for finding in hits.findings:
         click.echo(f"{clean(str(finding.where))}: {finding.severity}: {clean(finding.message)}", err=True)

@@ -54,13 +54,13 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
     if not rows and limit != 0:
         kind = "archived sessions" if archived else "sessions"
         others = len(elsewhere) - (0 if archived else len(broken))
-        where = (
-            f"in {home.root}"
-            if everywhere
-            else f"in this project; {others} in others: --all lists them"
-            if others
-            else "yet"
-        )
-        tell(f"no {kind} {where}{f'; {len(unlisted)} archived: --archived lists them' if unlisted else ''}")
+        where = f"in {home.root}" if everywhere else _where_instead(others)
+        also = f"; {len(unlisted)} archived: --archived lists them" if unlisted else ""
+        tell(f"no {kind} {where}{also}")
     if broken:
         tell(f"{counted(len(broken), 'file')} cannot be read: --all lists them")
+
+
+def _where_instead(others: int) -> str:
+    """Return the end of a note that this project has no sessions, given the number of those in other projects."""
+    return f"in this project; {others} in others: --all lists them" if others else "yet"

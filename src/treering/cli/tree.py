@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import click
@@ -13,7 +12,7 @@ from .descriptions import colored, preview_of, role_of, short
 from .drawing import gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import clean, columns, echo_json, echo_lines, run
+from .output import can_write_unicode, clean, columns, echo_json, echo_lines, run
 
 _PREVIEW_LEAST = 20
 
@@ -72,7 +71,7 @@ def _lines(tree: Tree, captions: dict[int, tuple[str, str]]) -> Iterator[str]:
     from .columns import cut
 
     width = columns()
-    ascii_only = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    ascii_only = not can_write_unicode()
     dot = "*" if ascii_only else "•"
     for node, gutter in gutters(tree.nodes, ascii_only=ascii_only):
         name, preview = captions.get(node.seq, (node.role or node.type, ""))

@@ -11,8 +11,8 @@ since the agent loop knows better what a retry costs.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest
@@ -117,7 +117,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         limit = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, limit)
         messages = cast("list[MessageParam]", prompt.messages)  # the library's types, as plain dicts
-        try:
+        with self._missing_key_refused():
             async with (
                 self._exchange(answer) as client,
                 client.messages.with_streaming_response.create(
@@ -134,13 +134,18 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
                     if event.type == "message_stop":
                         await events.finish()
                         break
+        yield Completed(answer.message(self._provider, self._model_id))
+
+    @contextmanager
+    def _missing_key_refused(self) -> Generator[None]:
+        """Translate the error by which the library reports a missing key."""
+        try:
+            yield
         except TypeError as error:
             if "authentication" not in str(error):
                 raise
-            # This is how the library reports a missing key.
             message = f"{self._provider} requires an API key: set ANTHROPIC_API_KEY in the environment"
             raise RequestRefused(message) from error
-        yield Completed(answer.message(self._provider, self._model_id))
 
     def _client(self) -> AsyncAnthropic:
         from anthropic import AnthropicError, AsyncAnthropic, Timeout

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from ..events.errors import AnswerCutOff, ModelError
@@ -87,9 +86,7 @@ class RemoteModel(ABC, Generic[ClientT]):
         await self._clients.enter()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._clients.leave()
 
     @asynccontextmanager

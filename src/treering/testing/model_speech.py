@@ -113,12 +113,6 @@ def anthropic_events(speech: Speech) -> Iterator[bytes]:
     def event(name: str, **fields: object) -> bytes:
         return _event({"type": name, **fields}, name)
 
-    def block(index: int, start: Mapping[str, Any], deltas: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
-        yield event("content_block_start", index=index, content_block=start)
-        for delta in deltas:
-            yield event("content_block_delta", index=index, delta=delta)
-        yield event("content_block_stop", index=index)
-
     counts = speech.usage or COUNTED
     usage = {
         "input_tokens": counts.input - counts.cache_read - counts.cache_write,
@@ -136,23 +130,27 @@ def anthropic_events(speech: Speech) -> Iterator[bytes]:
     }
     yield event("message_start", message={**message, "stop_reason": None, "stop_sequence": None})
     yield event("ping")
-    index = 0
-    if speech.thought:
-        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in speech.thought]
-        deltas.append({"type": "signature_delta", "signature": speech.signature})
-        yield from block(index, {"type": "thinking", "thinking": "", "signature": ""}, deltas)
-        index += 1
-    if speech.text:
-        deltas = [{"type": "text_delta", "text": piece} for piece in speech.text]
-        yield from block(index, {"type": "text", "text": ""}, deltas)
-        index += 1
-    for call in speech.calls:
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in call.arguments]
-        yield from block(index, {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}, deltas)
-        index += 1
+    for index, (start, deltas) in enumerate(_anthropic_blocks(speech)):
+        yield event("content_block_start", index=index, content_block=start)
+        for delta in deltas:
+            yield event("content_block_delta", index=index, delta=delta)
+        yield event("content_block_stop", index=index)
     for each in speech.extra:
         yield _event(each, str(each["type"]))
     if speech.stop is not None:
         stop = {"stop_reason": _STOPS.get(speech.stop, speech.stop), "stop_sequence": None}
         yield event("message_delta", delta=stop, usage={"output_tokens": counts.output})
         yield event("message_stop")
+
+
+def _anthropic_blocks(speech: Speech) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield the beginning of each content block of an answer, and the deltas that complete it."""
+    if speech.thought:
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in speech.thought]
+        deltas.append({"type": "signature_delta", "signature": speech.signature})
+        yield {"type": "thinking", "thinking": "", "signature": ""}, deltas
+    if speech.text:
+        yield {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in speech.text]
+    for call in speech.calls:
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in call.arguments]
+        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}, deltas

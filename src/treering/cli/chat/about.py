@@ -8,37 +8,37 @@ from ...events.entries import Usage
 from ...projections.usage import UsageProjection
 from ..debug import sent_lines
 from ..output import as_json, clean
+from .chat import Chat
 from .slash import slash
-from .talk import Talk
 
 
 @slash("help", "", "List the commands.")
-async def help_(talk: Talk, rest: str) -> None:
-    width = max(len(each.usage) for each in talk.commands)
-    talk.lines(f"{each.usage:<{width}}  {each.help}" for each in talk.commands)
+async def help_(chat: Chat, rest: str) -> None:
+    width = max(len(each.usage) for each in chat.commands)
+    chat.lines(f"{each.usage:<{width}}  {each.help}" for each in chat.commands)
 
 
 @slash("model", "[NAME]", "Show which model answers, or switch to another one.")
-async def model(talk: Talk, rest: str) -> None:
-    conversation = talk.conversation
+async def model(chat: Chat, rest: str) -> None:
+    conversation = chat.conversation
     if rest:
         await conversation.use_model(rest)
     window = conversation.model.context_window
     capacity = "with an unknown window" if window is None else f"with a window of {window} tokens"
-    talk.note(f"{conversation.model_name} answers, {capacity}")
+    chat.note(f"{conversation.model_name} answers, {capacity}")
 
 
 @slash("usage", "", "Show the usage on all branches, and how full the window is.")
-async def usage(talk: Talk, rest: str) -> None:
-    conversation = talk.conversation
+async def usage(chat: Chat, rest: str) -> None:
+    conversation = chat.conversation
     totals = await conversation.session.view(UsageProjection())
-    talk.lines(_usage_lines("all branches", totals.total))
+    chat.lines(_usage_lines("all branches", totals.total))
     for each in totals.by_model:
         if each.model is not None:
-            talk.lines(_usage_lines(f"  {each.provider or '?'}/{each.model}", each.usage))
+            chat.lines(_usage_lines(f"  {each.provider or '?'}/{each.model}", each.usage))
     used, budget = await conversation.used_tokens(), conversation.budget()
     limit = "of an unknown window" if budget is None else f"of {budget.model_context_window}"
-    talk.lines([f"the next request takes about {used.total} tokens {limit}"])
+    chat.lines([f"the next request takes about {used.total} tokens {limit}"])
 
 
 def _usage_lines(scope: str, used: Usage) -> Iterator[str]:
@@ -48,16 +48,16 @@ def _usage_lines(scope: str, used: Usage) -> Iterator[str]:
 
 
 @slash("debug context", "[--json]", "Show exactly what was sent last, with its strategy and counts.")
-async def debug_context(talk: Talk, rest: str) -> None:
-    sent = talk.conversation.sent
+async def debug_context(chat: Chat, rest: str) -> None:
+    sent = chat.conversation.sent
     if sent is None:
-        talk.note("nothing has been sent yet")
+        chat.note("nothing has been sent yet")
     elif rest == "--json":
-        talk.lines([as_json(sent.to_json()).decode()])
+        chat.lines([as_json(sent.to_json()).decode()])
     else:
-        talk.lines(sent_lines(sent))
+        chat.lines(sent_lines(sent))
 
 
 @slash("exit", "", "Leave; everything is stored. Ctrl-D does the same.")
-async def exit_(talk: Talk, rest: str) -> None:
-    talk.leaving = True
+async def exit_(chat: Chat, rest: str) -> None:
+    chat.leaving = True

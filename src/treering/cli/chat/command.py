@@ -100,7 +100,7 @@ def chat(
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():
         raise click.UsageError("the prompt of -p is empty")
-    from .desk import run_chat
+    from .main_thread import run_chat
 
     models = Models.from_options(model_name, base_url, window)
     model = models.named(models.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Self
 
 from ...actors.agents.agent import AgentSession
@@ -55,9 +54,7 @@ class Conversation:
         await self._enter_model()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._leave_model()
 
     @property

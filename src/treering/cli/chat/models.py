@@ -77,9 +77,9 @@ async def summary_of_beginnings(request: SummaryRequest) -> str:
         if room < 0:
             break
         lines.append(line)
-    return (
-        "\n".join([head, *reversed(lines)]) if lines else f"The conversation has {len(request.conversation)} messages."
-    )
+    if not lines:
+        return f"The conversation has {len(request.conversation)} messages."
+    return "\n".join([head, *reversed(lines)])
 
 
 def _provider(name: str) -> str:

@@ -1,7 +1,7 @@
 """Slash commands: a name of one or two words, arguments, one sentence of help, and a function.
 
     @slash("rename", "TITLE", "Give this session a title.")
-    async def rename(talk: Talk, rest: str) -> None: ...
+    async def rename(chat: Chat, rest: str) -> None: ...
 
 `registry` lists the commands. A line that begins with two slashes is sent to the model, without the first of them.
 """
@@ -16,9 +16,9 @@ from msgspec import Struct
 from ...events.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from .talk import Talk
+    from .chat import Chat
 
-Run: TypeAlias = "Callable[[Talk, str], Awaitable[None]]"
+Run: TypeAlias = "Callable[[Chat, str], Awaitable[None]]"
 """The function of a command; it gets the text after the command's name."""
 
 

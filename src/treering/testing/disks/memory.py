@@ -212,7 +212,7 @@ class MemoryDisk:
         return _stat_of(self._descriptor(fd).node)
 
     def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
-        """Tell whether a path still has this device, inode and size."""
+        """Return whether a path still has this device, inode and size."""
         return self.stat(path).is_still(device, inode, size)
 
     @_locked
@@ -330,7 +330,7 @@ def _check_replacing(path: str, moved: Node, replaced: Node) -> None:
 
 
 def _contains(outer: Node, inner: Node) -> bool:
-    """Tell whether a node is another one or contains it, at any depth."""
+    """Return whether a node is another one or contains it, at any depth."""
     return outer is inner or any(_contains(child, inner) for child in (outer.names or {}).values())
 
 

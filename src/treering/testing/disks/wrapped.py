@@ -58,7 +58,7 @@ class WrappedDisk:
         return self.inner.fstat(fd)
 
     def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
-        """Tell whether a path still has this device, inode and size."""
+        """Return whether a path still has this device, inode and size."""
         return self.stat(path).is_still(device, inode, size)
 
     def rename(self, source: str, target: str) -> None:

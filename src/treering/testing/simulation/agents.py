@@ -254,7 +254,7 @@ class Subscriber:
         self.seen[seq] = entry_id
 
     def has_received(self, ids: Sequence[str]) -> bool:
-        """Tell whether it has received exactly these entries."""
+        """Return whether it has received exactly these entries."""
         return list(self.seen.values()) == list(ids)
 
 

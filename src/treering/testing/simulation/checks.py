@@ -34,9 +34,8 @@ class Replay(Struct):
     @property
     def tokens(self) -> list[str]:
         """The tokens of the visible entries, in the order of the file."""
-        visible = zip(
-            self.entries, self.index.kinds[1:], strict=False
-        )  # lines that are still withheld have no kind yet
+        # Lines that are still withheld have no kind yet.
+        visible = zip(self.entries, self.index.kinds[1:], strict=False)
         return tokens_of([entry for entry, kind in visible if entry is not None and kind != Kind.ABORTED])
 
 

@@ -76,7 +76,7 @@ def simulate(seed: int, durability: Durability | None = None) -> Told:
 
 
 def _is_unexpected(error: BaseException) -> bool:
-    """Tell whether an error is neither a failed check nor a group."""
+    """Return whether an error is neither a failed check nor a group."""
     return not isinstance(error, (Broken, BaseExceptionGroup))
 
 
@@ -140,7 +140,7 @@ async def _check_recovery(world: World, followers: list[Subscriber]) -> None:
     for follower in followers:
         ids = [entry.id or "" for entry in await (await world.session(follower.name)).entries()]
         with anyio.move_on_after(PATIENCE_S):
-            while not follower.has_received(ids) and not world.gone:  # noqa: ASYNC110 - time is virtual
+            while not follower.has_received(ids) and not world.gone:  # noqa: ASYNC110  # time is virtual
                 await anyio.sleep(1)
         if not follower.has_received(ids) and not world.gone:
             raise Broken(f"{follower.name}: a subscriber has {follower.seen}, but the log has {ids}")

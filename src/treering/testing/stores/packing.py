@@ -12,11 +12,11 @@ from .case import StoreCase, Writer, bare, line, lines, read_all
 class Packing(StoreCase):
     """The promises of `pack` and `unpack`."""
 
-    async def make_packed_log(self, store: Store, name: str = "a") -> ArchivingStore:
+    async def make_packed_log(self, store: Store) -> ArchivingStore:
         """Create a log of five lines and pack it."""
         if not isinstance(store, ArchivingStore):
             pytest.skip("the store cannot pack logs")
-        writer = await self.writer(store, name)
+        writer = await self.writer(store, "a")
         await writer.append(*lines(1, 5))
         await store.pack(writer.lease)
         return store

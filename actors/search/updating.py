@@ -1,8 +1,8 @@
-"""Feeding the index: the texts of changed logs, each from its checkpoint on, in portions of bounded size."""
+"""Updating the index: the texts of changed logs, each from its checkpoint on, in portions of bounded size."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from zlib import crc32
 
@@ -11,7 +11,7 @@ from ...events.stores.base import Cursor, Opening, Ref
 from ...events.stores.files import FileStore
 from ...events.telemetry import logger
 from ...projections.search.lines import TextReader
-from ...projections.search.texts import Said
+from ...projections.search.texts import EntryText
 from ..naming import is_text
 from ..runtime import Runtime
 from .index import SearchIndex
@@ -25,7 +25,7 @@ _PORTION_CHARS = 4 * 1024 * 1024
 _PORTIONS_MAX = 256
 
 
-async def feed(runtime: Runtime, index: SearchIndex, stamps: FileStamps) -> None:
+async def update_index(runtime: Runtime, index: SearchIndex, stamps: FileStamps) -> None:
     """Bring the index up to date with the logs whose stamps are given.
 
     Raises:
@@ -33,22 +33,33 @@ async def feed(runtime: Runtime, index: SearchIndex, stamps: FileStamps) -> None
     """
     known = await runtime.offload(index.known)
     gone = [ref for ref in known if ref not in stamps]
-    changed = [(ref, stamp) for ref, stamp in stamps.items() if is_text(ref) and not is_indexed(ref, stamp, known)]
     portions: list[Portion] = []
     size = 0
-    for ref, stamp in changed:
-        async with aclosing(_portions(runtime, ref, stamp, known.get(ref))) as new_portions:
-            async for portion in new_portions:
-                portions.append(portion)
-                size += sum(len(each.text) for each in portion.texts)
-                if size > _PORTION_CHARS or len(portions) == _PORTIONS_MAX:
-                    await runtime.offload(index.take_in, portions, gone)
-                    portions, size, gone = [], 0, []
+    async with aclosing(_missing_portions(runtime, stamps, known)) as missing_portions:
+        async for portion in missing_portions:
+            portions.append(portion)
+            size += _chars(portion.texts)
+            if size > _PORTION_CHARS or len(portions) == _PORTIONS_MAX:
+                await runtime.offload(index.update, portions, gone)
+                portions, size, gone = [], 0, []
     if portions or gone:
-        await runtime.offload(index.take_in, portions, gone)
+        await runtime.offload(index.update, portions, gone)
 
 
-async def _portions(runtime: Runtime, ref: Ref, stamp: FileStamp, known: IndexedLog | None) -> AsyncGenerator[Portion]:
+async def _missing_portions(
+    runtime: Runtime, stamps: FileStamps, known: Mapping[Ref, IndexedLog]
+) -> AsyncGenerator[Portion]:
+    """Yield the texts that the index lacks, log by log."""
+    for ref, stamp in stamps.items():
+        if is_text(ref) and not is_indexed(ref, stamp, known):
+            async with aclosing(_portions_of(runtime, ref, stamp, known.get(ref))) as portions:
+                async for portion in portions:
+                    yield portion
+
+
+async def _portions_of(
+    runtime: Runtime, ref: Ref, stamp: FileStamp, known: IndexedLog | None
+) -> AsyncGenerator[Portion]:
     """Yield the texts of a log after its checkpoint; a log that cannot be read yields none, and is retried later."""
     try:
         store = runtime.store
@@ -60,12 +71,12 @@ async def _portions(runtime: Runtime, ref: Ref, stamp: FileStamp, known: Indexed
             before = None
         start = before or Checkpoint(head.generation)
         reader = TextReader(opening.dialect, opening.header.id, after=start.seq, crc=start.crc)
-        texts: list[Said] = []
+        texts: list[EntryText] = []
         size = 0
         async with aclosing(texts_of(runtime, ref, opening, reader, start.seq)) as pages:
             async for page in pages:
                 texts += page
-                size += sum(len(each.text) for each in page)
+                size += _chars(page)
                 if size > _PORTION_CHARS:
                     after = Checkpoint(head.generation, reader.settled, reader.crc)
                     yield Portion(ref, UNFINISHED, before, after, texts)
@@ -73,6 +84,10 @@ async def _portions(runtime: Runtime, ref: Ref, stamp: FileStamp, known: Indexed
         yield Portion(ref, stamp, before, Checkpoint(head.generation, reader.settled, reader.crc), texts)
     except (TreeringError, OSError) as error:
         logger().debug("log_not_indexed", ref=ref, error=str(error))  # the row or the scan reports it to the caller
+
+
+def _chars(texts: Iterable[EntryText]) -> int:
+    return sum(len(each.text) for each in texts)
 
 
 async def _holds(runtime: Runtime, ref: Ref, head: Cursor, checkpoint: Checkpoint) -> bool:
@@ -87,7 +102,7 @@ async def _holds(runtime: Runtime, ref: Ref, head: Cursor, checkpoint: Checkpoin
 
 async def texts_of(
     runtime: Runtime, ref: Ref, opening: Opening, reader: TextReader, after: int = 0
-) -> AsyncGenerator[list[Said]]:
+) -> AsyncGenerator[list[EntryText]]:
     """Yield the texts of a log after a seq, page by page."""
     more = True
     while more:

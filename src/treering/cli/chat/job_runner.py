@@ -29,7 +29,7 @@ _Show: TypeAlias = Callable[[], object]
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-class Front:
+class JobRunner:
     """Runs jobs in an event loop, one at a time, for the main thread.
 
     Args:
@@ -49,7 +49,7 @@ class Front:
     # -- in the main thread
 
     @contextmanager
-    def attending(self) -> Generator[None]:
+    def handling_signals(self) -> Generator[None]:
         """Make Ctrl-C stop a running job, and terminating signals exit cleanly."""
         before = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
         with exit_on_signals(*_ENDING):

@@ -1,6 +1,6 @@
 """Storage for the messages of a running turn: in memory until it ends, or in a session as they arrive.
 
-`Keeper` is the interface of both, and the only one that `actors.agents.turns` uses.
+`TurnStorage` is the interface of both, and the only one that `actors.agents.turns` uses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Emit: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
 """Sends an event to the reader of a turn's stream."""
 
 
-class Keeper(Protocol):
+class TurnStorage(Protocol):
     """Stores the messages of one turn.
 
     Attributes:
@@ -114,17 +114,17 @@ class BufferedTurn:
         self.session_id: str | None = None if session is None else session.id
 
     async def prepare(self) -> Recovery | None:
-        """Load the session; see `Keeper.prepare`."""
+        """Load the session; see `TurnStorage.prepare`."""
         if self._session is not None:
             self._history = tuple(await self._session.messages())
         return None
 
     async def history(self) -> tuple[Message, ...]:
-        """See `Keeper.history`."""
+        """See `TurnStorage.history`."""
         return self._history
 
     def replace_history(self, history: tuple[Message, ...]) -> None:
-        """See `Keeper.replace_history`."""
+        """See `TurnStorage.replace_history`."""
         self._history = history
 
     async def pending(self) -> list[OpenCall]:
@@ -132,54 +132,54 @@ class BufferedTurn:
         return unanswered(self._numbered())
 
     async def thinking_level(self) -> str | None:
-        """See `Keeper.thinking_level`."""
+        """See `TurnStorage.thinking_level`."""
         return None
 
     async def summary(self) -> str:
-        """See `Keeper.summary`."""
+        """See `TurnStorage.summary`."""
         return ""
 
     async def append_messages(self, messages: Sequence[Message]) -> list[str]:
-        """See `Keeper.append_messages`."""
+        """See `TurnStorage.append_messages`."""
         self._messages += messages
         return []
 
     async def append_answer(self, message: Message) -> str | None:
-        """See `Keeper.append_answer`."""
+        """See `TurnStorage.append_answer`."""
         self._messages.append(message)
         return None
 
     async def append_result(self, finished: Finished, message_id: str | None) -> str | None:
-        """See `Keeper.append_result`."""
+        """See `TurnStorage.append_result`."""
         self._messages.append(finished.message())
         return None
 
     async def suspend(self, calls: Sequence[OpenCall]) -> None:
-        """See `Keeper.suspend`: nothing is recorded; the calls are open in the saved messages."""
+        """See `TurnStorage.suspend`: nothing is recorded; the calls are open in the saved messages."""
 
     async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
-        """See `Keeper.keep_failed_attempt`: there is no branch to store it on."""
+        """See `TurnStorage.keep_failed_attempt`: there is no branch to store it on."""
         return None
 
     async def keep_aborted(self, partial: Message) -> None:
-        """See `Keeper.keep_aborted`: a turn is saved whole or not at all."""
+        """See `TurnStorage.keep_aborted`: a turn is saved whole or not at all."""
 
     async def context(self, window: Window) -> ContextBuildResult:
-        """See `Keeper.context`."""
+        """See `TurnStorage.context`."""
         messages = tuple(self._numbered())
         return self._builder.build(Context(self.session_id or "", len(messages), messages=messages), window.budget)
 
     async def shrunk_context(self, window: Window) -> ContextBuildResult:
-        """See `Keeper.shrunk_context`."""
+        """See `TurnStorage.shrunk_context`."""
         return await self.context(window)
 
     async def save(self, messages: Sequence[Message], usage: Usage) -> None:
-        """See `Keeper.save`."""
+        """See `TurnStorage.save`."""
         if self._session is not None:
             await self._session.save_turn(messages, usage)
 
     def publish(self, event: AgentEvent) -> None:
-        """See `Keeper.publish`: there are no subscribers."""
+        """See `TurnStorage.publish`: there are no subscribers."""
 
     def _numbered(self) -> list[ContextMessage]:
         return [ContextMessage(f"m{place}", each) for place, each in enumerate((*self._history, *self._messages))]

@@ -15,15 +15,15 @@ from ...events.errors import InvalidInput
 from ..descriptions import short
 from ..home import Home
 from ..output import INTERRUPTED, as_json, clean
+from .chat import Chat
 from .conversation import Conversation
-from .front import Front
+from .job_runner import JobRunner
 from .models import Models
 from .opening import Opening
 from .reader import Reader
 from .registry import all_commands
 from .screen import Screen
 from .sessions import show_session
-from .talk import Talk
 
 _LEAVE_AFTER = 2  # consecutive interrupts, including the one that stopped an answer
 
@@ -57,74 +57,81 @@ def run_chat(
     """
     interactive = prompt is None and sys.stdin.isatty() and sys.stdout.isatty()
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(home.opened()) as host:
-        front = Front(portal)
+        runner = JobRunner(portal)
         screen = Screen(interactive=interactive, quiet=as_one_document)
         commands = all_commands()
         reader = Reader(interactive=interactive, completed=[f"/{each.name}" for each in commands])
 
         async def leaving(left: LeftWork) -> bool:
-            return await talk.summary_wanted(left)
+            return await chat.summary_wanted(left)
 
         conversation = Conversation(host, home.project, models, model, system, leaving)
-        talk = Talk(conversation, home, front, screen, reader, commands, interactive=interactive)
-        with portal.wrap_async_context_manager(conversation), front.attending():
-            if not front.run_job(partial(_open, talk, opening, converses=prompt is None)):
+        chat = Chat(conversation, home, runner, screen, reader, commands, interactive=interactive)
+        with portal.wrap_async_context_manager(conversation), runner.handling_signals():
+            if not runner.run_job(partial(_open, chat, opening, converses=prompt is None)):
                 return INTERRUPTED
             if prompt is None:
-                return _converse(talk, front, reader)
-            return _answer_once(talk, front, prompt, as_one_document=as_one_document)
+                return _converse(chat, runner, reader)
+            return _answer_once(chat, runner, prompt, as_one_document=as_one_document)
 
 
-async def _open(talk: Talk, opening: Opening, *, converses: bool) -> None:
-    conversation = talk.conversation
-    if converses and talk.interactive:
-        talk.note(f"treering {__version__}, {conversation.model_name}; /help lists the commands, Ctrl-D leaves")
-    if opening.how == "named":
-        await conversation.resume(opening.session)
-        await _check_model(talk, one_prompt=not converses)
-    elif opening.how != "latest" or not await conversation.resume_latest():
-        if opening.how == "latest":
-            talk.note("this project has no session yet: started a new one")
+async def _open(chat: Chat, opening: Opening, *, converses: bool) -> None:
+    conversation = chat.conversation
+    if converses and chat.interactive:
+        chat.note(f"treering {__version__}, {conversation.model_name}; /help lists the commands, Ctrl-D leaves")
+    if not await _resume(chat, opening):
         if not is_text(conversation.project):
-            talk.note(
+            chat.note(
                 f"the path {conversation.project} is not valid Unicode: the session is stored without a directory"
             )
         await conversation.start()
         return
-    else:
-        await _check_model(talk, one_prompt=not converses)
-    if converses and talk.interactive:
-        await show_session(talk)
+    await _check_model(chat, one_prompt=not converses)
+    if converses and chat.interactive:
+        await show_session(chat)
 
 
-async def _check_model(talk: Talk, *, one_prompt: bool) -> None:
+async def _resume(chat: Chat, opening: Opening) -> bool:
+    """Resume the session to begin with, and return whether there is one; otherwise a new one is needed."""
+    if opening.how == "named":
+        await chat.conversation.resume(opening.session)
+        return True
+    if opening.how == "new":
+        return False
+    if await chat.conversation.resume_latest():
+        return True
+    chat.note("this project has no session yet: started a new one")
+    return False
+
+
+async def _check_model(chat: Chat, *, one_prompt: bool) -> None:
     """Warn that the echo is about to answer in place of a model; with a single prompt, refuse.
 
     Raises:
         InvalidInput: A single prompt was given without a model.
     """
-    previous = await talk.conversation.replaced_model()
+    previous = await chat.conversation.replaced_model()
     if previous is None:
         return
     if one_prompt:
         raise InvalidInput(
             f"{previous} answered in this session before: choose a model with --model NAME or --model echo"
         )
-    talk.note(f"{previous} answered in this session before; now the echo does: switch with /model NAME")
+    chat.note(f"{previous} answered in this session before; now the echo does: switch with /model NAME")
 
 
-def _answer_once(talk: Talk, front: Front, prompt: str, *, as_one_document: bool) -> int:
+def _answer_once(chat: Chat, runner: JobRunner, prompt: str, *, as_one_document: bool) -> int:
     """Send one prompt, and show its answer."""
-    if not front.run_job(partial(talk.say, prompt)):
+    if not runner.run_job(partial(chat.say, prompt)):
         return INTERRUPTED
-    if as_one_document and not talk.failed:
-        front.run_job(partial(_show_as_json, talk))
-    return int(talk.failed)
+    if as_one_document and not chat.failed:
+        runner.run_job(partial(_show_as_json, chat))
+    return int(chat.failed)
 
 
-async def _show_as_json(talk: Talk) -> None:
+async def _show_as_json(chat: Chat) -> None:
     """Show the last turn as JSON."""
-    session, model, turn = talk.conversation.session, talk.conversation.model, talk.turn
+    session, model, turn = chat.conversation.session, chat.conversation.model, chat.turn
     assert turn is not None  # the turn has ended without an error
     document = {
         "session_id": session.id,
@@ -135,32 +142,32 @@ async def _show_as_json(talk: Talk) -> None:
         "stop_reason": turn.stop_reason,
         "usage": turn.usage,
     }
-    talk.lines([as_json(document).decode()])
+    chat.lines([as_json(document).decode()])
 
 
-def _converse(talk: Talk, front: Front, reader: Reader) -> int:
+def _converse(chat: Chat, runner: JobRunner, reader: Reader) -> int:
     """Process lines until the input ends or the person leaves."""
     interrupts = 0
-    while not talk.leaving and interrupts < _LEAVE_AFTER:
+    while not chat.leaving and interrupts < _LEAVE_AFTER:
         try:
             line = reader.next_message()
             if line is None:
                 break
             interrupts = 0
-            if not front.run_job(partial(talk.take, line)):
+            if not runner.run_job(partial(chat.take, line)):
                 interrupts = 1
-                talk.stopped()
+                chat.stopped()
         except KeyboardInterrupt:
             interrupts += 1
-            talk.interrupted(last=interrupts == _LEAVE_AFTER)
-        if interrupts and not talk.interactive:
+            chat.interrupted(last=interrupts == _LEAVE_AFTER)
+        if interrupts and not chat.interactive:
             return INTERRUPTED
-    front.run_job(partial(_farewell, talk))
-    return 0 if talk.interactive else int(talk.failed)
+    runner.run_job(partial(_farewell, chat))
+    return 0 if chat.interactive else int(chat.failed)
 
 
-async def _farewell(talk: Talk) -> None:
-    session = talk.conversation.session
-    if talk.interactive:
+async def _farewell(chat: Chat) -> None:
+    session = chat.conversation.session
+    if chat.interactive:
         hint = f"resume with: treering chat -r {clean(short(session.id))}"
-        talk.note(hint if session.leaf_id is not None else "nothing was said, so nothing is stored")
+        chat.note(hint if session.leaf_id is not None else "nothing was said, so nothing is stored")

@@ -1,6 +1,6 @@
-"""Processing a line of input: run a command, or send a message to the model and show the answer.
+"""The chat: process a line of input, which is a command or a message to the model, and show the answer.
 
-This runs in the event loop; output goes through the front.
+This runs in the event loop; output goes through the job runner.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ...events.wording import counted
 from ..home import Home
 from ..picking import Picked
 from .conversation import Conversation
-from .front import Front
+from .job_runner import JobRunner
 from .opening import choose
 from .reader import Reader
 from .screen import Screen, one_line
 from .slash import Slashes, is_command
 
 
-class Talk:
+class Chat:
     """Processes the input of a person, line by line.
 
     Args:
         conversation: The session and its model.
         home: The root and the project.
-        front: The bridge to the main thread.
+        runner: Runs the jobs and shows their output in the main thread.
         screen: Where output goes.
         reader: Where answers to questions come from.
         commands: The slash commands.
@@ -47,7 +47,7 @@ class Talk:
         self,
         conversation: Conversation,
         home: Home,
-        front: Front,
+        runner: JobRunner,
         screen: Screen,
         reader: Reader,
         commands: Slashes,
@@ -61,7 +61,7 @@ class Talk:
         self.leaving = False
         self.failed = False
         self.turn: Turn | None = None
-        self._front = front
+        self._runner = runner
         self._screen = screen
         self._reader = reader
         self._answering = False
@@ -93,7 +93,7 @@ class Talk:
 
     def _report(self, error: TreeringError | OSError) -> None:
         self.failed = True
-        self._front.show(partial(self._screen.error, error))
+        self._runner.show(partial(self._screen.error, error))
         if isinstance(error, ModelError) and self.interactive:
             self.note("your message is stored: /retry asks for the answer again")
 
@@ -106,13 +106,13 @@ class Talk:
         self.turn = turn.turn
         if self.turn.stop_reason not in (None, "stop"):
             self.note(f"(the answer ended: {self.turn.stop_reason})")
-        self._front.show(self._screen.end_answer)
+        self._runner.show(self._screen.end_answer)
 
     def _show(self, event: AgentEvent) -> None:
         match event:
             case TextDelta(text=text):
                 self._answering = True
-                self._front.show(partial(self._screen.piece, text))
+                self._runner.show(partial(self._screen.piece, text))
             case MessageEnd():
                 self._answering = False
             case Retrying(error=error, delay_s=delay_s):
@@ -147,19 +147,19 @@ class Talk:
 
     def lines(self, lines: Iterable[str]) -> None:
         """Show result lines."""
-        self._front.show(partial(self._screen.lines, list(lines)))
+        self._runner.show(partial(self._screen.lines, list(lines)))
 
     def note(self, text: str) -> None:
         """Show a note on the conversation."""
-        self._front.show(partial(self._screen.note, text))
+        self._runner.show(partial(self._screen.note, text))
 
     async def ask(self, question: str) -> str:
         """Ask the person a question, and return the answer."""
-        return await self._front.ask(partial(self._reader.answer, question))
+        return await self._runner.ask(partial(self._reader.answer, question))
 
     async def choose(self) -> Picked:
         """Let the person choose a session with the picker."""
-        return await self._front.ask(partial(choose, self.home))
+        return await self._runner.ask(partial(choose, self.home))
 
     async def summary_wanted(self, left: LeftWork) -> bool:
         """Ask whether an abandoned branch gets a summary; a retried answer gets none.
