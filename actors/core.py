@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from ..events.dialects.base import Dialect
 from ..events.entries import Header
 from ..events.errors import HostClosed, InvalidInput, WrongThread
@@ -152,6 +154,9 @@ class HostCore:
 
     async def log(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> OpenLog:
         """Return a session's log, caught up with the file; a session that is not read-only is activated."""
+        await checkpoint_if_cancelled()  # what is in memory is read without any other pause
+        if self.runtime.turns.is_over():
+            await self.runtime.turns.pass_on()
         return await (self.registry.log(ref, new_log) if follower is None else follower.ready())
 
     def index(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> tuple[LogIndex, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import Limits, SessionHost
+from treering import Limits, Session, SessionHost
 from treering.actors.turns import Turns
 
 pytestmark = pytest.mark.anyio
@@ -180,3 +181,42 @@ async def test_busy_sessions_let_other_tasks_go_on_between_any_two_of_them(tmp_p
         tasks.cancel_scope.cancel()
     assert appended == 200
     assert max(after - before for before, after in pairwise(served)) <= 2
+
+
+READS: dict[str, Callable[[Session], Awaitable[object]]] = {
+    "context": lambda session: session.context(),
+    "messages": lambda session: session.messages(),
+    "entries": lambda session: session.entries(),
+    "entry": lambda session: session.entry(session.path()[0]),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=[*READS])
+async def test_reads_from_memory_let_other_tasks_go_on_and_can_be_cancelled(
+    tmp_path: Path, read: Callable[[Session], Awaitable[object]]
+) -> None:
+    served = 0
+
+    async def serve() -> None:
+        nonlocal served
+        while True:
+            served += 1
+            await checkpoint()
+
+    async with SessionHost(tmp_path, limits=Limits(inline_for_s=0)) as host, anyio.create_task_group() as tasks:
+        session = await host.create()
+        await session.append_message("user", "hello")
+        tasks.start_soon(serve)
+        await checkpoint()
+        before = served
+        for _ in range(20):
+            await read(session)
+        assert served - before >= 19
+
+        finished = False
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await read(session)
+            finished = True
+        assert not finished
+        tasks.cancel_scope.cancel()
