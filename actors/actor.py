@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ..events.entries import Message, SessionInfo
+from ..events.entries import Entry, Message, SessionInfo
 from ..events.errors import (
     AppendFailed,
     AppendInDoubt,
@@ -135,20 +135,24 @@ class SessionActor:
         return await self._perform_in_turn(command)
 
     async def append_message(self, message: Message) -> str:
-        """Append a message below the leaf and return its id: `perform` of that command, with less work in between."""
+        """Append a message below the leaf and return its id: `perform` of that command, in fewer steps."""
         if not self._can_append_now():
             return (await self._perform_in_turn(Append((message,))))[0].id or ""
         await checkpoint_if_cancelled()
         log, runtime = self.log, self._runtime
-        now = runtime.now
-        entry = decide_message(log.index, message, now(), runtime.new_id, log.dialect)
-        line, as_decoded = log.dialect.write(entry)
-        remainder = self._write_now(Decision([as_decoded], [line]))
-        if remainder is not None:
+        decided = decide_message(log.index, message, runtime.now(), runtime.new_id, log.dialect)
+        line, entry = log.dialect.write(decided)
+        request = self._request(entry.seq, (line,), atomic=False)
+        started = runtime.timer()
+        outcome = self._try_append(request)
+        if isinstance(outcome, Committed) and outcome.head.seq == entry.seq:
+            self._apply_one(entry, len(line), outcome, started)
+        else:
+            remainder = self._remainder(Decision([entry], [line]), request, outcome, started)
             return (await self._finish(Append((message,)), remainder))[0].id or ""
         if runtime.turns.is_over():
             await runtime.turns.pass_on()
-        return as_decoded.id or ""
+        return entry.id or ""
 
     # -- carrying them out
 
@@ -167,22 +171,31 @@ class SessionActor:
         lines = tuple(decision.lines)
         request = self._request(decision.entries[0].seq, lines, atomic=len(lines) > 1)
         started = self._runtime.timer()
+        outcome = self._try_append(request)
+        if isinstance(outcome, Committed) and _landed_as_decided(outcome, decision):
+            self._apply((decision,), outcome, started)
+            return None
+        return self._remainder(decision, request, outcome, started)
+
+    def _try_append(self, request: stores.Append) -> Outcome | None:
+        """Append without waiting, or return None; an error leaves open what is in the log."""
         try:
-            outcome = self._runtime.store.try_append(request)
+            return self._runtime.store.try_append(request)
         except BaseException:
             self._stale = True
             raise
-        if isinstance(outcome, Committed):
-            if _landed_as_decided(outcome, decision):
-                self._apply((decision,), outcome, started)
-                return None
-            self._stale = True
-            return AnswerFromLog(decision.ids)
+
+    def _remainder(
+        self, decision: Decision, request: stores.Append, outcome: Outcome | None, started: float
+    ) -> _Remainder:
+        """Return what is left to do of an append that did not land as it was decided; raise what made it fail."""
         if outcome is None:
             return _DeferredAppend(decision, request, started)
         if isinstance(outcome, Fenced):
             return outcome
         self._stale = True
+        if isinstance(outcome, Committed):
+            return AnswerFromLog(decision.ids)
         self._runtime.counters.failures += 1
         raise outcome.error
 
@@ -416,20 +429,37 @@ class SessionActor:
 
     def _apply(self, group: Sequence[Decision], outcome: Committed, started: float) -> None:
         """Apply a committed write to the state and to every view."""
-        log, runtime = self.log, self._runtime
-        log.generation = outcome.head.generation
+        self.log.generation = outcome.head.generation
         self._header_block = None
         size = count = 0
         try:
             for each in group:
-                size += log.appended(each.entries, each.lines)
-                count += len(each.lines)
+                sizes = list(map(len, each.lines))
+                self.log.appended(each.entries, sizes)
+                size += sum(sizes)
+                count += len(sizes)
         except BaseException:
             self._stale = True
             raise
-        runtime.counters.committed(count, size, runtime.timer() - started)
+        self._count(count, size, started)
+
+    def _apply_one(self, entry: Entry, size: int, outcome: Committed, started: float) -> None:
+        """Apply a committed entry to the state and to every view: `_apply` for one entry, in fewer steps."""
+        self.log.generation = outcome.head.generation
+        self._header_block = None
+        try:
+            self.log.appended_one(entry, size)
+        except BaseException:
+            self._stale = True
+            raise
+        self._count(1, size, started)
+
+    def _count(self, entries: int, size: int, started: float) -> None:
+        """Count a write that began at this time, and tell the subscribers of the listing."""
+        runtime = self._runtime
+        runtime.counters.committed(entries, size, runtime.timer() - started)
         if runtime.touched.listeners:
-            runtime.touched.add(log.ref)
+            runtime.touched.add(self.log.ref)
 
     async def _answer_prefix(self, group: Sequence[Decision], outcome: Failed) -> None:
         """Reply to those commands of a failed write whose lines landed completely."""

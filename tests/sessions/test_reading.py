@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from treering import MessageEntry, Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, tool_result, tool_use
+from treering import Limits, MessageEntry, Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, tool_result, tool_use
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
@@ -81,7 +81,7 @@ async def test_a_replayed_log_equals_the_live_session(
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"], indirect=True)
 async def test_looking_up_an_entry_reads_no_other_line(file_of: Callable[..., Path], root: Path) -> None:
     disk = FaultyDisk(OsDisk())
-    async with SessionHost(root, disk=disk) as host:
+    async with SessionHost(root, disk=disk, limits=Limits(cache_bytes_max=0)) as host:
         session = await host.load(file_of(*big_log()))
         assert session.cursor.seq == ENTRIES
         for number in (1, ENTRIES // 2, ENTRIES - 1, ENTRIES):
