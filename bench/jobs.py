@@ -120,12 +120,14 @@ class FanOuts(Struct, frozen=True, tag=True):
         subscribers: The number of subscribers.
         events: The number of messages appended.
         burst: The number of messages appended in one call.
+        at_once: Whether subscribers receive all entries that have arrived in one call, instead of one by one.
     """
 
     verb: ClassVar[str] = "fan_out"
     subscribers: int
     events: int
     burst: int = 1
+    at_once: bool = False
 
 
 class Holds(Struct, frozen=True, tag=True):

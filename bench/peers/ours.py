@@ -184,10 +184,14 @@ class _Subscribers:
         remaining = self._job.events
         async with self._session.subscribe(after=self._session.cursor) as entries:
             self.ready += 1
-            async for _ in entries:
-                remaining -= 1
-                if not remaining:
-                    break
+            if self._job.at_once:
+                while remaining:
+                    remaining -= len(await entries.receive_many())
+            else:
+                async for _ in entries:
+                    remaining -= 1
+                    if not remaining:
+                        break
         self._finished += 1
         if self._finished == self._job.subscribers:
             self.all_finished.set()

@@ -6,16 +6,17 @@ from ..jobs import FanOuts
 from ..scenario import Goal, Scenario, micros, peer_sides
 
 
-def _scenario(subscribers: int, burst: int, *goals: Goal) -> Scenario:
-    name = f"fan-out-{subscribers}" + ("-bursts" if burst > 1 else "")
+def _scenario(subscribers: int, burst: int, *goals: Goal, at_once: bool = False) -> Scenario:
+    name = f"fan-out-{subscribers}" + ("-bursts" if burst > 1 else "") + ("-at-once" if at_once else "")
     how = f"bursts of {burst}" if burst > 1 else "one at a time"
+    received = ", each received at once" if at_once else ""
     return Scenario(
         name,
-        f"deliver appends to subscribers of one session: {subscribers:,}, {how}",
+        f"deliver appends to subscribers of one session: {subscribers:,}, {how}{received}",
         "µs/delivery",
         micros,
         lambda peers, scale: peer_sides(
-            peers, FanOuts(subscribers, max(burst, min(2_000, scale.messages, 200_000 // subscribers)), burst)
+            peers, FanOuts(subscribers, max(burst, min(2_000, scale.messages, 200_000 // subscribers)), burst, at_once)
         ),
         goals,
         rounds_max=3,
@@ -29,4 +30,5 @@ SCENARIOS = [
     _scenario(100, 1, Goal("treering/uvloop", "figure", 1 / 0.3)),
     _scenario(1_000, 1),
     _scenario(100, 20, Goal("treering/uvloop", "figure", 1 / 4)),
+    _scenario(100, 20, Goal("treering/uvloop", "figure", 1 / 4), at_once=True),
 ]
