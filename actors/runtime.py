@@ -102,7 +102,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     feed_bytes_max: int = 8 * 1024 * 1024
     cache_bytes_max: int = 64 * 1024 * 1024
     snapshot_after_lines: int = 100
-    inline_for_s: float = 0.00008
+    inline_for_s: float = 0.00006
 
     def __post_init__(self) -> None:
         """Refuse bounds that would let nothing through.
