@@ -176,6 +176,8 @@ async def test_a_slow_reader_makes_the_turn_wait(session: Session) -> None:
     agent = AgentSession(ScriptedModel([long_answer]), session=session, options=AgentOptions(stream_events_max=2))
     with anyio.fail_after(10):
         async with agent.stream("Hello") as events:
+            while not await session.messages():
+                await checkpoint()
             for _ in range(50):
                 await checkpoint()
             assert len(await session.messages()) == 1  # the answer has not ended, as its pieces are not read
