@@ -129,8 +129,6 @@ class SessionActor:
                 remainder = self._write_now(decision)
                 if remainder is not None:
                     return await self._finish(command, remainder)
-                if self._runtime.turns.is_over():
-                    await self._runtime.turns.pass_on()
                 return decision.entries
         return await self._perform_in_turn(command)
 
@@ -150,8 +148,6 @@ class SessionActor:
         else:
             remainder = self._remainder(Decision([entry], [line]), request, outcome, started)
             return (await self._finish(Append((message,)), remainder))[0].id or ""
-        if runtime.turns.is_over():
-            await runtime.turns.pass_on()
         return entry.id or ""
 
     # -- carrying them out

@@ -1,8 +1,9 @@
 """The turns of the tasks that carry out commands themselves, so that the event loop serves everything else in between.
 
-A command that need not wait runs to completion on its caller's task, and so does that task's next one. When its slice
-of time is over, the task lets others go on. Of all tasks that did, a few at a time continue, in the order in which they
-stopped. When a thousand sessions are busy, a timer of the program is late by a few slices and not by a thousand.
+A command that need not wait runs to completion on its caller's task, and so does that task's next one. When a slice of
+time is over, the next command of any task begins by letting others go on. Of all tasks that did, a few at a time
+continue, in the order in which they stopped. When a thousand sessions are busy, a timer of the program is late by a
+few slices and not by a thousand.
 """
 
 from __future__ import annotations

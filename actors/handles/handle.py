@@ -76,7 +76,7 @@ class Handle:
     def _append_one(self, payload: Payload, options: AppendOptions) -> Awaitable[str]:
         if not options and type(payload) is Message:
             actor = self._live_actor()
-            if actor is not None:
+            if actor is not None and not self._core.runtime.turns.is_over():
                 return actor.append_message(payload)
         return self._append_first(payload, options)
 
@@ -85,7 +85,9 @@ class Handle:
 
     def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
         actor = self._live_actor()
-        return self._activate_and_perform(command) if actor is None else actor.perform(command)
+        if actor is None or self._core.runtime.turns.is_over():
+            return self._perform_in_turn(command)
+        return actor.perform(command)
 
     def _live_actor(self) -> SessionActor | None:
         """Return the actor that may write the session, or None if the session has to be activated first."""
@@ -94,7 +96,10 @@ class Handle:
             raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
         return self._core.registry.use(self.ref)
 
-    async def _activate_and_perform(self, command: Append | MoveLeaf) -> list[Entry]:
+    async def _perform_in_turn(self, command: Append | MoveLeaf) -> list[Entry]:
+        """Let others go on if it is their turn, activate the session if it is not live, and carry out a command."""
+        if self._core.runtime.turns.is_over():
+            await self._core.runtime.turns.pass_on()
         try:
             actor = await self._core.registry.actor(self.ref, self._new_log)
         except TreeringError:
