@@ -104,11 +104,11 @@ class AgentSession:
 
     # -- turns
 
-    async def respond(self, said: Input | None = None, *, session: ConversationSession | None = None) -> Turn:
+    async def respond(self, prompt: Input | None = None, *, session: ConversationSession | None = None) -> Turn:
         """Answer the input; without input, answer the end of the session as it stands.
 
         Args:
-            said: The content of a user message, or complete messages.
+            prompt: The content of a user message, or complete messages.
             session: The session of this turn, instead of the agent's own.
 
         Returns:
@@ -122,11 +122,11 @@ class AgentSession:
             AppendError: The session could not be written to.
             InvalidInput: There is nothing to answer.
         """
-        return await self._respond(said, session)(_discard)
+        return await self._respond(prompt, session)(_discard)
 
-    def stream(self, said: Input | None = None, *, session: ConversationSession | None = None) -> TurnStream:
+    def stream(self, prompt: Input | None = None, *, session: ConversationSession | None = None) -> TurnStream:
         """Answer like `respond`, and stream the turn's events: `async with agent.stream("Hello") as events`."""
-        return TurnStream(self._respond(said, session), self._setup.options.stream_events_max)
+        return TurnStream(self._respond(prompt, session), self._setup.options.stream_events_max)
 
     async def resume(self, results: Results, *, session: ConversationSession | None = None) -> Turn:
         """Resume a turn whose calls waited for external results; another process may have suspended it.
@@ -195,8 +195,8 @@ class AgentSession:
 
     # -- how turns are run
 
-    def _respond(self, said: Input | None, session: ConversationSession | None) -> Work:
-        messages = _messages(said)
+    def _respond(self, prompt: Input | None, session: ConversationSession | None) -> Work:
+        messages = _messages(prompt)
 
         async def work(emit: Emit) -> Turn:
             async with self._run(session, emit) as run:
@@ -274,21 +274,25 @@ async def _discard(event: AgentEvent) -> None:
     """Ignore the events of a turn that is not streamed."""
 
 
-def _messages(said: Input | None) -> tuple[Message, ...]:
+def _messages(prompt: Input | None) -> tuple[Message, ...]:
     """Return the input as messages.
 
     Raises:
         InvalidInput: The input holds something that is neither content nor a message.
     """
-    if said is None:
+    if prompt is None:
         return ()
-    if isinstance(said, Message):
-        return (said,)
-    if not isinstance(said, str) and isinstance(said, Sequence) and any(isinstance(each, Message) for each in said):
-        if not all(isinstance(each, Message) for each in said):
+    if isinstance(prompt, Message):
+        return (prompt,)
+    if (
+        not isinstance(prompt, str)
+        and isinstance(prompt, Sequence)
+        and any(isinstance(each, Message) for each in prompt)
+    ):
+        if not all(isinstance(each, Message) for each in prompt):
             raise InvalidInput("the input mixes messages with content: pass either messages or content")
-        return tuple(each for each in said if isinstance(each, Message))
-    content = as_content(said)  # type: ignore[arg-type]  # the checks above exclude messages
+        return tuple(each for each in prompt if isinstance(each, Message))
+    content = as_content(prompt)  # type: ignore[arg-type]  # the checks above exclude messages
     if not content:
         raise InvalidInput("the input is empty: pass some content, or omit it to answer the end of the session")
     return (Message("user", content),)

@@ -123,9 +123,9 @@ class ToolOutput(Struct, frozen=True):
         return cls(bytes(raw_json(whole(plain))).decode())
 
     @classmethod
-    def failed(cls, told: str, error: str | None = None) -> ToolOutput:
+    def failed(cls, content: str, error: str | None = None) -> ToolOutput:
         """Make an output that reports a failure of the tool."""
-        return cls(told, is_error=True, error=error or told)
+        return cls(content, is_error=True, error=error or content)
 
 
 class Tool:
