@@ -18,21 +18,12 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ..events.entries import Entry, Message, SessionInfo
-from ..events.errors import (
-    AppendFailed,
-    AppendInDoubt,
-    DialectCannot,
-    LeafMoved,
-    LogReplaced,
-    SessionNotFound,
-    TreeringError,
-)
+from ..events.entries import Message, SessionInfo
+from ..events.errors import AppendFailed, DialectCannot, LogReplaced, TreeringError
 from ..events.stores import base as stores
-from ..events.stores.base import ArchivingStore, Committed, Cursor, Failed, Fenced, Lease, Outcome
+from ..events.stores.base import Committed, Failed, Fenced, Lease, Outcome
 from ..events.telemetry import logger
-from ..projections import feed
-from ..projections.summary import ACTIVE, ARCHIVED
+from ..projections.summary import ACTIVE
 from .commands import AnswerFromLog, Append, Command, MoveLeaf, Unarchive
 from .decide import (
     NO_ENTRIES,
@@ -45,15 +36,11 @@ from .decide import (
     seqs_to_read,
     sets_status,
 )
-from .leaf_record import encode_leaf
 from .mail import CommandResult, Decision, Mail, unreachable_error
 from .mailbox import Mailbox
 from .open_log import OpenLog
+from .owned_log import TRIES_MAX, OwnedLog, outpaced_error
 from .runtime import Runtime
-
-_TRIES_MAX = 64
-_SNAPSHOT_SHARE = 100
-"""A snapshot is rewritten when one line in this many is new, since rewriting costs more the longer the log is."""
 
 
 class _DeferredAppend(NamedTuple):
@@ -69,40 +56,45 @@ _Remainder: TypeAlias = _DeferredAppend | Fenced | AnswerFromLog
 
 
 class SessionActor:
-    """Owns one session's log from activation to passivation.
+    """Carries out the commands for one session, from activation to passivation.
+
+    Args:
+        runtime: The host's seams.
+        owned: The session's log.
 
     Attributes:
-        log: The log: its index and access to its bodies.
         recent: Whether it was used since the host last looked for idle sessions.
         torn: The torn tail that was repaired on activation, until it has been reported.
     """
 
-    __slots__ = ("_header_block", "_lease", "_mailbox", "_runtime", "_stale", "log", "recent", "torn")
+    __slots__ = ("_mailbox", "_owned", "_runtime", "recent", "torn")
 
-    def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog, *, header_block: bytes | None) -> None:
+    def __init__(self, runtime: Runtime, owned: OwnedLog) -> None:
         self._runtime = runtime
-        self._lease = lease
-        self._header_block = header_block
+        self._owned = owned
         self._mailbox = Mailbox(runtime)
-        self._stale = lease.packed  # an archived log must be unpacked before an append
-        self.log = log
         self.recent = True
-        self.torn = lease.torn
+        self.torn = owned.lease.torn
+
+    @property
+    def log(self) -> OpenLog:
+        """The log: its index and access to its bodies."""
+        return self._owned.log
 
     @property
     def lease(self) -> Lease:
         """The right to append to the log."""
-        return self._lease
+        return self._owned.lease
 
     @property
     def written(self) -> bool:
         """Whether the log exists, as far as is known: its header is written with the first append."""
-        return self._header_block is None
+        return self._owned.written
 
     @property
     def archived(self) -> bool:
         """Whether the session is archived; any write brings it back first."""
-        return self.log.index.info.status == ARCHIVED
+        return self._owned.archived
 
     @property
     def mailbox_depth(self) -> int:
@@ -137,24 +129,24 @@ class SessionActor:
         if not self._can_append_now():
             return (await self._perform_in_turn(Append((message,))))[0].id or ""
         await checkpoint_if_cancelled()
-        log, runtime = self.log, self._runtime
+        owned, runtime = self._owned, self._runtime
+        log = owned.log
         decided = decide_message(log.index, message, runtime.now(), runtime.new_id, log.dialect)
         line, entry = log.dialect.write(decided)
-        request = self._request(entry.seq, (line,), atomic=False)
+        request = owned.request(entry.seq, (line,), atomic=False)
         started = runtime.timer()
-        outcome = self._try_append(request)
+        outcome = owned.try_append(request)
         if isinstance(outcome, Committed) and outcome.head.seq == entry.seq:
-            self._apply_one(entry, len(line), outcome, started)
-        else:
-            remainder = self._remainder(Decision([entry], [line]), request, outcome, started)
-            return (await self._finish(Append((message,)), remainder))[0].id or ""
-        return entry.id or ""
+            owned.apply_one(entry, len(line), outcome, started)
+            return entry.id or ""
+        remainder = self._remainder(Decision([entry], [line]), request, outcome, started)
+        return (await self._finish(Append((message,)), remainder))[0].id or ""
 
     # -- carrying them out
 
     def _can_append_now(self) -> bool:
         """Tell whether an append can be carried out on its caller's task."""
-        return not (self._mailbox.serving or self._stale or self.archived)
+        return not (self._mailbox.serving or self._owned.stale or self._owned.archived)
 
     async def _perform_in_turn(self, command: Command | AnswerFromLog) -> CommandResult:
         """Carry out a command through the mailbox."""
@@ -165,21 +157,13 @@ class SessionActor:
     def _write_now(self, decision: Decision) -> _Remainder | None:
         """Write a decided append without waiting, and return what is left to do; None if nothing is."""
         lines = tuple(decision.lines)
-        request = self._request(decision.entries[0].seq, lines, atomic=len(lines) > 1)
+        request = self._owned.request(decision.entries[0].seq, lines, atomic=len(lines) > 1)
         started = self._runtime.timer()
-        outcome = self._try_append(request)
+        outcome = self._owned.try_append(request)
         if isinstance(outcome, Committed) and _landed_as_decided(outcome, decision):
-            self._apply((decision,), outcome, started)
+            self._owned.apply((decision,), outcome, started)
             return None
         return self._remainder(decision, request, outcome, started)
-
-    def _try_append(self, request: stores.Append) -> Outcome | None:
-        """Append without waiting, or return None; an error leaves open what is in the log."""
-        try:
-            return self._runtime.store.try_append(request)
-        except BaseException:
-            self._stale = True
-            raise
 
     def _remainder(
         self, decision: Decision, request: stores.Append, outcome: Outcome | None, started: float
@@ -189,7 +173,7 @@ class SessionActor:
             return _DeferredAppend(decision, request, started)
         if isinstance(outcome, Fenced):
             return outcome
-        self._stale = True
+        self._owned.stale = True
         if isinstance(outcome, Committed):
             return AnswerFromLog(decision.ids)
         self._runtime.counters.failures += 1
@@ -207,15 +191,15 @@ class SessionActor:
         try:
             outcome: Outcome | Exception
             try:
-                (outcome,) = await self._runtime.store.append([deferred.request])
+                outcome = await self._owned.append(deferred.request)
             except anyio.get_cancelled_exc_class():  # the lines may have been written all the same
-                self._stale = True
+                self._owned.stale = True
                 self._mailbox.put_unattended(Mail(AnswerFromLog(deferred.decision.ids)))
                 raise
             except Exception as error:  # noqa: BLE001 - `_run` below turns it into a reply
                 outcome = error
             if isinstance(outcome, Committed) and _landed_as_decided(outcome, deferred.decision):
-                self._apply([deferred.decision], outcome, deferred.started)
+                self._owned.apply([deferred.decision], outcome, deferred.started)
                 return deferred.decision.entries
             deferred.decision.mail = mail = Mail(command)
             with anyio.CancelScope(shield=True):
@@ -242,19 +226,19 @@ class SessionActor:
                 waiting = await self._settle([deferred.decision], deferred.request, outcome, deferred.started)
                 if not waiting:
                     return
-            for _ in range(_TRIES_MAX):
+            for _ in range(TRIES_MAX):
                 waiting = await self._attempt(waiting)
                 if not waiting:
                     return
-            raise _outpaced_error()
+            raise outpaced_error()
         except TreeringError as error:
             self._refuse(mails, error)
         except OSError as error:
-            self._stale = True
+            self._owned.stale = True
             for mail in mails:
                 self._refuse([mail], unreachable_error(mail.command, self.log.ref, error, written=mail.written))
         except Exception as error:  # noqa: BLE001 - every caller gets a reply, whatever went wrong
-            self._stale = True
+            self._owned.stale = True
             logger().error("actor_failed", session_id=self.log.index.header.id, error=type(error).__qualname__)
             self._refuse(mails, error)
 
@@ -266,13 +250,13 @@ class SessionActor:
 
     async def _attempt(self, mails: Sequence[Mail]) -> list[Mail]:
         """Carry out what can be carried out against the current state, and return the commands to try again."""
-        if self._stale:
-            await self._recover()
+        if self._owned.stale:
+            await self._owned.recover()
         remaining = deque(mails)
         while remaining:
             group = await self._next_group(remaining)
             to_retry = await self._commit(group) if group else []
-            if to_retry or self._stale:
+            if to_retry or self._owned.stale:
                 return [*to_retry, *(mail for mail in remaining if not mail.answered)]
         return []
 
@@ -292,7 +276,7 @@ class SessionActor:
                 break
             if self.archived and not isinstance(command, AnswerFromLog) and not sets_status(command):
                 await self._unarchive_for(mail, command)
-                if self._stale:
+                if self._owned.stale:
                     break
                 draft = Draft(self.log.index)
                 command = _without_expectations(command)
@@ -379,20 +363,14 @@ class SessionActor:
 
     # -- writing
 
-    def _request(self, first: int, lines: tuple[bytes, ...], *, atomic: bool) -> stores.Append:
-        """Return the request to append lines, the first of them with this seq."""
-        log = self.log
-        expected_head = Cursor(log.generation, first - 1)
-        return stores.Append(self._lease, expected_head, lines, atomic, self._header_block, log.dialect)
-
     async def _commit(self, group: Sequence[Decision]) -> list[Mail]:
         """Write a group of commands and reply to each, or return those that must be decided again."""
         lines = tuple(line for each in group for line in each.lines)
-        request = self._request(group[0].entries[0].seq, lines, atomic=len(group) == 1 and len(lines) > 1)
+        request = self._owned.request(group[0].entries[0].seq, lines, atomic=len(group) == 1 and len(lines) > 1)
         started = self._runtime.timer()
-        outcome = self._runtime.store.try_append(request)
+        outcome = self._owned.try_append(request)
         if outcome is None:
-            (outcome,) = await self._runtime.store.append([request])
+            outcome = await self._owned.append(request)
         return await self._settle(group, request, outcome, started)
 
     async def _settle(
@@ -401,18 +379,18 @@ class SessionActor:
         mails = [each.mail for each in group if each.mail is not None]
         if isinstance(outcome, Committed):
             if _landed_as_decided(outcome, group[-1]):
-                self._apply(group, outcome, started)
+                self._owned.apply(group, outcome, started)
                 for each in group:
                     if each.mail is not None:
                         each.mail.answer(each.entries)
             else:
                 _note_written(mails)
-                await self._recover()
+                await self._owned.recover()
                 for each in group:
                     if each.mail is not None:
                         await self._answer_from_log(each.mail, each.ids)
             return []
-        self._stale = True
+        self._owned.stale = True
         if isinstance(outcome, Fenced):
             return mails
         self._runtime.counters.failures += 1
@@ -423,43 +401,9 @@ class SessionActor:
         self._refuse(mails, outcome.error)
         return []
 
-    def _apply(self, group: Sequence[Decision], outcome: Committed, started: float) -> None:
-        """Apply a committed write to the state and to every view."""
-        self.log.generation = outcome.head.generation
-        self._header_block = None
-        size = count = 0
-        try:
-            for each in group:
-                sizes = list(map(len, each.lines))
-                self.log.appended(each.entries, sizes)
-                size += sum(sizes)
-                count += len(sizes)
-        except BaseException:
-            self._stale = True
-            raise
-        self._count(count, size, started)
-
-    def _apply_one(self, entry: Entry, size: int, outcome: Committed, started: float) -> None:
-        """Apply a committed entry to the state and to every view: `_apply` for one entry, in fewer steps."""
-        self.log.generation = outcome.head.generation
-        self._header_block = None
-        try:
-            self.log.appended_one(entry, size)
-        except BaseException:
-            self._stale = True
-            raise
-        self._count(1, size, started)
-
-    def _count(self, entries: int, size: int, started: float) -> None:
-        """Count a write that began at this time, and tell the subscribers of the listing."""
-        runtime = self._runtime
-        runtime.counters.committed(entries, size, runtime.timer() - started)
-        if runtime.touched.listeners:
-            runtime.touched.add(self.log.ref)
-
     async def _answer_prefix(self, group: Sequence[Decision], outcome: Failed) -> None:
         """Reply to those commands of a failed write whose lines landed completely."""
-        await self._recover()
+        await self._owned.recover()
         for each in group:
             if each.mail is not None and all(self.log.index.find(entry_id) for entry_id in each.ids):
                 await self._answer_from_log(each.mail, each.ids)
@@ -476,41 +420,20 @@ class SessionActor:
 
     async def _move(self, mail: Mail, command: MoveLeaf) -> None:
         try:
-            seq = await self._save_move(command)
+            await self._owned.move_leaf(command)
         except LogReplaced:
             raise
         except (TreeringError, OSError) as error:
             mail.refuse(error)
-            return
-        self.log.index.move_leaf(seq)
-        if self.log.feed is not None:
-            self.log.feed.publish(feed.LeafChange(seq))
-        mail.answer([])
-
-    async def _save_move(self, command: MoveLeaf) -> int:
-        """Record the new leaf beside the log, and return its seq."""
-        if self._header_block is not None:
-            return decide_move(self.log.index, command)
-        for _ in range(_TRIES_MAX):
-            await self._recover()  # a line that another program appended before this would move the leaf again
-            seq = decide_move(self.log.index, command)
-            head = Cursor(self.log.generation, self.log.index.seen)
-            try:
-                await self._runtime.store.save(self._lease, "leaf", head, encode_leaf(command.entry_id))
-            except LeafMoved:
-                continue  # another line was appended meanwhile
-            except AppendInDoubt:
-                await self.log.find_leaf()  # as the next process that opens the session would
-                raise
-            return seq
-        raise _outpaced_error()
+        else:
+            mail.answer([])
 
     # -- changes by other programs
 
     async def refresh(self) -> None:
         """Read what other programs did to the file: appended to it, if they share it, or replaced it."""
         log = self.log
-        if self._header_block is not None or self._mailbox.serving or not (log.replaced or log.dialect.shared):
+        if not self.written or self._mailbox.serving or not (log.replaced or log.dialect.shared):
             return
         with self._mailbox.entering():  # so that the session is not passivated meanwhile
             if not log.replaced:
@@ -519,56 +442,11 @@ class SessionActor:
                 except LogReplaced:
                     log.replaced = True
             if log.replaced:
-                self._stale = True
+                self._owned.stale = True
                 mail = Mail(AnswerFromLog(()))
                 await self._mailbox.put(mail, self._run)
                 with suppress(LogReplaced):  # the new log is served now, and subscribers got a `Reset`
                     await mail.reply()
-
-    async def _recover(self) -> None:
-        """Look at the log again after an error, another program's append, or an append in doubt.
-
-        Raises:
-            LogReplaced: Another log has taken its place; that one is served from now on.
-        """
-        if self._lease.packed and isinstance(self._runtime.store, ArchivingStore):
-            self._lease = await self._runtime.store.unpack(self._lease)
-            self.log.generation = self._lease.head.generation  # another file with the same bytes
-        head = await self._runtime.store.resolve(self._lease)
-        if self._header_block is not None and head.seq == 0 and not head.generation:
-            self._stale = False
-            return
-        if head.generation != self.log.generation and self.log.generation:
-            await self._reopen(head)
-            self._stale = False
-            raise LogReplaced(
-                f"{self.log.ref} was replaced, shortened or removed by another program: read the session again"
-            )
-        self.log.generation = head.generation
-        seen, was_stale = self.log.index.seen, self._stale
-        await self.log.catch_up()
-        self._header_block = None
-        self._stale = False
-        if self._runtime.touched.listeners and (was_stale or self.log.index.seen != seen):
-            self._runtime.touched.add(self.log.ref)
-
-    async def _reopen(self, head: Cursor) -> None:
-        """Serve the log that has taken the old one's place."""
-        old = self.log
-        try:
-            opening = await self._runtime.store.open(old.ref)
-        except SessionNotFound:
-            self._header_block = old.dialect.encode_header(old.index.header)
-            log = OpenLog(self._runtime, old.ref, old.index.header, old.dialect, head.generation)
-        else:
-            log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
-            await log.catch_up()
-        subscriber_feed = old.feed
-        old.attach(None)
-        self.log = log
-        log.attach(subscriber_feed)
-        if subscriber_feed is not None:
-            subscriber_feed.publish(feed.Reset(Cursor(log.generation, 0)))
 
     # -- passivation
 
@@ -578,16 +456,11 @@ class SessionActor:
 
     async def passivate(self) -> None:
         """Write a snapshot of the index if the log has grown enough, and release the log."""
-        index = self.log.index
-        snapshot_seq = self.log.snapshot_at
-        enough = max(self._runtime.limits.snapshot_after_lines, snapshot_seq // _SNAPSHOT_SHARE)
         try:
-            if index.head - snapshot_seq >= enough and self._header_block is None and not self._stale:
-                dump = await self._runtime.offload(index.dump)
-                await self._runtime.store.save(self._lease, "index", self.log.cursor, dump)
+            await self._owned.save_snapshot()
         finally:
             self._mailbox.close()
-            await self._runtime.store.release([self._lease])
+            await self._owned.release()
 
 
 def _landed_as_decided(outcome: Committed, last: Decision) -> bool:
@@ -598,10 +471,6 @@ def _landed_as_decided(outcome: Committed, last: Decision) -> bool:
 def _note_written(mails: Sequence[Mail]) -> None:
     for mail in mails:
         mail.written = True
-
-
-def _outpaced_error() -> AppendFailed:
-    return AppendFailed("another program keeps appending to this log: try again when it has stopped")
 
 
 def _without_expectations(command: Command) -> Command:

@@ -28,6 +28,7 @@ from ..projections.feed import Feed
 from .actor import SessionActor
 from .follower import Follower
 from .open_log import OpenLog
+from .owned_log import OwnedLog
 from .runtime import Runtime
 
 
@@ -216,19 +217,19 @@ class Registry:
             if new_log.creation.settled:
                 raise SessionNotFound(f"session {lease.ref!r} was deleted: close this handle and create a new session")
             log = OpenLog(runtime, lease.ref, new_log.header, new_log.dialect, lease.head.generation)
-            actor = SessionActor(runtime, lease, log, header_block=new_log.dialect.encode_header(new_log.header))
+            owned = OwnedLog(runtime, lease, log, new_log.dialect.encode_header(new_log.header))
         else:
             self.settle_creation(lease.ref)
             log = OpenLog(runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
             await log.take_up()
-            actor = SessionActor(runtime, lease, log, header_block=None)
+            owned = OwnedLog(runtime, lease, log)
         feed = self._feeds.get(lease.ref)
         if feed is not None:
             before = self._end_following(lease.ref)
             log.attach(feed)
             if before is not None:
                 feed.resume((before.cursor, before.index.leaf), (log.cursor, log.index.leaf))
-        return actor
+        return SessionActor(runtime, owned)
 
     # -- passivation
 

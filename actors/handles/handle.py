@@ -76,9 +76,16 @@ class Handle:
     def _append_one(self, payload: Payload, options: AppendOptions) -> Awaitable[str]:
         if not options and type(payload) is Message:
             actor = self._live_actor()
-            if actor is not None and not self._core.runtime.turns.is_over():
-                return actor.append_message(payload)
+            if actor is not None:
+                turn_is_over = self._core.runtime.turns.is_over()
+                return self._append_in_turn(payload) if turn_is_over else actor.append_message(payload)
         return self._append_first(payload, options)
+
+    async def _append_in_turn(self, message: Message) -> str:
+        """Let others go on, and append a message."""
+        await self._core.runtime.turns.pass_on()
+        actor = self._live_actor()
+        return await (self._append_first(message, {}) if actor is None else actor.append_message(message))
 
     async def _append_first(self, payload: Payload, options: AppendOptions) -> str:
         return (await self._append((payload,), options))[0]

@@ -356,7 +356,7 @@ async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix(
         ]
     for request in model.requests:
         assert len({plain_text(each.content).removeprefix("re: ").split(".")[0] for each in request.messages}) == 1
-    assert set(inspect.signature(agent.respond).parameters) == {"said", "session"}  # no session id
+    assert set(inspect.signature(agent.respond).parameters) == {"prompt", "session"}  # no session id
 
 
 async def test_turns_of_one_session_run_one_after_the_other(session: Session, as_lines: AsLines) -> None:

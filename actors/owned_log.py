@@ -1,0 +1,212 @@
+"""The log that an actor owns: it writes what was decided, and notices what other programs did to the file.
+
+It knows the lease, the header that a new log still needs, and whether the file must be looked at again. Mailbox and
+callers are the actor's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..events.entries import Entry
+from ..events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
+from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Lease, Outcome
+from ..projections.feed import LeafChange, Reset
+from ..projections.summary import ARCHIVED
+from .commands import MoveLeaf
+from .decide import decide_move
+from .leaf_record import encode_leaf
+from .mail import Decision
+from .open_log import OpenLog
+from .runtime import Runtime
+
+TRIES_MAX = 64
+"""How often something is decided anew because another program has appended in the meantime."""
+
+_SNAPSHOT_SHARE = 100
+"""A snapshot is rewritten when one line in this many is new, since rewriting costs more the longer the log is."""
+
+
+def outpaced_error() -> AppendFailed:
+    """Return the error for a command that was decided anew too often."""
+    return AppendFailed("another program keeps appending to this log: try again when it has stopped")
+
+
+class OwnedLog:
+    """A log, from the moment it is owned until it is released.
+
+    Args:
+        runtime: The host's seams.
+        lease: The right to append to the log.
+        log: The log, folded up to its end.
+        header_block: The header to write with the first append, if the log does not exist.
+
+    Attributes:
+        log: The log: its index and access to its bodies. It is another object once the file has been replaced.
+        lease: The right to append to it.
+        stale: Whether `recover` must run before anything else is decided.
+    """
+
+    __slots__ = ("_header_block", "_runtime", "lease", "log", "stale")
+
+    def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog, header_block: bytes | None = None) -> None:
+        self._runtime = runtime
+        self._header_block = header_block
+        self.lease = lease
+        self.log = log
+        self.stale = lease.packed  # an archived log must be unpacked before an append
+
+    @property
+    def written(self) -> bool:
+        """Whether the log exists, as far as is known: its header is written with the first append."""
+        return self._header_block is None
+
+    @property
+    def archived(self) -> bool:
+        """Whether the session is archived; any write brings it back first."""
+        return self.log.index.info.status == ARCHIVED
+
+    # -- appending
+
+    def request(self, first: int, lines: tuple[bytes, ...], *, atomic: bool) -> Append:
+        """Return the request to append lines, the first of them with this seq."""
+        log = self.log
+        return Append(self.lease, Cursor(log.generation, first - 1), lines, atomic, self._header_block, log.dialect)
+
+    def try_append(self, request: Append) -> Outcome | None:
+        """Append without waiting, or return None; an error leaves open what is in the log."""
+        try:
+            return self._runtime.store.try_append(request)
+        except BaseException:
+            self.stale = True
+            raise
+
+    async def append(self, request: Append) -> Outcome:
+        """Append what `try_append` could not."""
+        (outcome,) = await self._runtime.store.append([request])
+        return outcome
+
+    def apply(self, group: Sequence[Decision], outcome: Committed, started: float) -> None:
+        """Apply a committed write, which began at this time, to the state and to every view."""
+        self.log.generation = outcome.head.generation
+        self._header_block = None
+        size = count = 0
+        try:
+            for each in group:
+                sizes = list(map(len, each.lines))
+                self.log.appended(each.entries, sizes)
+                size += sum(sizes)
+                count += len(sizes)
+        except BaseException:
+            self.stale = True
+            raise
+        self._count(count, size, started)
+
+    def apply_one(self, entry: Entry, size: int, outcome: Committed, started: float) -> None:
+        """Apply a committed entry to the state and to every view: `apply` for one entry, in fewer steps."""
+        self.log.generation = outcome.head.generation
+        self._header_block = None
+        try:
+            self.log.appended_one(entry, size)
+        except BaseException:
+            self.stale = True
+            raise
+        self._count(1, size, started)
+
+    def _count(self, entries: int, size: int, started: float) -> None:
+        """Count a write that began at this time, and tell the subscribers of the listing."""
+        runtime = self._runtime
+        runtime.counters.committed(entries, size, runtime.timer() - started)
+        if runtime.touched.listeners:
+            runtime.touched.add(self.log.ref)
+
+    # -- the leaf
+
+    async def move_leaf(self, command: MoveLeaf) -> None:
+        """Record a new leaf beside the log, and publish it.
+
+        Raises:
+            TreeringError: The command is refused, or the leaf could not be recorded.
+            OSError: The log cannot be read.
+        """
+        seq = await self._save_leaf(command) if self.written else decide_move(self.log.index, command)
+        self.log.index.move_leaf(seq)
+        if self.log.feed is not None:
+            self.log.feed.publish(LeafChange(seq))
+
+    async def _save_leaf(self, command: MoveLeaf) -> int:
+        """Record the new leaf beside the log, and return its seq."""
+        for _ in range(TRIES_MAX):
+            await self.recover()  # a line that another program appended before this would move the leaf again
+            seq = decide_move(self.log.index, command)
+            head = Cursor(self.log.generation, self.log.index.seen)
+            try:
+                await self._runtime.store.save(self.lease, "leaf", head, encode_leaf(command.entry_id))
+            except LeafMoved:
+                continue  # another line was appended meanwhile
+            except AppendInDoubt:
+                await self.log.find_leaf()  # as the next process that opens the session would
+                raise
+            return seq
+        raise outpaced_error()
+
+    # -- changes by other programs
+
+    async def recover(self) -> None:
+        """Look at the log again after an error, another program's append, or an append in doubt.
+
+        Raises:
+            LogReplaced: Another log has taken its place; that one is served from now on.
+        """
+        if self.lease.packed and isinstance(self._runtime.store, ArchivingStore):
+            self.lease = await self._runtime.store.unpack(self.lease)
+            self.log.generation = self.lease.head.generation  # another file with the same bytes
+        head = await self._runtime.store.resolve(self.lease)
+        if not self.written and head.seq == 0 and not head.generation:
+            self.stale = False
+            return
+        if head.generation != self.log.generation and self.log.generation:
+            await self._reopen(head)
+            self.stale = False
+            raise LogReplaced(
+                f"{self.log.ref} was replaced, shortened or removed by another program: read the session again"
+            )
+        self.log.generation = head.generation
+        seen, was_stale = self.log.index.seen, self.stale
+        await self.log.catch_up()
+        self._header_block = None
+        self.stale = False
+        if self._runtime.touched.listeners and (was_stale or self.log.index.seen != seen):
+            self._runtime.touched.add(self.log.ref)
+
+    async def _reopen(self, head: Cursor) -> None:
+        """Serve the log that has taken the old one's place."""
+        old = self.log
+        try:
+            opening = await self._runtime.store.open(old.ref)
+        except SessionNotFound:
+            self._header_block = old.dialect.encode_header(old.index.header)
+            log = OpenLog(self._runtime, old.ref, old.index.header, old.dialect, head.generation)
+        else:
+            log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
+            await log.catch_up()
+        feed = old.feed
+        old.attach(None)
+        self.log = log
+        log.attach(feed)
+        if feed is not None:
+            feed.publish(Reset(Cursor(log.generation, 0)))
+
+    # -- releasing
+
+    async def save_snapshot(self) -> None:
+        """Write a snapshot of the index if the log has grown enough since the last one."""
+        index, snapshot_seq = self.log.index, self.log.snapshot_at
+        enough = max(self._runtime.limits.snapshot_after_lines, snapshot_seq // _SNAPSHOT_SHARE)
+        if index.head - snapshot_seq >= enough and self.written and not self.stale:
+            dump = await self._runtime.offload(index.dump)
+            await self._runtime.store.save(self.lease, "index", self.log.cursor, dump)
+
+    async def release(self) -> None:
+        """Give the log up; nothing else may be called afterwards."""
+        await self._runtime.store.release([self.lease])
