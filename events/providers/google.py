@@ -13,6 +13,7 @@ image is read beside or within its result, and written beside it.
 from __future__ import annotations
 
 import re
+from base64 import b64encode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -31,6 +32,7 @@ from ..content import (
     ToolUse,
     ToolUsePart,
     image,
+    plain_text,
     raw_json,
     text,
     tool_result,
@@ -43,6 +45,14 @@ from .rendering import in_turns
 _KEY = re.compile("(?<!^)[A-Z]")
 _FREE = frozenset({"args", "response", "video_metadata", "videoMetadata", "media_resolution", "mediaResolution"})
 _MEMBERS = ("text", "inline_data", "file_data", "function_call", "function_response")
+UNSIGNED = "skip_thought_signature_validator"
+"""What Google accepts as the signature of a call that it did not sign, in all of its interfaces."""
+
+_PLACEHOLDERS = frozenset(
+    each
+    for word in (UNSIGNED, "context_engineering_is_the_way_to_go")
+    for each in (word, b64encode(word.encode()).decode(), urlsafe_b64encode(word.encode()).decode())
+)
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 _ROLES = {"user": "user", "model": "assistant", "function": "user", "system": "system"}
 
@@ -143,9 +153,8 @@ def _from_part(part: _Part, generated_id: str, place: str) -> Content:
         raise InvalidEntry(f"a part must have one of {', '.join(_MEMBERS)}, not {members} - at `{place}`")
     if part.function_call is not None:
         call = part.function_call
-        return ToolUsePart(
-            ToolUse(call.id or generated_id, call.name, raw_json(call.args or {}), part.thought_signature)
-        )
+        signature = None if part.thought_signature in _PLACEHOLDERS else part.thought_signature
+        return ToolUsePart(ToolUse(call.id or generated_id, call.name, raw_json(call.args or {}), signature))
     if part.function_response is not None:
         return _from_response(part.function_response, generated_id, f"{place}.function_response")
     if part.inline_data is not None:
@@ -219,7 +228,8 @@ def to_google(messages: Sequence[Message], *, provider: str = "google") -> Googl
     System messages are collected from all places. Adjacent messages of one role become one content, since the responses
     to parallel calls must come together. If the first content is the model's, a user's that says so comes before it.
     Thinking and signatures in answers of other providers are left out, since the interface rejects what it did not
-    sign.
+    sign. It also rejects answers since the last text of a user whose first call has no signature, so such a call gets a
+    placeholder for one.
 
     Args:
         messages: The messages.
@@ -244,7 +254,26 @@ def to_google(messages: Sequence[Message], *, provider: str = "google") -> Googl
         images = [part for each in content if isinstance(each, ToolResultPart) for part in images_of(each.tool_result)]
         parts += map(_to_image, images)
         contents.append({"role": "model" if role == "assistant" else "user", "parts": parts})
+    for position in range(_last_prompt(turns), len(turns)):
+        role, content = turns[position]
+        if role == "assistant":
+            _add_placeholder(content, cast("list[Block]", contents[position]["parts"]))
     return GooglePrompt({"parts": instruction} if instruction else None, contents)
+
+
+def _last_prompt(turns: Sequence[tuple[str, Sequence[Content]]]) -> int:
+    """Return the position of the user's last turn with a text; 0 if there is none."""
+    prompts = (at for at in range(len(turns) - 1, -1, -1) if turns[at][0] == "user" and plain_text(turns[at][1]))
+    return next(prompts, 0)
+
+
+def _add_placeholder(content: Sequence[Content], parts: list[Block]) -> None:
+    """Give the first call of an answer a placeholder if it has no signature; later calls need none."""
+    for position, part in enumerate(content):
+        if isinstance(part, ToolUsePart):
+            if part.tool_use.signature is None:
+                parts[position]["thought_signature"] = UNSIGNED
+            return
 
 
 def _to_part(part: Content, names: Mapping[str, str]) -> Block:

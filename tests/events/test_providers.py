@@ -32,7 +32,7 @@ from treering.events.content import (
 from treering.events.entries import ROLES, BashExecution, Message, Usage
 from treering.events.errors import InvalidEntry
 from treering.events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
-from treering.events.providers.google import GooglePrompt, from_google, to_google
+from treering.events.providers.google import UNSIGNED, GooglePrompt, from_google, to_google
 from treering.events.providers.openai import from_openai, to_openai
 from treering.events.providers.reading import Block
 from treering.events.providers.rendering import rendered
@@ -807,10 +807,59 @@ def test_what_another_provider_signed_is_not_sent_to_google(provider: str | None
     answer = message_of("assistant", *parts, provider=provider)
     found = cast("list[Block]", to_google([answer]).contents[1]["parts"])
     assert [block.get("thought_signature") for block in found] == (
-        ["signed", "sealed", "sealed"] if kept else [None] * 2
+        ["signed", "sealed", "sealed"] if kept else [None, UNSIGNED]
     )
     named = cast("list[Block]", to_google([answer], provider="vertex").contents[1]["parts"])
     assert len(named) == (3 if provider in {"vertex", None} else 2)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google", None])
+def test_google_gets_a_placeholder_for_the_signature_of_the_first_call_of_each_answer_in_the_current_turn(
+    provider: str | None,
+) -> None:
+    def step(*names: str) -> list[Message]:
+        calls = message_of("assistant", *(tool_use(name, "ls") for name in names), provider=provider)
+        return [calls, message_of("tool", *(tool_result(name, "x") for name in names), tool_name="ls")]
+
+    sealed = message_of("assistant", SEALED_CALL, provider="google")
+    answered = message_of("tool", tool_result("c1", "x"))
+    messages = [
+        message_of("user", text("Look.")),
+        *step("a", "b"),
+        message_of("assistant", text("So."), provider=provider),
+        message_of("user", text("Again.")),
+        *step("c", "d"),
+        sealed,
+        answered,
+        *step("e"),
+        message_of("user", image("QUJD", "image/png")),
+        *step("f"),
+    ]
+    signatures = {
+        part["function_call"]["id"]: part.get("thought_signature")
+        for content in to_google(messages).contents
+        for part in cast("list[dict[str, Any]]", content["parts"])
+        if "function_call" in part
+    }
+    of_earlier_turns, later_in_an_answer = {"a": None, "b": None}, {"d": None}
+    expected = {"c": UNSIGNED, "c1": "sealed", "e": UNSIGNED, "f": UNSIGNED}
+    assert signatures == of_earlier_turns | later_in_an_answer | expected
+
+
+def test_the_library_of_google_sends_a_placeholder_for_a_signature_as_it_is() -> None:
+    types = pytest.importorskip("google.genai.types")
+    _, called = to_google([message_of("user", text("Look.")), message_of("assistant", tool_use("c1", "ls"))]).contents
+    dumped = types.Content.model_validate(called).model_dump(mode="json", exclude_none=True)
+    assert [part["thought_signature"] for part in dumped["parts"]] == [UNSIGNED]
+
+
+@pytest.mark.parametrize("placeholder", ["skip_thought_signature_validator", "context_engineering_is_the_way_to_go"])
+@pytest.mark.parametrize("is_encoded", [False, True])
+def test_a_placeholder_for_a_signature_of_google_is_read_as_no_signature(placeholder: str, is_encoded: bool) -> None:
+    signature = b64encode(placeholder.encode()).decode() if is_encoded else placeholder
+    part = {"functionCall": {"id": "c1", "name": "ls"}, "thoughtSignature": signature}
+    called = from_google({"role": "model", "parts": [part]})
+    assert called == message_of("assistant", tool_use("c1", "ls"))
 
 
 @given(st.lists(strategies.messages(), max_size=6))
