@@ -9,8 +9,9 @@ Archiving or unarchiving a session, or recording usage, does not count as contin
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 * 1024 * 1024
 _LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
 _LINES_AT_ONCE = 256
-_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION, Kind.CUSTOM})
+_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION, Kind.CUSTOM, Kind.CONTEXT_EDIT})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
 """The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
 
@@ -295,6 +296,8 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     by_content = matching is not None and matching.last is not None
     is_at_leaf = matching is not None and matching.from_leaf  # also after messages that the file no longer holds
     has_continued = not is_at_leaf and (by_content or advancing > incoming.matched)
+    if has_continued and isinstance(incoming, Converted) and incoming.is_of_source is not None:
+        has_continued = await _has_continued(log, with_ids, incoming.is_of_source, incoming.last_time)
     leaf = leaf_before if has_continued else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
@@ -366,6 +369,18 @@ async def _count_advancing(log: OpenLog, with_ids: Sequence[int], found: Found) 
     entries = [entry for entry in read.values() if entry is not None]
     descriptions = frozenset(entry.id for entry in entries if entry.id and describes(entry, format, session))
     return len(seqs) - len(descriptions) - sum(not advances_session(entry) for entry in entries), descriptions
+
+
+async def _has_continued(
+    log: OpenLog, with_ids: Sequence[int], is_of_source: Callable[[Entry], bool], until: datetime
+) -> bool:
+    """Return whether a session continued here, or in a later state of its source than the one that ends at a time."""
+    for start in range(0, len(with_ids), _LINES_AT_ONCE):
+        read = await log.entries_at(with_ids[start : start + _LINES_AT_ONCE])
+        entries = [entry for entry in read.values() if entry is not None and advances_session(entry)]
+        if any(entry.timestamp > until or not is_of_source(entry) for entry in entries):
+            return True
+    return False
 
 
 async def _existing_log(

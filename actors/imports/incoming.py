@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect, in_utc
 from ...events.entries import (
+    EPOCH,
     NATIVE_VERSION,
     CompactionEntry,
     Entry,
@@ -174,11 +175,19 @@ class _PendingRest(Struct):
 
 
 class Converted:
-    """A session of another program, converted to a native one."""
+    """A session of another program, converted to a native one.
+
+    Attributes:
+        restate: See `ForeignSession`.
+        is_of_source: See `ForeignSession`.
+        last_time: The time of the entry that was added last; see `Incoming` for all other attributes.
+    """
 
     def __init__(self, session: ForeignSession, path: str) -> None:
         self.header = _header(session.header)
         self.restate = session.restate
+        self.is_of_source = session.is_of_source
+        self.last_time = EPOCH
         self.dialect: Dialect = NativeDialect()
         self.block = self.dialect.encode_header(self.header)
         self.findings = session.findings
@@ -349,6 +358,7 @@ class Converted:
         self.added += 1
         if not entry.aside:
             self._tail = self.last = entry.id
+            self.last_time = entry.timestamp
         yield line
 
     def _line(self, entry: KnownEntry) -> bytes:

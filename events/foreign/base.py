@@ -33,6 +33,8 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
         leaf_id: The entry that is the leaf; None for the last entry.
         restate: Returns the messages that an entry becomes in this format. Set for formats that treering can export to
             and whose messages lack ids, at least in part: it lets an import recognize a session that treering exported.
+        is_of_source: Returns whether an import from this program, or this program itself, made an entry, by its id. Set
+            for programs that delete messages: such an entry was deleted if the source no longer has it.
         beside: Other files and folders that were read as part of this session and must not be read on their own.
     """
 
@@ -41,6 +43,7 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     leaf_id: str | None = None
     restate: Restate | None = None
+    is_of_source: Callable[[Entry], bool] | None = None
     beside: tuple[Path, ...] = ()
 
 

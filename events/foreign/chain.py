@@ -20,6 +20,7 @@ from ..content import ToolResultPart, ToolUsePart
 from ..entries import (
     Batch,
     CompactionEntry,
+    ContextEditEntry,
     CustomEntry,
     Entry,
     KnownEntry,
@@ -30,9 +31,10 @@ from ..entries import (
     entry_class,
 )
 
-DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry, CustomEntry)
+DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry, CustomEntry, ContextEditEntry)
 """The types of entries that can describe the current state of a session; see `Chain.describe`."""
 
+_DERIVED_VERSION = 5
 _NAMESPACE = UUID("d0a6c1f2-0a5f-5d3c-9d1e-6f0f3f2b7a41")
 
 
@@ -47,6 +49,14 @@ def describes(entry: Entry, format: str, session: str) -> bool:
         return False
     payload: Payload = getattr(entry, entry.type)
     return entry.id == _described_id(format, session, entry.parent_id, entry.timestamp, payload)
+
+
+def is_derived(entry_id: str) -> bool:
+    """Return whether an id may come from `derived_id`; a host derives ids in this form from command ids."""
+    try:
+        return UUID(entry_id).version == _DERIVED_VERSION
+    except ValueError:
+        return False
 
 
 def _described_id(format: str, session: str, parent_id: str | None, time: datetime, payload: Payload) -> str:

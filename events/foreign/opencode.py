@@ -1,33 +1,44 @@
 """opencode: sessions of messages made of parts, in a tree of files, a database or an exported file.
 
 A path may name the storage tree, the file of one session, the database, or a file written by `opencode export`. A
-message that summarizes earlier messages becomes a compaction, unless it failed. If messages were reverted, the leaf is
-the entry before them, and they stay on their branch; if all were, it is an entry that records the revert.
+message that summarizes earlier messages becomes a compaction, unless it failed. If messages were reverted, they stay on
+their branch, and the leaf is an entry that records the revert, below the entry before them. When such a session
+continues, opencode deletes them.
+
+What opencode stores but no longer sends, context edits leave out: the results that it cleared, from when it cleared
+them, and answers that failed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ..entries import NATIVE_VERSION, Custom, Header, KnownEntry, ModelChange
+from ..content import text
+from ..entries import NATIVE_VERSION, ContextEdit, Custom, Entry, Header, KnownEntry, Message, ModelChange
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from .base import ForeignSession
-from .chain import Chain
+from .chain import Chain, is_derived
 from .json_lines import Notes, beginning, decoded, document
 from .opencode_database import HEAD, in_database, is_database
-from .opencode_messages import is_finished, is_summary, model_of, read_answer, read_summary, read_user
+from .opencode_messages import is_finished, is_hidden, is_summary, model_of, read_answer, read_summary, read_user
 from .opencode_parts import Item, created
 from .opencode_storage import InFile, InTree, Record, StoredSession, is_in_first_tree, is_tree
 from .storage_reading import read_each
 from .values import Object, as_list, as_object, as_text, as_time, kept_json
 
 NAME = "opencode"
+
+_CLEARED = "[Old tool result content cleared]"  # what opencode sends instead
+_MESSAGE_PREFIX = "msg_"
+_AT_THE_END = frozenset({"finish", "error", "tokens", "cost"})
+"""What a message gets when it ends, after its last part."""
 
 _SESSION = re.compile(rb'\{\s*"id"\s*:\s*"')
 _EXPORT = re.compile(rb'\{\s*"info"\s*:\s*\{')
@@ -108,15 +119,46 @@ def _read(stored: StoredSession) -> ForeignSession:
         title=as_text(info.get("title")) or None,
     )
     reading = _Reading(header, notes)
-    entries = [entry for record in records for entry in reading.entries(record)]
-    notes.close()
+    kept, reverted = _parted(records, as_object(info.get("revert")))
+    entries = [*reading.all_entries(kept)]
     leaf: str | None = None
-    reverted = as_text(as_object(info.get("revert")).get("messageID"))
-    if entries and reverted in reading.before:
-        revert = reading.revert(reverted, as_time(as_object(info.get("time")).get("updated")))
-        entries.append(revert)
-        leaf = revert.id
-    return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
+    if reverted:
+        reading.note_revert()
+        entries += reading.all_entries(reverted)
+    if reverted and entries:
+        entries.append(reading.revert(as_time(as_object(info.get("time")).get("updated"))))
+        leaf = entries[-1].id
+    notes.close()
+    return ForeignSession(
+        header=header, entries=iter(entries), findings=findings, leaf_id=leaf, is_of_source=_is_of_opencode
+    )
+
+
+def _is_of_opencode(entry: Entry) -> bool:
+    return entry.id is not None and (
+        entry.id.startswith(_MESSAGE_PREFIX) or (entry.command_id is None and is_derived(entry.id))
+    )
+
+
+def _parted(records: Sequence[Record], revert: Object) -> tuple[Sequence[Record], Sequence[Record]]:
+    """Return the messages before the point to which a session was reverted, and those from there on.
+
+    The point may be within a message, which is then parted. Ids of messages ascend, so the point is also known if its
+    message is missing.
+    """
+    message, part = as_text(revert.get("messageID")), as_text(revert.get("partID"))
+    if not message:
+        return records, ()
+    ids = [as_text(record.info.get("id")) for record in records]
+    position = ids.index(message) if message in ids else sum(each < message for each in ids)
+    if not part or ids[position : position + 1] != [message]:
+        return records[:position], records[position:]
+    record = records[position]
+    before = next((at for at, each in enumerate(record.parts) if each.get("id") == part), len(record.parts))
+    whole = {name: value for name, value in record.info.items() if name not in _AT_THE_END}
+    parts = Record(whole, record.parts[:before]), Record({**record.info, "id": ""}, record.parts[before:])
+    later = parts[1:] if parts[1].parts else ()
+    return (*records[:position], parts[0] if later else record), (*later, *records[position + 1 :])
 
 
 def _folder(info: Object, records: Sequence[Record]) -> str:
@@ -125,26 +167,34 @@ def _folder(info: Object, records: Sequence[Record]) -> str:
     return as_text(info.get("directory")) or next(filter(None, answer_folders), "")
 
 
-class _Reading:
-    """A conversion of the messages of one session.
+class _Cleared(NamedTuple):
+    time: datetime
+    entry_id: str
 
-    Attributes:
-        before: For each message that has an id, the entry that it follows.
-    """
+
+class _Reading:
+    """A conversion of the messages of one session."""
 
     def __init__(self, header: Header, notes: Notes) -> None:
-        self.before: dict[str, str | None] = {}
         self._chain = Chain(NAME, header.id, header.timestamp)
         self._notes = notes
         self._model = ("", "")
         self._first_kept: str | None = None
+        self._cleared: list[_Cleared] = []  # without an edit so far
+        self._last_kept: str | None = None
+
+    def all_entries(self, records: Iterable[Record]) -> Iterator[KnownEntry]:
+        """Yield the entries of messages, and all edits of their results."""
+        for record in records:
+            yield from self.entries(record)
+        yield from self.edits()
 
     def entries(self, record: Record) -> Iterator[KnownEntry]:
         """Yield the entries of a message."""
         info, time = record.info, created(record.info)
         message, role = as_text(info.get("id")), as_text(info.get("role"))
-        if message:
-            self.before[message] = self._chain.leaf
+        if time is not None:
+            yield from self.edits(time)
         for part in record.parts:
             if part.get("type") == "compaction":
                 self._first_kept = as_text(part.get("tail_start_id")) or None
@@ -164,16 +214,36 @@ class _Reading:
             if not info.get("error"):
                 message = ""  # the id is reserved for the compaction that the message becomes once it is finished
         items = read_user(record, self._notes) if role == "user" else read_answer(record, self._notes)
+        hidden: list[KnownEntry] = []
         for position, item in enumerate(items):
-            yield self._add(item, message if position == 0 else "")
+            entry = self._add(item, message if position == 0 else "")
+            yield entry
+            if role == "assistant" and isinstance(item.payload, Message) and item.payload.content:
+                hidden.append(entry)
+        for entry in hidden if is_hidden(record) else ():
+            yield self._chain.describe(ContextEdit(entry.id))
 
-    def revert(self, message: str, time: datetime | None) -> KnownEntry:
-        """Return the entry that becomes the leaf where a message, and all after it, were reverted.
+    def edits(self, before: datetime | None = None) -> Iterator[KnownEntry]:
+        """Yield the edits for the results that were cleared before a time, or all that are left."""
+        self._cleared.sort()
+        while self._cleared and (before is None or self._cleared[0].time <= before):
+            time, entry_id = self._cleared.pop(0)
+            yield self._chain.describe(ContextEdit(entry_id, (text(_CLEARED),)), time=time)
+
+    def note_revert(self) -> None:
+        """Note that what follows was reverted."""
+        self._last_kept = self._chain.leaf
+
+    def revert(self, time: datetime | None) -> KnownEntry:
+        """Return the entry that becomes the leaf after a revert, below what the revert kept.
 
         The leaf follows what an import adds: without this entry, it would stay where it was before the revert.
         """
-        self._chain.leaf = self.before[message]
+        self._chain.leaf = self._last_kept
         return self._chain.describe(Custom("opencode.revert", kept_json({"to": self._chain.leaf})), time=time)
 
     def _add(self, item: Item, message: str) -> KnownEntry:
-        return self._chain.add(item.payload, id=message, time=item.time, beginning=item.beginning or None)
+        entry = self._chain.add(item.payload, id=message, time=item.time, beginning=item.beginning or None)
+        if item.cleared is not None:
+            self._cleared.append(_Cleared(item.cleared, entry.id))
+        return entry

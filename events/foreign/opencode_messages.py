@@ -92,6 +92,15 @@ def _stop_reason(info: Object) -> str | None:
     return _STOP_REASONS.get(reason, reason) or None
 
 
+def is_hidden(record: Record) -> bool:
+    """Return whether opencode leaves an answer out of later requests: it failed, or was aborted without any content."""
+    failure = as_object(record.info.get("error"))
+    if not failure:
+        return False
+    has_content = any(part.get("type") not in ("step-start", "reasoning") for part in record.parts)
+    return not (failure.get("name") == _ABORTED and has_content)
+
+
 def is_summary(info: Object) -> bool:
     """Return whether a message is a summary of earlier messages, finished or not."""
     return info.get("role") == "assistant" and info.get("summary") is True

@@ -32,11 +32,13 @@ class Item(Struct, frozen=True):
         payload: The payload of the entry to make.
         time: When it was written; None if unknown.
         beginning: The id of the first part, if later parts may still be missing; "" otherwise.
+        cleared: When opencode cleared this result: it is stored, but no longer sent; None if it was not cleared.
     """
 
     payload: Payload
     time: datetime | None
     beginning: str = ""
+    cleared: datetime | None = None
 
 
 def created(value: Object) -> datetime | None:
@@ -74,30 +76,37 @@ def call_of(part: Object) -> ToolUsePart:
 
 
 def result_of(part: Object) -> tuple[Item, ...]:
-    """Return the result of a call and the record of its run; () if the call has not ended."""
+    """Return the result of a call and the record of its run; () if the call has not ended.
+
+    The result of a call that was interrupted is the output until then, if the tool kept it.
+    """
     state = as_object(part.get("state"))
     if as_text(state.get("status")) not in _ENDED:
         return ()
     call_id, name = _call_id(part), _tool(part)
     failed = state.get("status") == "error"
-    output = as_text(state.get("error")) if failed else as_text(state.get("output"))
+    metadata, error = as_object(state.get("metadata")), as_text(state.get("error"))
+    kept_output = metadata.get("output") if failed and metadata.get("interrupted") is True else None
+    is_error = failed and not isinstance(kept_output, str)
+    output = error if is_error else as_text(kept_output if failed else state.get("output"))
     attachments = [*map(file_of, as_objects(state.get("attachments")))]
     body: str | list[TextPart | ImagePart] = [text(output), *attachments] if attachments else output
     times = as_object(state.get("time"))
     start, end = as_number(times.get("start")), as_number(times.get("end"))
-    exit_code = as_number(as_object(state.get("metadata")).get("exit"))
+    exit_code = as_number(metadata.get("exit"))
     run = ToolExecution(
         call_id or "unknown",
         name,
         as_arguments(state.get("input")),
         success=not failed,
-        error=output if failed else None,
+        error=error if failed else None,
         exit_code=None if exit_code is None else int(exit_code),
         duration_ms=None if start is None or end is None else max(0.0, end - start),
     )
     ended = as_time(times.get("end"))
-    result = Message("tool", (tool_result(call_id, body, is_error=failed),), tool_name=name)
-    return Item(result, ended), Item(run, ended)
+    result = Message("tool", (tool_result(call_id, body, is_error=is_error),), tool_name=name)
+    cleared = as_time(times["compacted"]) if times.get("compacted") and not failed else None
+    return Item(result, ended, cleared=cleared), Item(run, ended)
 
 
 def usage_of(tokens: Object, holder: Object) -> Usage:
