@@ -164,6 +164,7 @@ def _scanned(path: Path) -> tuple[Scan, list[Conversation]]:
     scan.run()
     tree = Tree(scan)
     for code, nodes, what in (
+        ("alone", tree.alone, "with an attachment in a session without messages: left out"),
         ("parent_missing", tree.lost, "with a parent that is not in the file: placed after the preceding message"),
         ("cycle", tree.cyclic, "whose parents form a cycle: the parent at which it closes is ignored"),
     ):

@@ -23,6 +23,7 @@ from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
+from .claude_attachments import read_attachment
 from .claude_content import Reading, is_bookkeeping, stop_reason_of, text_of, usage_of
 from .claude_lines import Line, Tokens, line_of
 from .claude_scan import BUFFER, Node, Scan
@@ -147,6 +148,9 @@ class Entries:
 
     def _message(self, step: Step, lines: list[Line]) -> Message:
         node, line = step.nodes[0], lines[0]
+        if step.kind == "attached" and line.attachment is not None:
+            parts = read_attachment(line.attachment)
+            return Message("user", tuple(parts), raw_metadata=self._metadata(line, node, is_meta=True))
         if step.kind == "queued":
             content = line.attachment.prompt if line.attachment is not None else None
         elif step.kind == "command":

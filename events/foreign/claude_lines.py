@@ -72,9 +72,11 @@ class CompactionFacts(Struct, gc=False):
 
 
 class AttachmentOutline(Struct, gc=False):
-    """The type of an attachment."""
+    """The type of an attachment; for one of a hook also the event, and what the hook wrote."""
 
     type: str = ""
+    event: str | None = field(name="hookEvent", default=None)
+    content: Raw = NO_RAW
 
 
 class Progress(Struct, gc=False):
@@ -162,10 +164,39 @@ class ApiMessage(Struct, gc=False):
     usage: Tokens | None = None
 
 
-class Queued(Struct, gc=False):
-    """A prompt that the user sent while the model was working."""
+class Skill(Struct, gc=False):
+    """The text of a skill that was used."""
 
+    name: str | None = None
+    content: str | None = None
+
+
+class BlockingError(Struct, gc=False):
+    """The reason why a hook did not let Claude Code go on."""
+
+    text: str | None = field(name="blockingError", default=None)
+
+
+class Attachment(Struct, gc=False):
+    """What Claude Code sent along with a message, with the fields of all types.
+
+    `prompt` is one that the user sent while the model was working.
+    """
+
+    type: str = ""
     prompt: str | list[Part] | None = None
+    filename: str | None = None
+    path: str | None = None
+    content: Raw = NO_RAW
+    snippet: str | None = None
+    first_line: int | None = field(name="lineStart", default=None)
+    last_line: int | None = field(name="lineEnd", default=None)
+    skills: list[Skill] | None = None
+    plan_path: str | None = field(name="planFilePath", default=None)
+    plan: str | None = field(name="planContent", default=None)
+    hook: str | None = field(name="hookName", default=None)
+    error: BlockingError | None = field(name="blockingError", default=None)
+    message: str | None = None
 
 
 class Line(Struct, gc=False):
@@ -173,7 +204,7 @@ class Line(Struct, gc=False):
 
     message: ApiMessage | None = None
     content: str | None = None
-    attachment: Queued | None = None
+    attachment: Attachment | None = None
     is_meta: bool | None = field(name="isMeta", default=None)
     is_error: bool | None = field(name="isApiErrorMessage", default=None)
     is_aborted: bool | None = field(name="isAbortedMidStream", default=None)

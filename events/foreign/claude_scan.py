@@ -19,12 +19,18 @@ from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
+from .claude_attachments import has_content
 from .claude_lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
 
-Kind: TypeAlias = Literal["user", "results", "assistant", "boundary", "summary", "queued", "command", "link"]
+Kind: TypeAlias = Literal[
+    "user", "results", "assistant", "boundary", "summary", "queued", "attached", "command", "link"
+]
 """What a node is: a prompt, tool results, (part of) an answer, the boundary line or the summary of a compaction, a
-prompt sent while the model was working, a command of Claude Code itself with its output, or only a link between other
-nodes."""
+prompt sent while the model was working, an attachment that the model sees, a command of Claude Code itself with its
+output, or only a link between other nodes."""
+
+ASIDE: frozenset[Kind] = frozenset({"attached", "link"})
+"""The kinds of nodes that are no conversation by themselves."""
 
 STARTS_AGENT = frozenset({"Task", "Agent"})
 """The tools that start a sub-agent."""
@@ -178,7 +184,7 @@ class Scan:
                     self._read_line(line, number, byte)
                 byte += len(line)
         self._by_uuid.clear()
-        if not any(node.kind != "link" for node in self.nodes):
+        if all(node.kind in ASIDE for node in self.nodes):
             raise ForeignFormatError("the file contains no messages of Claude Code", where=Where(str(self.path)))
         if not self.session:
             self.session = derived_id("claude-code", blake2b(first, digest_size=16).hexdigest())
@@ -266,8 +272,11 @@ def _kind_of(outline: Outline) -> Kind | None:
         return "boundary"
     if name == "system" and outline.subtype == "local_command":
         return "command"
-    if name == "attachment" and outline.attachment is not None and outline.attachment.type == "queued_command":
-        return "queued"
+    if name == "attachment" and outline.attachment is not None:
+        if outline.attachment.type == "queued_command":
+            return "queued"
+        if outline.uuid is not None and has_content(outline.attachment):
+            return "attached"
     # The Claude Agent SDK gives titles ids, too, though they are not in the tree.
     return "link" if outline.uuid is not None and name not in _TITLES else None
 

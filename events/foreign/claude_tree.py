@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 from .claude_scan import Node, Scan
 
-StepKind: TypeAlias = Literal["user", "results", "assistant", "compaction", "queued", "command"]
+StepKind: TypeAlias = Literal["user", "results", "assistant", "compaction", "queued", "attached", "command"]
 """The kind of a step."""
 
 
@@ -150,12 +150,14 @@ class Tree:
     """The conversations of a transcript.
 
     Attributes:
-        conversations: The conversations with at least one step, in the order in which they begin.
+        conversations: The conversations with at least one message, in the order in which they begin.
+        alone: The attachments in conversations that have no message.
         lost: The lines whose parents are not in the file.
         cyclic: The lines at which cycles of parents were cut, one per cycle.
     """
 
     def __init__(self, scan: Scan) -> None:
+        self.alone: list[Node] = []
         self.lost: list[Node] = []
         self.cyclic: list[Node] = []
         self._scan = scan
@@ -168,9 +170,13 @@ class Tree:
         }
         for node in self._parents_first():
             self._place(node)
-        self.conversations = [
-            conversation for conversation in self._conversations.values() if any(True for _ in conversation.in_order())
-        ]
+        self.conversations: list[Conversation] = []
+        for conversation in self._conversations.values():
+            steps = list(conversation.in_order())
+            if any(step.kind != "attached" for step in steps):
+                self.conversations.append(conversation)
+            else:
+                self.alone += (step.nodes[0] for step in steps)
 
     # -- parents of lines
 
@@ -275,7 +281,11 @@ class Tree:
             conversation = self._conversations[key] = Conversation(session, key[1], node)
             return conversation, None
         # A prompt without a parent starts a new root; everything else follows the last step.
-        is_root = node.parent is None and node.kind in ("user", "queued", "command", "link") and not self._scan.flat
+        is_root = (
+            node.parent is None
+            and node.kind in ("user", "queued", "attached", "command", "link")
+            and not self._scan.flat
+        )
         return conversation, None if is_root else self._before(conversation)
 
     @staticmethod
@@ -315,7 +325,10 @@ class Tree:
     @staticmethod
     def _answer(node: Node, conversation: Conversation, above: Step | None) -> Step:
         step = conversation.answers.get(node.message) if node.message else None
-        near = above.answer or above if above is not None else None
+        near = above
+        while near is not None and near.kind == "attached":  # attachments to a call come before the next line
+            near = near.above
+        near = near.answer or near if near is not None else None
         if step is not None and (near is step or above is step.above):
             step.nodes.append(node)
         else:

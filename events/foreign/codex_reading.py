@@ -34,7 +34,7 @@ from ..wording import counted
 from .chain import Chain, Names
 from .codex_items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
 from .json_lines import Line, Notes
-from .values import Object, as_count, as_number, as_object, as_objects, as_text, as_time, kept_json
+from .values import Object, as_count, as_json_text, as_number, as_object, as_objects, as_text, as_time, kept_json
 
 _RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
 _NOT_A_TURN = (
@@ -249,6 +249,8 @@ class Rollout:
             yield from self._add_usage(as_object(event["info"]), time)
         elif kind == "thread_name_updated":
             yield from self._add(SessionInfo(name=as_text(event.get("thread_name"))), {}, time)
+        elif kind == "error":
+            yield from self._add(self._failure(event), {}, time)
         elif kind == "thread_rolled_back":
             yield from self._end_step()
             self._roll_back(as_count(event.get("num_turns")))
@@ -272,6 +274,18 @@ class Rollout:
         else:
             model = self._model or None
             yield from self._add(UsageRecord("response", usage, self._provider if model else None, model), {}, time)
+
+    def _failure(self, event: Object) -> Message:
+        """Return an answer that failed; Codex shows the error, but no model sees it."""
+        details = event.get("codex_error_info")
+        return Message(
+            "assistant",
+            model=self._model or None,
+            provider=self._provider,
+            stop_reason="error",
+            error=as_text(event.get("message")) or as_json_text(event),
+            raw_metadata=None if details is None else kept_json({"codex_error_info": details}),
+        )
 
     def _roll_back(self, turns: int) -> None:
         """Roll back the last turns of the user: the next entry goes below the parent of the first of them."""

@@ -433,3 +433,41 @@ def test_an_answer_that_names_no_model_names_its_provider(tmp_path: Path, read_s
     (session,) = read_sessions(rollout(tmp_path / "rollout-1.jsonl", message_item("user", "Hi"), sealed))
     answer = session.messages[-1]
     assert (answer.provider, answer.model) == ("openai", None), "no other provider may be sent what it sealed"
+
+
+def test_an_error_becomes_an_answer_that_failed_after_the_message_that_it_follows(
+    tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    def event(**payload: object) -> dict[str, object]:
+        return {"timestamp": TIME, "type": "event_msg", "payload": payload}
+
+    lines: tuple[dict[str, object], ...] = (
+        {"timestamp": TIME, "type": "turn_context", "payload": {"model": "gpt-5"}},
+        message_item("user", "Bake."),
+        event(type="error", message="You are not logged in.", codex_error_info="unauthorized"),
+        message_item("user", "Again."),
+        item(type="function_call", call_id="c1", name="shell", arguments="{}"),
+        item(type="function_call_output", call_id="c1", output="done"),
+        event(type="error", codex_error_info={"response_stream_disconnected": {"http_status_code": 503}}),
+        event(type="error"),
+    )
+    (session,) = read_sessions(rollout(tmp_path / "rollout-1.jsonl", *lines))
+    assert session.roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "assistant"]
+    refused, broken, unknown = (session.messages[position] for position in (1, 5, 6))
+    assert (refused.stop_reason, refused.error) == ("error", "You are not logged in.")
+    assert (refused.provider, refused.model) == ("openai", "gpt-5")
+    assert refused.metadata == {"codex_error_info": "unauthorized"}
+    assert broken.metadata == {"codex_error_info": {"response_stream_disconnected": {"http_status_code": 503}}}
+    assert all(each.stop_reason == "error" and each.error and not each.content for each in (refused, broken, unknown))
+    assert not session.findings
+
+
+def test_messages_around_an_error_are_read_as_without_it(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    before, after = message_item("user", "Bake."), message_item("assistant", "Baked.")
+    failure = {"type": "error", "message": "overloaded"}
+    error: dict[str, object] = {"timestamp": TIME, "type": "event_msg", "payload": failure}
+    (plain,) = read_sessions(rollout(tmp_path / "rollout-1.jsonl", before, after))
+    (failed,) = read_sessions(rollout(tmp_path / "rollout-2.jsonl", before, error, after))
+    assert [entry.id for entry in plain.entries] == [
+        entry.id for entry in failed.entries if entry.id in {each.id for each in plain.entries}
+    ]

@@ -72,7 +72,7 @@ async def test_a_result_that_was_cleared_is_kept_but_contexts_show_what_opencode
         session = await imported(host, path)
         shown = ["Question 01.", "", CLEARED, "result of c2", "Question 03.", "Answer 04."]
         assert await texts_in_context(session) == shown
-        entries = [each for each in await session.entries()]
+        entries = await session.entries()
         kinds = [each.type for each in entries]
         assert kinds.index("context_edit") == len(kinds) - 3, "the edit is where the result was cleared"
         results = [each.message for each in entries if isinstance(each, MessageEntry) and each.message.role == "tool"]

@@ -18,7 +18,7 @@ COUNTS = {
     "codex/rollout_v0146_ordinal_zoo.jsonl": (
         "codex",
         {
-            "message": 35,
+            "message": 36,
             "model_change": 8,
             "custom": 7,
             "compaction": 6,
@@ -28,7 +28,7 @@ COUNTS = {
             "usage": 1,
             "tool_execution": 1,
         },
-        {"user": 19, "assistant": 6, "tool": 6, "system": 4},
+        {"user": 19, "assistant": 7, "tool": 6, "system": 4},
     ),
     "gemini/v040.jsonl": ("gemini", {"message": 4, "model_change": 1}, {"user": 1, "assistant": 2, "tool": 1}),
     "gemini/legacy.json": (
