@@ -28,6 +28,7 @@ from .claude_content import Reading, is_bookkeeping, stop_reason_of, text_of, us
 from .claude_lines import Line, Tokens, line_of
 from .claude_scan import BUFFER, Node, Scan
 from .claude_tree import Conversation, Step
+from .json_lines import replaced_in
 from .values import as_time
 
 
@@ -100,7 +101,11 @@ class Entries:
             if len(data) < node.size:
                 where = Where(str(self._path), node.number, node.byte)
                 raise ForeignFormatError("the file was truncated while it was read: import it again", where=where)
-            lines.append(line_of(data))
+            line, is_exact = line_of(data)
+            lines.append(line)
+            if not is_exact and (problem := replaced_in(data)):
+                finding = Finding(str(self._path), node.number, node.byte, "replaced", "warning", f"the line {problem}")
+                self._findings.append(finding)
         return lines
 
     def _entry(self, step: Step, parent: str | None, lines: list[Line]) -> KnownEntry:

@@ -253,12 +253,15 @@ def outline_of(data: bytes) -> Outline | None:
         return _decode_leniently(data, Outline, _outline)
 
 
-def line_of(data: bytes) -> Line:
-    """Decode everything in a line that is imported; a field of an unexpected type counts as absent."""
+def line_of(data: bytes) -> tuple[Line, bool]:
+    """Decode everything in a line that is imported, and tell whether that is exactly what it says.
+
+    A field of an unexpected type counts as absent.
+    """
     try:
-        return _line(data)
+        return _line(data), True
     except (ValueError, RecursionError):
-        return _decode_leniently(data, Line, _line) or Line()
+        return _decode_leniently(data, Line, _line) or Line(), False
 
 
 def whole_line_in(data: bytes) -> bytes | None:

@@ -101,7 +101,10 @@ def objects_of(file: Iterator[bytes], notes: Notes, start: bytes) -> Iterator[Li
         data = line.removeprefix(_BOM) if number == 1 else line
         data = data.rstrip(b"\r\n")
         if data.strip():
-            value = decoded(data)
+            exact = _exact_value(data)
+            value = exact if isinstance(exact, dict) else decoded(data)
+            if value is not None and exact is None and (problem := replaced_in(data)):
+                notes.add("replaced", "warning", f"the line {problem}", line=number, byte=byte)
             if value is None:
                 value = _line_behind_torn(data, start) if line.endswith(b"\n") else None
                 problem = "not a JSON object" if line.endswith(b"\n") else "cut off"
@@ -154,10 +157,29 @@ def document(path: Path) -> JSON:
     return value
 
 
-def _decoded_value(data: bytes) -> JSON:
+def replaced_in(data: bytes) -> str | None:
+    """Return what reading JSON replaces in it; None if it is valid."""
+    if _exact_value(data) is not None:
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "is not valid UTF-8: U+FFFD stands for each invalid byte"
+    return "has characters or numbers that JSON does not allow: U+FFFD or null stands for them"
+
+
+def _exact_value(data: bytes) -> JSON:
+    """Decode valid JSON; return None for other data, and for null."""
     try:
         value: JSON = msgspec.json.decode(data)
     except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _decoded_value(data: bytes) -> JSON:
+    value = _exact_value(data)
+    if value is None:
         try:  # lone surrogates, invalid UTF-8, numbers out of range, NaN
             text = json.dumps(_decode_leniently(data.decode(errors="replace")), ensure_ascii=False)
             value = msgspec.json.decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
