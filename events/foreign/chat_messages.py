@@ -4,7 +4,9 @@
         {"id": "call_1", "function": {"name": "read_file", "arguments": {"path": "main.go"}}}]}
     {"role": "tool", "tool_call_id": "call_1", "name": "read_file", "content": "package main"}
 
-Arguments may be an object or a string that holds one, and a call's name may be in its `function` or beside it.
+Arguments may be an object or a string that holds one, and a call's name may be in its `function` or beside it. A call
+that Google signed has its signature in `extra_content`, as in Google's own form of chat completions. Images may be in
+`content_parts`, which repeats the text.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def read_call(source: Object) -> ToolUsePart | None:
     if not name:
         return None
     arguments = function.get("arguments", source.get("arguments"))
-    return ToolUsePart(ToolUse(as_text(source.get("id")), name, as_arguments(arguments)))
+    google = as_object(as_object(source.get("extra_content")).get("google"))
+    signature = as_text(google.get("thought_signature")) or as_text(function.get("thought_signature"))
+    return ToolUsePart(ToolUse(as_text(source.get("id")), name, as_arguments(arguments), signature or None))
 
 
 def _content_parts(source: Object) -> list[TextPart | ImagePart]:
@@ -58,6 +62,9 @@ def _content_parts(source: Object) -> list[TextPart | ImagePart]:
         url = each.get("image_url")
         address = as_text(as_object(url).get("url")) or as_text(url)
         content_parts.append(image_at(address) if address else text(as_text(each.get("text"))))
+    more_parts = as_objects(source.get("content_parts")) if "media" not in source else ()
+    addresses = (as_text(as_object(each.get("image_url")).get("url")) for each in more_parts)
+    content_parts += [image_at(address) for address in addresses if address]
     content_parts += [
         image_at(address) for address in as_list(source.get("media")) if isinstance(address, str) and address
     ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,7 +181,7 @@ class _Reading:
         self._notes = notes
         self._model = ("", "")
         self._first_kept: str | None = None
-        self._cleared: list[_Cleared] = []  # without an edit so far
+        self._cleared: list[_Cleared] = []  # a heap of those without an edit so far
         self._last_kept: str | None = None
 
     def all_entries(self, records: Iterable[Record]) -> Iterator[KnownEntry]:
@@ -225,9 +226,8 @@ class _Reading:
 
     def edits(self, before: datetime | None = None) -> Iterator[KnownEntry]:
         """Yield the edits for the results that were cleared before a time, or all that are left."""
-        self._cleared.sort()
         while self._cleared and (before is None or self._cleared[0].time <= before):
-            time, entry_id = self._cleared.pop(0)
+            time, entry_id = heappop(self._cleared)
             yield self._chain.describe(ContextEdit(entry_id, (text(_CLEARED),)), time=time)
 
     def note_revert(self) -> None:
@@ -245,5 +245,5 @@ class _Reading:
     def _add(self, item: Item, message: str) -> KnownEntry:
         entry = self._chain.add(item.payload, id=message, time=item.time, beginning=item.beginning or None)
         if item.cleared is not None:
-            self._cleared.append(_Cleared(item.cleared, entry.id))
+            heappush(self._cleared, _Cleared(item.cleared, entry.id))
         return entry

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..content import JSON, ToolResultPart, ToolUsePart
+from ..content import JSON, ToolResultPart, ToolUse, ToolUsePart
 from ..entries import (
     NATIVE_VERSION,
     Compaction,
@@ -267,14 +267,15 @@ def _message(source: SimpleMessage) -> Object:
     if source.thought:
         message["reasoning_content"] = source.thought
     if source.calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": bytes(call.raw_input).decode()},
-            }
-            for call in source.calls
-        ]
+        message["tool_calls"] = [_call(call) for call in source.calls]
     if source.result is not None:
         message["tool_call_id"] = source.result.tool_use_id
     return message
+
+
+def _call(call: ToolUse) -> Object:
+    function: Object = {"name": call.name, "arguments": bytes(call.raw_input).decode()}
+    written: Object = {"id": call.id, "type": "function", "function": function}
+    if call.signature is not None:
+        written["extra_content"] = {"google": {"thought_signature": call.signature}}
+    return written

@@ -118,3 +118,37 @@ def test_invalid_unicode_is_read_as_replacement_characters(tmp_path: Path, read_
     path.write_bytes(b'{"role":"user","content":"a\xffb"}\n{"role":"user","content":"c\\ud800d"}\n')
     (session,) = read_sessions(path, "picoclaw")
     assert [plain_text(message.content) for message in session.messages] == ["a\ufffdb", "c\ufffdd"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("claude-code", b'{"type":"user","uuid":"u1","sessionId":"s","message":{"role":"user","content":"a%bb"}}'),
+        ("codex", b'{"type":"message","role":"user","content":[{"type":"input_text","text":"a%bb"}]}'),
+        (
+            "dive",
+            b'{"line_type":"event","data":{"messages":[{"role":"user","content":[{"type":"text","text":"a%bb"}]}]}}',
+        ),
+        ("picoclaw", b'{"role":"user","content":"a%bb"}'),
+    ],
+)
+@pytest.mark.parametrize(
+    ("invalid", "shown", "problem"),
+    [(b"\xff", "a\ufffdb", "UTF-8"), (b"\\ud800", "a\ufffdb", "JSON"), ("é€".encode(), "aé€b", None)],
+)
+def test_what_is_replaced_in_a_line_is_reported(
+    tmp_path: Path, read_sessions: ReadSessions, name: str, line: bytes, invalid: bytes, shown: str, problem: str | None
+) -> None:
+    path = tmp_path / "s.jsonl"
+    first = (
+        b'{"timestamp":"2026-03-01T09:00:00Z","type":"session_meta","payload":{"id":"s"}}\n' if name == "codex" else b""
+    )
+    path.write_bytes(first + line % invalid + b"\n")
+    (session,) = read_sessions(path, name)
+    assert plain_text(session.messages[0].content) == shown
+    replaced = [each for each in session.findings if each.code == "replaced"]
+    assert len(replaced) == (problem is not None)
+    for each in replaced:
+        assert (each.severity, each.line) == ("warning", 2 if first else 1)
+        assert problem is not None
+        assert problem in each.message

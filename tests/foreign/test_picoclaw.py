@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.events.content import Content, image, plain_text, text, thinking, tool_result, tool_use
+from treering.events.content import Content, ToolUsePart, image, plain_text, text, thinking, tool_result, tool_use
 from treering.events.entries import Compaction, CompactionEntry, Entry, Message, SessionInfo, SessionInfoEntry
 from treering.events.foreign.chain import Chain
 from treering.events.foreign.picoclaw import picoclaw_document
@@ -41,6 +41,32 @@ def test_a_document_is_read(data: Path, read_sessions: ReadSessions) -> None:
     assert summary_of(session) == "They greeted each other."
     assert session.entries[-1].timestamp.second == 9
     assert not session.of("compaction")
+
+
+def test_googles_signature_of_a_call_is_read_and_written(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    function = {"name": "clock", "arguments": "{}"}
+    in_call = {"id": "c1", "function": function, "extra_content": {"google": {"thought_signature": "sealed"}}}
+    in_function = {"id": "c2", "function": {**function, "thought_signature": "sealed"}}
+    unsigned = {"id": "c3", "function": function, "extra_content": None}
+    message = {"role": "assistant", "content": "", "tool_calls": [in_call, in_function, unsigned]}
+    path = tmp_path / "signed.json"
+    path.write_text(json.dumps({"key": "k", "messages": [message]}))
+    (session,) = read_sessions(path)
+    calls = [part.tool_use for part in session.messages[0].content if isinstance(part, ToolUsePart)]
+    assert [call.signature for call in calls] == ["sealed", "sealed", None]
+    path.write_bytes(picoclaw_document(session.header, session.entries))
+    assert read_sessions(path)[0].messages == session.messages
+
+
+def test_images_in_content_parts_are_read_and_their_text_is_not_repeated(
+    tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    url = {"url": "data:image/png;base64,aGk="}
+    parts = [{"type": "text", "text": "See."}, {"type": "image_url", "image_url": url}]
+    path = tmp_path / "parts.json"
+    path.write_text(json.dumps({"key": "k", "messages": [{"role": "user", "content": "See.", "content_parts": parts}]}))
+    (session,) = read_sessions(path)
+    assert session.messages == [Message("user", (text("See."), image("aGk=", "image/png")))]
 
 
 @pytest.mark.feature("N-151")
