@@ -81,8 +81,14 @@ class Entries:
 
     def __iter__(self) -> Iterator[KnownEntry]:
         last: str | None = None
+        early = set(self._conversation.early())
+        if early:
+            message = f"{counted(len(early), 'attachment')} to calls whose results are not in the file so far: left out"
+            self._findings.append(Finding(str(self._path), None, None, "skipped", "note", message))
         with self._path.open("rb", buffering=BUFFER) as file:
             for step in self._conversation.in_order():
+                if step in early:
+                    continue
                 parent = step.parent
                 yield self._entry(step, parent.id if parent is not None else None, self._lines(file, step))
                 last = step.id

@@ -36,7 +36,7 @@ class Step:
         nodes: Its lines.
         above: The step that it is below in the file; None for a root.
         answer: For results: the answer whose calls they answer.
-        before: For results: the step that they follow.
+        before: For results: the step that they follow. For an attachment: the last message before it.
         unnamed: For results: the calls answered by the results that do not name a call, in order.
         boundary: For a compaction: its boundary line.
         kept: For a compaction: the first step that it kept.
@@ -84,14 +84,16 @@ class Answer(Step):
 
     Attributes:
         calls: The names of the tools that it calls, by call id.
+        attached: The last attachment to it or its results, as long as nothing else follows them.
         results: The steps that answer these calls, in order.
         answered: The ids of the calls that have results.
     """
 
-    __slots__ = ("answered", "calls", "results")
+    __slots__ = ("answered", "attached", "calls", "results")
 
     def __init__(self, node: Node, above: Step | None) -> None:
         super().__init__("assistant", node, above)
+        self.attached: Step | None = None
         self.calls: dict[str, str] = {}
         self.results: list[Step] = []
         self.answered: set[str] = set()
@@ -144,6 +146,17 @@ class Conversation:
                 yield step
                 if isinstance(step, Answer):
                     yield from step.results
+
+    def early(self) -> list[Step]:
+        """Return the attachments at its end that a result is going to precede, which is not in the file so far."""
+        early: list[Step] = []
+        for step in reversed(self.steps):
+            if step.kind not in ("attached", "results"):
+                break
+            answer = _last_message(step)
+            if step.kind == "attached" and isinstance(answer, Answer) and not answer.answered.issuperset(answer.calls):
+                early.append(step)
+        return early
 
 
 class Tree:
@@ -293,10 +306,29 @@ class Tree:
         return conversation.steps[-1] if conversation.steps else None
 
     def _step(self, node: Node, conversation: Conversation, above: Step | None) -> Step:
-        if node.kind == "assistant":
-            return self._answer(node, conversation, above)
         if node.kind == "results":
             return self._results(node, conversation, above)
+        before = _last_message(above)
+        if node.kind == "attached":
+            return self._attached(node, conversation, above, before)
+        step = self._new_step(node, conversation, above)
+        if isinstance(before, Answer) and step is not before:
+            before.attached = None
+        return step
+
+    def _attached(self, node: Node, conversation: Conversation, above: Step | None, before: Step | None) -> Step:
+        """Add an attachment; several to the calls of one answer follow each other, after all results."""
+        answer = before if isinstance(before, Answer) else None
+        last = answer.attached if answer is not None else None
+        step = self._add_step("attached", node, conversation, last or above)
+        step.before = before
+        if answer is not None:
+            answer.attached = step
+        return step
+
+    def _new_step(self, node: Node, conversation: Conversation, above: Step | None) -> Step:
+        if node.kind == "assistant":
+            return self._answer(node, conversation, above)
         if node.kind == "boundary":
             step = self._add_step("compaction", node, conversation, above)
             step.nodes, step.boundary = [], node
@@ -325,10 +357,7 @@ class Tree:
     @staticmethod
     def _answer(node: Node, conversation: Conversation, above: Step | None) -> Step:
         step = conversation.answers.get(node.message) if node.message else None
-        near = above
-        while near is not None and near.kind == "attached":  # attachments to a call come before the next line
-            near = near.above
-        near = near.answer or near if near is not None else None
+        near = _last_message(above)  # attachments to a call come before the next line
         if step is not None and (near is step or above is step.above):
             step.nodes.append(node)
         else:
@@ -368,6 +397,13 @@ class Tree:
         step.nodes.append(node)
         conversation.pending_compaction = None
         return step
+
+
+def _last_message(step: Step | None) -> Step | None:
+    """Return the last step up to this one that is no attachment; for results, the answer whose calls they answer."""
+    if step is not None and step.kind == "attached":
+        return step.before
+    return step.answer or step if step is not None else None
 
 
 def _is_late_result(step: Step | None) -> bool:

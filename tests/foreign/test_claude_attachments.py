@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from treering import SessionHost
 from treering.events.content import ImagePart, plain_text
 from treering.events.entries import KnownEntry, MessageEntry
 from treering.events.errors import ForeignFormatError
@@ -136,6 +137,25 @@ def test_an_attachment_to_a_call_follows_its_result(tmp_path: Path, read_session
     )
     (session,) = read_sessions(transcript(tmp_path, *lines))
     assert ids(session.path()) == ["u1", "b1", "r1", "a1", "b2"]
+
+
+async def test_a_transcript_that_ends_with_an_attachment_to_a_call_continues_with_its_result(tmp_path: Path) -> None:
+    lines = (
+        prompt("u1", None),
+        answer("b1", "u1", call("c1"), call("c2")),
+        hook("a1", "b1"),
+        result("r1", "a1", "c1"),
+        hook("a2", "r1"),
+        result("r2", "a2", "c2"),
+        hook("a3", "r2"),
+        answer("b2", "a3", message="m2"),
+    )
+    for count in range(1, len(lines)):
+        async with SessionHost(tmp_path / f"root {count}") as host:
+            await host.import_sessions(transcript(tmp_path, *lines[:count]))
+            (report,) = await host.import_sessions(transcript(tmp_path, *lines))
+            session = await host.load(report.id)
+            assert session.path() == ["u1", "b1", "r1", "r2", "a1", "a2", "a3", "b2"]
 
 
 def test_an_attachment_between_the_lines_of_an_answer_does_not_part_it(
