@@ -13,6 +13,7 @@ from ..events.kinds import TYPE_NAMES
 from ..events.wording import counted
 from .descriptions import colored, short
 from .home import Home, root_option
+from .logs import warn
 from .opening import json_option
 from .output import as_json as encoded
 from .output import clean, line, quiet_option, run, tell
@@ -112,7 +113,7 @@ async def _search(home: Home, request: _SearchRequest, as_json: bool) -> None:
             click.echo(encoded(hit) if as_json else _line(hit, now))
             count, session = count + 1, hit.ref
     for finding in hits.findings:
-        click.echo(f"{clean(str(finding.where))}: {finding.severity}: {clean(finding.message)}", err=True)
+        warn(f"{finding.where}: {finding.message}")
     more = "; --limit shows more" if count == request.limit else ""
     tell(f"{counted(count, 'hit')}{more}" if count else f"nothing found{_role_hint(request.role)}")
 
