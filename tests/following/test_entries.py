@@ -10,7 +10,19 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import Closed, Cursor, Custom, Entry, EntrySubscription, Limits, OpaqueEntry, Reset, Session, SessionHost, TransientSubscription
+from treering import (
+    Closed,
+    Cursor,
+    Custom,
+    Entry,
+    EntrySubscription,
+    Limits,
+    OpaqueEntry,
+    Reset,
+    Session,
+    SessionHost,
+    TransientSubscription,
+)
 from treering.events.stores.memory import MemoryStore, Shelf
 
 WRITERS = 100
