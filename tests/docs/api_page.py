@@ -260,8 +260,8 @@ VALUES = (
         "Header Entry MessageEntry ModelChangeEntry ThinkingLevelEntry LabelEntry SessionInfoEntry CompactionEntry "
         "BranchSummaryEntry CustomEntry CustomMessageEntry ToolExecutionEntry UsageEntry ContextEditEntry OpaqueEntry",
         "Each entry has `type`, `id`, `parent_id`, `timestamp`, `seq`, `aside`, `command_id` and `batch`, as in "
-        "[format.md](format.md), "
-        "and its payload.\n",
+        "[format.md](format.md), and its payload. `isinstance(entry, MessageEntry)` selects entries of one type, also "
+        "for a type checker; `type` is a string, since a file may hold types that treering does not know.\n",
     ),
     Part(
         "What subscriptions yield",
