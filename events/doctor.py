@@ -79,7 +79,8 @@ def examine(*paths: str | os.PathLike[str], disk: Disk | None = None, known: boo
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
         disk: The disk that holds them.
-        known: Also report damage that a repair has recorded, and things that are in order: owners, fragments, backups.
+        known: Also report damage that a repair has recorded, and things that are in order: owners, fragments, backups,
+            lines that a fork copied.
 
     Raises:
         OSError: A path does not exist.
@@ -441,10 +442,13 @@ class _Patient:
         self._shift = stored - seq
         if stored == seq:
             return
-        copied = self._header.parent_session is not None
-        why = "the line was copied from the parent session" if copied else "lines before it are missing or were added"
-        what = f"the line states seq {stored} but is line {seq} after the header: {why}"
-        self._add(self._line, start, "seq_mismatch", "note" if copied else "warning", what, entry.id)
+        what = f"the line states seq {stored} but is line {seq} after the header"
+        if self._header.parent_session is not None:
+            why = "the line was copied from the parent session"
+            self._add(self._line, start, "copied_line", "note", f"{what}: {why}", entry.id)
+        else:
+            why = "lines before it are missing or were added"
+            self._add(self._line, start, "seq_mismatch", "warning", f"{what}: {why}", entry.id)
 
     # -- after the last line
 

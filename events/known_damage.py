@@ -42,7 +42,7 @@ PASSING = frozenset(
 """The codes that are never recorded: a repair mends them, or a person has to, or they are temporary, or the file could
 not be read."""
 
-QUIET = frozenset({"fragment", "backup", "journal_held"})
+QUIET = frozenset({"fragment", "backup", "journal_held", "copied_line"})
 """The codes of things that are in order, and are reported only on request."""
 
 _VERSION = 1

@@ -8,6 +8,8 @@ feed, it starts over in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from operator import length_hint
 from typing import Generic, Never, Self, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
@@ -54,11 +56,30 @@ class EntryFollowing(Generic[T]):
         self._feed: Feed | None = None
         self._position = -1
         self._through = 0
+        self._batch: Sequence[Entry | Reset | T] = ()
         self._ready: Iterator[Entry | Reset | T] = iter(())
+        self._replaced = Cursor("", 0)
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor to resume from: that of the last entry that was yielded or is about to be."""
+        """The cursor to resume from: that of the last entry that was yielded.
+
+        Store it after an entry was processed, and pass it to `subscribe(after=...)` to continue with the next one.
+        """
+        return self.cursor_before(self._batch, len(self._batch) - length_hint(self._ready))
+
+    def cursor_before(self, items: Sequence[Entry | Reset | T], start: int = 0) -> Cursor:
+        """Return the cursor to resume from if the last items were read here but not passed on.
+
+        Args:
+            items: The last items.
+            start: The index of the first one that was not passed on.
+        """
+        for item in islice(items, start, None):
+            if isinstance(item, Reset):
+                return self._replaced
+            if not isinstance(item, Transient):
+                return Cursor(self._generation or "", item.seq - 1)
         return Cursor(self._generation or "", self._seq)
 
     @property
@@ -69,7 +90,8 @@ class EntryFollowing(Generic[T]):
     async def __aenter__(self) -> Self:
         feed = self._source.open_feed()
         try:
-            self._ready = iter(await self._join(feed))
+            self._batch = await self._join(feed)
+            self._ready = iter(self._batch)
         except BaseException:
             self._source.close_feed(feed)
             raise
@@ -89,7 +111,8 @@ class EntryFollowing(Generic[T]):
     async def __anext__(self) -> Entry | Reset | T:
         for item in self._ready:
             return item
-        self._ready = iter(await self._wait())
+        self._batch = await self._wait()
+        self._ready = iter(self._batch)
         return next(self._ready)
 
     async def receive_many(self) -> Sequence[Entry | Reset | T]:
@@ -123,7 +146,7 @@ class EntryFollowing(Generic[T]):
         known = self._generation
         self._generation = cursor.generation or None
         if known not in (None, cursor.generation) or (known and self._has_cursor and self._seq > cursor.seq):
-            self._seq = 0
+            self._replaced, self._seq = Cursor(known, self._seq), 0
             return [Reset(Cursor(cursor.generation, 0))]
         return ()
 

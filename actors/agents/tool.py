@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast, get_type_hints
+from functools import partial
+from typing import Any, Protocol, TypeAlias, cast, get_type_hints
 
 import msgspec
 from anyio import CapacityLimiter, to_thread
@@ -156,17 +157,23 @@ class Tool:
         thread is abandoned and runs to its end, since threads cannot be stopped; its return value is lost.
 
         Args:
-            function: Executes a call. Every parameter needs a type hint; `Annotated[str, Meta(description="...")]`
-                describes it to the model.
-            name: The name by which the model calls it; the function's own name by default.
+            function: Executes a call: a function, a bound method, a `functools.partial`, whose arguments the model
+                neither sees nor sets, or an object with `__call__`. Every other parameter needs a type hint;
+                `Annotated[str, Meta(description="...")]` describes it to the model.
+            name: The name by which the model calls it; the function's own name by default. Objects have none.
             description: What it does; the docstring by default.
 
         Raises:
-            InvalidInput: It is not a function, or a parameter has no type hint or one that JSON cannot express.
+            InvalidInput: It is not callable, it has no name, or a parameter has no type hint or one that JSON cannot
+                express.
         """
         if not callable(function):  # pyright: ignore[reportUnnecessaryComparison]
             raise InvalidInput(f"`{type(function).__name__}` is not callable: pass a function")
-        name = name or str(getattr(function, "__name__", ""))
+        described = _described(function)
+        name = name or ("" if described.__name__ == "__call__" else described.__name__)
+        if not name:
+            kind = type(function).__name__
+            raise InvalidInput(f"an object of type `{kind}` has no name for a model: use `Tool.of(object, name=...)`")
         arguments_type = _arguments_type(function, name)
         async_function = _as_async(function)
 
@@ -179,7 +186,7 @@ class Tool:
                 **{field: getattr(arguments, field) for field in arguments_type.__struct_fields__}
             )
 
-        return cls(name, description or inspect.getdoc(function) or "", _schema_of(arguments_type, name), handler)
+        return cls(name, description or inspect.getdoc(described) or "", _schema_of(arguments_type, name), handler)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -213,9 +220,20 @@ def definitions(tools: Sequence[ToolSpec]) -> str:
     return msgspec.json.encode(fields).decode() if fields else ""
 
 
+class _Object(Protocol):
+    def __call__(self, **arguments: object) -> object: ...
+
+
+def _described(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function that has the name, the docstring and the type hints of a callable."""
+    if isinstance(function, partial):
+        return _described(cast("partial[object]", function).func)
+    return function if hasattr(function, "__name__") else cast("_Object", function).__call__
+
+
 def _as_async(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
     """Return the function as an async one, which runs in a thread if the original is not async."""
-    if inspect.iscoroutinefunction(function):
+    if inspect.iscoroutinefunction(_described(function)):
         return cast("Callable[..., Awaitable[object]]", function)
 
     async def in_thread(**arguments: object) -> object:
@@ -234,16 +252,21 @@ def _as_async(function: Callable[..., object]) -> Callable[..., Awaitable[object
 def _arguments_type(function: Callable[..., object], name: str) -> type[Struct]:
     """Return a struct type whose fields are the function's parameters."""
     try:
-        hints = get_type_hints(function, include_extras=True)
+        hints = get_type_hints(_described(function), include_extras=True)
         parameters = inspect.signature(function).parameters.values()
     except (NameError, TypeError, ValueError) as error:
         raise InvalidInput(f"the parameters of tool {name!r} cannot be described: {error}") from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []  # hints and defaults may be anything
+    bound = cast("partial[object]", function).keywords if isinstance(function, partial) else {}
     for parameter in parameters:
+        if parameter.name in bound:
+            continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise InvalidInput(
                 f"parameter {parameter.name!r} of tool {name!r} cannot be passed by name, as models pass arguments"
             )
+        if parameter.name not in hints and parameter.name in ("self", "cls"):
+            raise InvalidInput(f"{name!r} is a method: make a tool of a bound one, as in `tool(object.{name})`")
         if parameter.name not in hints:
             raise InvalidInput(f"parameter {parameter.name!r} of tool {name!r} has no type hint: the schema needs one")
         hint = hints[parameter.name]

@@ -16,6 +16,7 @@ from ..handles.open_calls import OpenCall, Recovery, unanswered
 from .calling import Finished
 from .conversation import ConversationSession
 from .events import AgentEvent
+from .validation import answer_of
 from .window import Window
 
 Emit: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
@@ -116,7 +117,7 @@ class BufferedTurn:
     async def prepare(self) -> Recovery | None:
         """Load the session; see `TurnStorage.prepare`."""
         if self._session is not None:
-            self._history = tuple(await self._session.messages())
+            self._history = tuple(await answer_of(self._session, self._session.messages()))
         return None
 
     async def history(self) -> tuple[Message, ...]:
@@ -176,7 +177,7 @@ class BufferedTurn:
     async def save(self, messages: Sequence[Message], usage: Usage) -> None:
         """See `TurnStorage.save`."""
         if self._session is not None:
-            await self._session.save_turn(messages, usage)
+            await answer_of(self._session, self._session.save_turn(messages, usage))
 
     def publish(self, event: AgentEvent) -> None:
         """See `TurnStorage.publish`: there are no subscribers."""

@@ -119,6 +119,20 @@ def checked_session(session: object) -> ConversationSession | None:
     return cast("ConversationSession", session)  # the members exist; their types show only in use
 
 
+async def answer_of(session: ConversationSession, pending: Awaitable[T]) -> T:
+    """Return what a method of a session answers.
+
+    Raises:
+        InvalidInput: The method is not async.
+    """
+    if not isinstance(cast("object", pending), Awaitable):  # the declared type is not checked at run time
+        raise InvalidInput(
+            f"the methods of {_describe(session)} are not async: pass a session of a `SessionHost`, "
+            "or write those of your own as `async def`"
+        )
+    return await pending
+
+
 def checked_answer(answer: object, source: str) -> Message:
     """Return the argument as an answer.
 

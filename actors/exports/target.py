@@ -58,7 +58,11 @@ class _TemporaryFile:
         if path.is_dir():
             raise InvalidInput(f"{path} is a folder: give the path of a file")
         self._path = os.path.abspath(path)
-        self._fd, self._temporary = open_temporary(_disk, self._path)
+        try:
+            self._fd, self._temporary = open_temporary(_disk, self._path)
+        except OSError as error:
+            error.filename = self._path  # the temporary name means nothing to the caller
+            raise
         self._finished = False
 
     def write(self, piece: bytes) -> None:

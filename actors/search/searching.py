@@ -11,6 +11,7 @@ The logs are the truth. A session that cannot be read is named in `Search.findin
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -289,7 +290,13 @@ def _forget_below(store: FileStore, ref: Ref) -> None:
 
 
 def _unreadable(row: SessionSummary, problem: str) -> Finding:
-    return Finding(row.path or row.ref, None, None, "not_searched", "error", problem)
+    """Return the finding on a session that cannot be read; a place at the beginning of the problem becomes its own."""
+    path = row.path or row.ref
+    place = re.match(rf"{re.escape(path)}(?::(\d+):(\d+))?: ", problem)
+    if place is None:
+        return Finding(path, None, None, "not_searched", "error", problem)
+    line, byte = (None if number is None else int(number) for number in place.groups())
+    return Finding(path, line, byte, "not_searched", "error", problem[place.end() :])
 
 
 def _check_types(query: object, *times: object) -> None:

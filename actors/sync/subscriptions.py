@@ -167,7 +167,7 @@ class SyncEntryFollowing(SyncSubscription[Entry | Reset | Shown]):
     @property
     def cursor(self) -> Cursor:
         """See `EntrySubscription.cursor`."""
-        return self._bridge.read(lambda: self._entries.cursor)
+        return self._bridge.read(lambda: self._entries.cursor_before(tuple(self._ready)))
 
     @property
     def lag(self) -> int:

@@ -244,6 +244,14 @@ def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
     assert [item.id for item in found if isinstance(item, MessageEntry)] == expected
     with session.subscribe(after=2) as entries:
         assert len(entries.receive_many()) == 4
+    with session.subscribe() as entries:
+        seen = entries.receive(PATIENCE_S)
+        last = entries.cursor
+    assert isinstance(seen, MessageEntry)
+    assert last.seq == seen.seq == 1
+    with session.subscribe(after=last) as entries:
+        rest = entries.receive_many()
+        assert [each.seq for each in rest if isinstance(each, MessageEntry)] == [2, 3, 4, 5, 6]
 
 
 def test_a_view_subscription_yields_a_snapshot_then_changes(host: SyncHost) -> None:

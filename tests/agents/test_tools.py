@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,6 +125,54 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
         Tool("", "", {}, silent)
     with pytest.raises(InvalidInput, match="is not callable"):
         Tool("five", "", {}, 5)  # type: ignore[arg-type]  # this is refused
+
+
+class Store:
+    """A store of texts."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+
+    def fetch(self, key: str) -> str:
+        """Fetch a text."""
+        return self.texts[key]
+
+    async def __call__(self, key: str, *, upper: bool = False) -> str:
+        """Fetch a text, if asked in capitals."""
+        return self.texts[key].upper() if upper else self.texts[key]
+
+
+async def test_bound_methods_partials_and_callable_objects_become_tools() -> None:
+    store = Store({"a": "one"})
+
+    async def fetch(store: Callable[[str], str], key: str, times: int = 1, mark: str = "") -> str:
+        """Fetch a text some times."""
+        return store(key) * times + mark
+
+    bound = tool(store.fetch)
+    assert (bound.name, bound.description, await bound({"key": "a"})) == (
+        "fetch",
+        "Fetch a text.",
+        ToolOutput("one"),
+    )
+
+    bare = Tool.of(partial(partial(fetch, store.fetch), mark="!"))
+    assert (bare.name, bare.description) == ("fetch", "Fetch a text some times.")
+    assert bare.spec.parameters["properties"] == {"key": {"type": "string"}, "times": {"type": "integer", "default": 1}}
+    assert await bare({"key": "a", "times": 2}) == ToolOutput("oneone!")
+    with pytest.raises(InvalidInput, match="unknown field `mark`"):
+        await bare({"key": "a", "mark": "?"})
+
+    called = Tool.of(store, name="store")
+    assert called.description == "Fetch a text, if asked in capitals."
+    assert await called({"key": "a", "upper": True}) == ToolOutput("ONE")
+    with pytest.raises(InvalidInput, match="type `Store` has no name"):
+        tool(store)
+
+
+def test_a_method_that_is_not_bound_is_refused_with_the_way_out() -> None:
+    with pytest.raises(InvalidInput, match=r"'fetch' is a method: .* `tool\(object.fetch\)`"):
+        tool(Store.fetch)
 
 
 async def test_a_function_that_is_not_async_runs_in_a_thread() -> None:

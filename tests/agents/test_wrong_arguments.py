@@ -21,6 +21,7 @@ from treering import (
     Session,
     SessionHost,
     Suspend,
+    SyncHost,
     Tool,
     TurnInput,
     image,
@@ -123,6 +124,14 @@ async def test_a_call_with_a_wrong_session_is_refused(session: Session) -> None:
         await agent.respond("Hello", session=wrong)
     with pytest.raises(InvalidInput, match="only a `Session` has branches"):
         await agent.retry(session=wrong)
+
+
+async def test_a_session_with_blocking_methods_is_refused_before_anything_is_stored() -> None:
+    with SyncHost() as host:
+        blocking: Any = host.create()
+        with pytest.raises(InvalidInput, match="`SyncSession` are not async: pass a session of a `SessionHost`"):
+            await AgentSession(EchoModel(), session=blocking).respond("Hello")
+        assert blocking.message_count == 0
 
 
 @pytest.mark.parametrize("results", ["yes", ["yes"], None, 5])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from treering import SyncHost
 from treering.cli import main
 from treering.events.disk import OsDisk
 from treering.events.stores.files.locks import locks_of_this_system
@@ -61,7 +62,7 @@ def test_a_command_that_changes_nothing_leaves_the_session_archived(
     assert ids(treering, "--archived") == ["one"]
 
 
-def test_a_command_on_several_sessions_applies_to_all_or_none(
+def test_a_command_on_several_sessions_changes_nothing_if_one_does_not_exist(
     treering: Treering, create_session: CreateSession
 ) -> None:
     create_session("One", session_id="one")
@@ -71,6 +72,28 @@ def test_a_command_on_several_sessions_applies_to_all_or_none(
         assert sorted(ids(treering)) == ["one", "two"]
     assert treering("archive", "one", "two").stderr == "2 sessions archived\n"
     assert ids(treering) == []
+
+
+def test_a_session_in_use_does_not_keep_the_command_from_the_others(
+    treering: Treering, create_session: CreateSession, root: Path
+) -> None:
+    for each in ("one", "two", "three"):
+        create_session("Hello", session_id=each)
+    with SyncHost(root) as host:
+        host.load("two").append_message("user", "Still here?")
+        for command, key, done in (
+            (["archive"], "archived", "archived"),
+            (["unarchive"], "brought_back", "restored"),
+            (["delete", "--yes"], "deleted", "deleted"),
+        ):
+            result = treering(*command, "one", "two", "three", "--json")
+            assert result.exit_code == 1
+            expected = ["one", "three"]
+            assert [each["id"] for each in json.loads(result.stdout)[key]] == expected
+            failed, count = result.stderr.splitlines()
+            assert failed.startswith(f"treering: {root / 'two.jsonl'} is owned by process ")
+            assert count.startswith(f"2 sessions {done}")
+    assert ids(treering) == ["two"]
 
 
 def test_a_session_that_cannot_be_compressed_is_archived_with_a_warning(

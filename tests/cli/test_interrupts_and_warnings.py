@@ -114,6 +114,29 @@ def test_an_unknown_command_gets_a_suggestion(treering: Treering, given: str, su
     assert result.stderr.rstrip().endswith(f"Did you mean {' or '.join(map(repr, suggested))}?")
 
 
+@pytest.mark.parametrize(
+    ("args", "advice"),
+    [
+        (("--root", "there", "sessions"), "'--root' here; put it after the command: treering sessions --root"),
+        (("--root=there", "tree", "last"), "'--root' here; put it after the command: treering tree --root"),
+        (("-q", "search", "x"), "'-q' here; put it after the command: treering search -q"),
+        (("sessions", "--verbose"), "'--verbose' here; put it before the command: treering --verbose sessions"),
+    ],
+)
+def test_an_option_on_the_wrong_side_of_the_command_is_refused_with_its_place(
+    treering: Treering, args: tuple[str, ...], advice: str
+) -> None:
+    result = treering(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.rstrip().endswith(f"Error: No such option {advice}")
+
+
+@pytest.mark.parametrize("args", [("--nonsense", "sessions"), ("sessions", "--nonsense"), ("--json", "delete-all")])
+def test_an_option_that_exists_nowhere_gets_no_place(treering: Treering, args: tuple[str, ...]) -> None:
+    result = treering(*args)
+    assert (result.exit_code, "put it" in result.stderr) == (2, False)
+
+
 def test_a_command_that_resembles_no_other_gets_no_suggestion(treering: Treering) -> None:
     result = treering("xyzzy")
     assert (result.exit_code, "Did you mean" in result.stderr) == (2, False)

@@ -54,6 +54,16 @@ def test_hits_are_grouped_by_session(treering: Treering, two_sessions: None) -> 
     assert treering("search", "lost", "-q").stderr == ""
 
 
+def test_a_project_without_sessions_is_named_if_nothing_is_found(
+    treering: Treering, two_sessions: None, tmp_path: Path
+) -> None:
+    wrong, right = tmp_path / "bnak", tmp_path / "bank"
+    assert treering("search", "lost", "--project", wrong).stderr == (
+        f"nothing found; no session belongs to the project {wrong}\n"
+    )
+    assert treering("search", "gained", "--project", right).stderr == "nothing found\n"
+
+
 def test_a_session_without_a_user_message_is_shown_as_such(
     treering: Treering, root: Path, write: Write, message_line: MessageLine
 ) -> None:

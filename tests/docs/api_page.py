@@ -260,8 +260,8 @@ VALUES = (
         "Header Entry MessageEntry ModelChangeEntry ThinkingLevelEntry LabelEntry SessionInfoEntry CompactionEntry "
         "BranchSummaryEntry CustomEntry CustomMessageEntry ToolExecutionEntry UsageEntry ContextEditEntry OpaqueEntry",
         "Each entry has `type`, `id`, `parent_id`, `timestamp`, `seq`, `aside`, `command_id` and `batch`, as in "
-        "[format.md](format.md), "
-        "and its payload.\n",
+        "[format.md](format.md), and its payload. `isinstance(entry, MessageEntry)` selects entries of one type, also "
+        "for a type checker; `type` is a string, since a file may hold types that treering does not know.\n",
     ),
     Part(
         "What subscriptions yield",
@@ -272,6 +272,23 @@ VALUES = (
 `subscribe()` yields entries, and a `Reset` when the log was replaced. A subscriber that draws only once for many of
 them takes all that have arrived. In bursts, `for entry in await entries.receive_many()` costs a third less than
 `async for`.
+
+`entries.cursor` is that of the last entry received. A client that comes back with it gets what follows, or a `Reset` if
+the log was replaced meanwhile, which a bare seq does not reveal. This is the sending half of a stream of server-sent
+events, whose browsers return the last `id` when they reconnect:
+
+<!-- run: until the host closes -->
+```python
+import msgspec
+from treering import Cursor
+
+last_event_id = ""  # the request's header of this name
+cursor = msgspec.json.decode(last_event_id, type=Cursor) if last_event_id else 0
+async with session.subscribe(after=cursor) as entries:
+    async for entry in entries:
+        data = msgspec.json.encode(entry)
+        event = b"id: %b\\ndata: %b\\n\\n" % (msgspec.json.encode(entries.cursor), data)
+```
 
 A subscription to a view yields a `Snapshot`, then a `Changed` for each change; after too many missed changes, another
 `Snapshot`. This keeps the messages of a context current, and encodes each step as JSON for the clients of a server.

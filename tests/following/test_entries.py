@@ -10,7 +10,19 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import Closed, Cursor, Custom, Entry, EntrySubscription, Limits, OpaqueEntry, Reset, Session, SessionHost
+from treering import (
+    Closed,
+    Cursor,
+    Custom,
+    Entry,
+    EntrySubscription,
+    Limits,
+    OpaqueEntry,
+    Reset,
+    Session,
+    SessionHost,
+    TransientSubscription,
+)
 from treering.events.stores.memory import MemoryStore, Shelf
 
 WRITERS = 100
@@ -113,6 +125,35 @@ async def test_each_of_a_thousand_subscribers_receives_every_change() -> None:
                     await session.append_custom_entry("note", number)
         assert entries == [list(range(1, 21))] * 500
         assert leaves == [list(range(21))] * 500
+
+
+async def test_the_cursor_is_that_of_the_last_entry_that_was_yielded(host: SessionHost) -> None:
+    session = await host.create()
+    for number in range(30):
+        await session.append_custom_entry("note", number)
+    cursor: Cursor | int = 0
+    for seq in range(1, 31):  # each subscriber leaves after one entry, as a client does that loses its connection
+        async with session.subscribe(after=cursor) as entries:
+            assert entries.cursor.seq == seq - 1
+            assert await take(entries, 1) == [seq]
+            cursor = entries.cursor
+            assert cursor == Cursor(session.cursor.generation, seq)
+    async with session.subscribe(transient=True) as items:
+        for seq in range(1, 31):
+            assert getattr(await anext(items), "seq") == seq  # noqa: B009  # no event was emitted
+            assert items.cursor.seq == seq
+        session.emit("progress", 1)
+        await session.append_custom_entry("note")
+        session.emit("progress", 2)
+        assert not hasattr(await anext(items), "seq")
+        assert items.cursor.seq == 30
+        assert await take_all(items) == 2
+        assert items.cursor == session.cursor
+
+
+async def take_all(subscription: TransientSubscription) -> int:
+    """Receive everything that is available, and return how many items there were."""
+    return len(await subscription.receive_many())
 
 
 async def test_a_subscription_from_the_cursor_of_an_unwritten_session_gets_no_reset(host: SessionHost) -> None:

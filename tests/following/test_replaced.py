@@ -115,7 +115,11 @@ async def test_a_subscriber_receives_the_old_entries_then_a_reset_then_the_new_e
         assert await take(entries, 4) == [Reset(Cursor(new.cursor.generation, 0)), "new 1", "new 2", "new 3"]
         assert entries.cursor == new.cursor
     async with session.subscribe(after=old) as entries:
-        assert await take(entries, 2) == [Reset(Cursor(new.cursor.generation, 0)), "new 1"]
+        assert entries.cursor == old  # a caller that leaves now must get the reset when it comes back
+        assert await take(entries, 1) == [Reset(Cursor(new.cursor.generation, 0))]
+        assert entries.cursor == Cursor(new.cursor.generation, 0)
+        assert await take(entries, 1) == ["new 1"]
+        assert entries.cursor == Cursor(new.cursor.generation, 1)
 
 
 async def test_subscriptions_end_when_the_session_is_deleted(host: SessionHost) -> None:

@@ -283,9 +283,10 @@ async def test_files_that_cannot_be_searched_are_reported(
         for _ in range(2):
             search = host.search("needle", index=index)
             assert len([hit async for hit in search]) == 5
-            assert [(each.path, each.code, each.severity) for each in search.findings] == [
-                (str(root / "bad.jsonl"), "not_searched", "error")
+            assert [(str(each.where), each.code, each.severity) for each in search.findings] == [
+                (f"{root / 'bad.jsonl'}:1:0", "not_searched", "error")
             ]
+            assert "bad.jsonl" not in search.findings[0].message  # a caller that prints `where` names the file once
         (root / "bad.jsonl").unlink()
         search = host.search("needle", index=index)
         assert len([hit async for hit in search]) == 5

@@ -10,7 +10,7 @@ import click
 from ..events.errors import TreeringError
 from ..events.wording import counted
 from ..projections.summary import ARCHIVED, SessionSummary
-from .home import Home, resolve_each, root_option, sessions_argument
+from .home import Home, do_each, resolve_each, root_option, sessions_argument
 from .opening import json_option
 from .output import echo_json, line, quiet_option, run, sentence, tell
 from .rows import Named, name_of, named
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 @json_option
 @quiet_option
 @root_option
-def archive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
+@click.pass_context
+def archive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
     """Archive sessions: leave them out of the listing, and keep everything.
 
     Their files are compressed if possible. `treering sessions --archived` lists them; they can be searched, shown and
@@ -35,10 +36,11 @@ def archive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
       treering archive 5f0c12ab
       treering archive last
     """
-    changed, others = run(_archive, Home.at(root), sessions)
+    changed, others, failed = run(_archive, Home.at(root), sessions)
     if as_json:
         echo_json({"archived": changed, "archived_before": others})
     _report("archived", "already archived", changed, others)
+    ctx.exit(int(failed))
 
 
 @click.command()
@@ -46,26 +48,27 @@ def archive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
 @json_option
 @quiet_option
 @root_option
-def unarchive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
+@click.pass_context
+def unarchive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
     """Restore archived sessions.
 
     \b
     Examples:
       treering unarchive 5f0c12ab
     """
-    changed, others = run(_unarchive, Home.at(root), sessions)
+    changed, others, failed = run(_unarchive, Home.at(root), sessions)
     if as_json:
         echo_json({"brought_back": changed, "active_before": others})
     _report("restored", "not archived", changed, others)
+    ctx.exit(int(failed))
 
 
-async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named]]:
-    """Archive sessions; return those that were not archived before, and those that were."""
+async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named], bool]:
+    """Archive sessions; return those that were not archived before, those that were, and whether any failed."""
     async with home.opened() as host:
         rows = await resolve_each(host, sessions)
-        for row in rows:
-            await _archive_one(host, row)
-    return _split(rows, lambda row: row.status != ARCHIVED)
+        done = await do_each(rows, lambda row: _archive_one(host, row))
+    return *_split(done, lambda row: row.status != ARCHIVED), len(done) < len(rows)
 
 
 async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
@@ -78,13 +81,12 @@ async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
         click.echo(f"{line(name_of(row))}: archived, but not compressed: {sentence(error)}", err=True)
 
 
-async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named]]:
-    """Restore sessions; return those that were archived before, and those that were not."""
+async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named], bool]:
+    """Restore sessions; return those that were archived before, those that were not, and whether any failed."""
     async with home.opened() as host:
         rows = await resolve_each(host, sessions)
-        for row in rows:
-            await host.unarchive(row)
-    return _split(rows, lambda row: row.status == ARCHIVED)
+        done = await do_each(rows, host.unarchive)
+    return *_split(done, lambda row: row.status == ARCHIVED), len(done) < len(rows)
 
 
 def _split(

@@ -56,6 +56,14 @@ class Section(Struct, frozen=True):
     commands: Mapping[str, Place]
 
 
+def _has_option(command: click.Command, name: str) -> bool:
+    return any(name in each.opts or name in each.secondary_opts for each in command.params)
+
+
+def _misplaced(error: click.NoSuchOption, place: str) -> click.UsageError:
+    return click.UsageError(f"No such option {error.option_name!r} here; put it {place}", error.ctx)
+
+
 class LazyCommands(Commands):
     """A click group that loads its commands on demand.
 
@@ -84,6 +92,38 @@ class LazyCommands(Commands):
         command = cast("click.Command", getattr(module, place.name))  # as listed in the section
         self.add_command(command, cmd_name)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options before the command.
+
+        Raises:
+            UsageError: There is no such option here; the error says so if the command has it.
+        """
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            for name in given:
+                command = self.get_command(ctx, name)
+                if command is not None and _has_option(command, error.option_name):
+                    raise _misplaced(
+                        error, f"after the command: {ctx.command_path} {name} {error.option_name}"
+                    ) from None
+            raise
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command.
+
+        Raises:
+            UsageError: The command has no such option; the error says so if it belongs before the command.
+        """
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.ctx is None or error.ctx is ctx or not _has_option(self, error.option_name):
+                raise
+            name = error.ctx.info_name
+            raise _misplaced(error, f"before the command: {ctx.command_path} {error.option_name} {name}") from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

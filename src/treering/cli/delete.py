@@ -9,7 +9,7 @@ import click
 
 from ..events.wording import counted
 from ..projections.summary import SessionSummary
-from .home import Home, resolve_each, root_option, sessions_argument
+from .home import Home, do_each, resolve_each, root_option, sessions_argument
 from .opening import json_option
 from .output import confirmed, echo_json, quiet_option, run, tell
 from .rows import named
@@ -52,10 +52,11 @@ def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bo
         if not agreed:
             click.echo("nothing was deleted", err=True)
             ctx.exit(1)
-    run(_delete, home, rows)
+    deleted = run(_delete, home, rows)
     if as_json:
-        echo_json({"deleted": [named(row) for row in rows]})
-    tell(f"{counted(len(rows), 'session')} deleted")
+        echo_json({"deleted": [named(row) for row in deleted]})
+    tell(f"{counted(len(deleted), 'session')} deleted")
+    ctx.exit(int(len(deleted) < len(rows)))
 
 
 async def _resolve(home: Home, sessions: Sequence[str]) -> tuple[list[SessionSummary], list[SessionSummary]]:
@@ -64,7 +65,6 @@ async def _resolve(home: Home, sessions: Sequence[str]) -> tuple[list[SessionSum
         return await resolve_each(host, sessions), await host.list_sessions(status="any")
 
 
-async def _delete(home: Home, rows: Sequence[SessionSummary]) -> None:
+async def _delete(home: Home, rows: Sequence[SessionSummary]) -> list[SessionSummary]:
     async with home.opened() as host:
-        for row in rows:
-            await host.delete(row)
+        return await do_each(rows, host.delete)

@@ -13,7 +13,7 @@ An unknown key is an error; docs/catalog.md lists the settings. The project is t
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from msgspec import Struct
 from ..actors.catalog.root import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
 from .logs import logs_on_stderr
-from .output import run
+from .output import run, sentence
 
 if TYPE_CHECKING:
     from ..actors.catalog.settings import Settings
@@ -104,6 +104,23 @@ async def resolve_each(host: SessionHost, sessions: Sequence[str]) -> list[Sessi
     """
     rows = [await host.resolve(each) for each in sessions]
     return list({row.ref: row for row in rows}.values())
+
+
+async def do_each(
+    rows: Sequence[SessionSummary], change: Callable[[SessionSummary], Awaitable[object]]
+) -> list[SessionSummary]:
+    """Change each session; report errors and continue with the others; return those that were changed."""
+    done: list[SessionSummary] = []
+    for row in rows:
+        try:
+            await change(row)
+        except (TreeringError, OSError) as error:
+            if len(rows) == 1:
+                raise
+            click.echo(f"treering: {sentence(error)}", err=True)
+        else:
+            done.append(row)
+    return done
 
 
 root_option = click.option(

@@ -42,7 +42,7 @@ or hit if they are written as they arrive. `NO_COLOR` and `FORCE_COLOR` are resp
 | exit status | meaning |
 |---|---|
 | 0 | success, even if nothing was found |
-| 1 | an error, in one sentence on stderr; damage that no repair has noted (`doctor`); a path that failed (`import`) |
+| 1 | an error, in one sentence on stderr; damage that no repair has noted (`doctor`); a path or session that failed |
 | 2 | wrong usage, or a terminal is needed and there is none |
 | 130 | stopped by Ctrl-C; `follow` then exits with 0 |
 """

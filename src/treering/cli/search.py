@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -13,6 +15,7 @@ from ..events.kinds import TYPE_NAMES
 from ..events.wording import counted
 from .descriptions import colored, short
 from .home import Home, root_option
+from .logs import warn
 from .opening import json_option
 from .output import as_json as encoded
 from .output import clean, line, quiet_option, run, tell
@@ -20,6 +23,9 @@ from .prefixes import Prefixes
 from .rows import NAMELESS
 from .time_input import Moment
 from .time_output import when
+
+if TYPE_CHECKING:
+    from ..actors.host import SessionHost
 
 _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted"})
 
@@ -111,10 +117,19 @@ async def _search(home: Home, request: _SearchRequest, as_json: bool) -> None:
                 click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
             click.echo(encoded(hit) if as_json else _line(hit, now))
             count, session = count + 1, hit.ref
+        hint = "" if count else await _hint(home, host, request)
     for finding in hits.findings:
-        click.echo(f"{clean(str(finding.where))}: {finding.severity}: {clean(finding.message)}", err=True)
+        warn(f"{finding.where}: {finding.message}")
     more = "; --limit shows more" if count == request.limit else ""
-    tell(f"{counted(count, 'hit')}{more}" if count else f"nothing found{_role_hint(request.role)}")
+    tell(f"{counted(count, 'hit')}{more}" if count else f"nothing found{hint}")
+
+
+async def _hint(home: Home, host: SessionHost, request: _SearchRequest) -> str:
+    """Name what in the request makes hits impossible or unlikely."""
+    project = request.project
+    if project is not None and not await host.list_sessions(project=project, status="any", limit=1):
+        return f"; no session belongs to the project {clean(os.path.join(home.project, project))}"
+    return _role_hint(request.role)
 
 
 def _role_hint(role: str | None) -> str:
