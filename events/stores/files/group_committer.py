@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
 
-from ...disk import Disk
+from ...disk import Disk, flush_file
 from ...errors import AppendInDoubt, LogError, SessionLocked
 from ...offload import Offload, carried_out
 from ...telemetry import logger
 from ..base import Committed, Cursor, InDoubt, Outcome
 from . import journal
-from .beside import flush_file
 from .head import read_head
 from .journal import JOURNALS, Record, Segment
 from .locks import Held, Locks

@@ -46,9 +46,8 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from ...disk import Disk
+from ...disk import Disk, write_all
 from ...undecodable import UNDECODABLE
-from .beside import write_all
 from .private_folder import PRIVATE_FOLDER
 
 JOURNALS = os.path.join(PRIVATE_FOLDER, "journal")

@@ -26,11 +26,13 @@ from itertools import chain, pairwise
 import msgspec
 from msgspec import Struct
 
-from ...disk import Disk, opened
+from ...disk import Disk, flush_file, opened, write_all
 from ...errors import Conflict, LogError, SessionLocked, TreeringError
 from ...telemetry import logger
 from ...undecodable import UNDECODABLE
-from . import beside, journal
+from . import journal
+from .atomic_files import removed_on_error, write_atomically, write_temporary
+from .beside import INDEX_SUFFIX
 from .head import read_head
 from .journal import JOURNALS, Entry
 from .locks import Held, Locks
@@ -366,7 +368,7 @@ class _Restoration:
         actual = disk.pread(fd, end - start, start)
         at = _first_difference(actual, expected)
         if at == len(actual) and len(actual) < len(expected) and start + at == size:
-            beside.write_all(disk, fd, expected[at:])
+            write_all(disk, fd, expected[at:])
         elif at < len(actual):
             if not _zeros_or_equal(actual, expected):
                 self._misplaced += run
@@ -375,7 +377,7 @@ class _Restoration:
                 self._replace_patched(fd, size, start + at, expected[at:])
                 return False
             disk.truncate(fd, start + at)
-            beside.write_all(disk, fd, expected[at:])
+            write_all(disk, fd, expected[at:])
         self._rewrite(fd, start, expected[:at])
         return True
 
@@ -386,26 +388,17 @@ class _Restoration:
             return
         with opened(disk, self._path, os.O_RDWR) as target:
             disk.seek(target, offset)
-            beside.write_all(disk, target, data)
+            write_all(disk, target, data)
 
     def _replace_patched(self, fd: int, size: int, offset: int, data: bytes) -> None:
         """Replace the file by a copy with other bytes at an offset: other bytes follow, so this has to be atomic."""
         disk = self._disk
-        target, temporary = beside.open_temporary(disk, self._path)
-        try:
-            try:
-                for chunk in chain(chunks(disk, fd, 0, offset), [data], chunks(disk, fd, offset + len(data), size)):
-                    beside.write_all(disk, target, chunk)
-                disk.datasync(target)
-            finally:
-                disk.close(target)
+        patched = chain(chunks(disk, fd, 0, offset), [data], chunks(disk, fd, offset + len(data), size))
+        temporary = write_temporary(disk, self._path, patched, sync=True)
+        with removed_on_error(disk, temporary):
             if disk.fstat(fd).size != size:
                 raise Conflict(f"another program appended to {self._path} while it was being restored: try again")
             disk.rename(temporary, self._path)
-        except BaseException:
-            with suppress(OSError):
-                disk.unlink(temporary)
-            raise
         self._restore_in_place()  # the other runs
 
     # -- by the ids of entries
@@ -419,7 +412,7 @@ class _Restoration:
         if not block:
             logger().warning("replay_without_header", ref=self._path)
             return False
-        beside.write_beside(self._disk, self._path, [block, *(piece.lines() for piece in self._pieces)], sync=True)
+        write_atomically(self._disk, self._path, [block, *(piece.lines() for piece in self._pieces)], sync=True)
         return True
 
     def _append_missing_entries(self) -> None:
@@ -440,8 +433,8 @@ class _Restoration:
             if lines:
                 log.reload_changed()
                 log.save_snapshot(log.table.count, None)  # holds the generation counter
-                beside.flush_file(disk, self._path + beside.INDEX_SUFFIX)
-                beside.write_all(disk, fd, b"".join(lines))
+                flush_file(disk, self._path + INDEX_SUFFIX)
+                write_all(disk, fd, b"".join(lines))
             flush_or_write_again(disk, log, fd)
         logger().info("replayed_by_id", ref=self._path, lines=len(lines))
 

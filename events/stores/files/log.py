@@ -18,14 +18,14 @@ from contextlib import AbstractContextManager
 import anyio
 
 from ...dialects.base import Dialect
-from ...disk import Disk, FileStat, opened
+from ...disk import Disk, FileStat, opened, write_all
 from ...entries import Header
 from ...errors import AppendInDoubt, LogError, LogReplaced
 from ...telemetry import logger
 from ..base import Cursor, Lease, Ref, TornTail
-from . import beside, tail
-from .beside import Extent
+from . import snapshots, tail
 from .disk_errors import naming_errors
+from .extent import Extent, extent_of
 from .head import generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
@@ -76,8 +76,6 @@ class Log:
     """
 
     __slots__ = (
-        "_crc",
-        "_disk",
         "_saved_counter",
         "_seen",
         "begun",
@@ -85,6 +83,7 @@ class Log:
         "counter",
         "device",
         "dialect",
+        "disk",
         "doubt",
         "doubt_in_background",
         "durable_folders",
@@ -94,6 +93,7 @@ class Log:
         "gate",
         "head",
         "header",
+        "header_crc",
         "held",
         "idle",
         "inode",
@@ -113,7 +113,7 @@ class Log:
     )
 
     def __init__(self, disk: Disk, ref: Ref, path: str) -> None:
-        self._disk = disk
+        self.disk = disk
         self.ref = ref
         self.path = path
         self.fd = -1
@@ -147,7 +147,7 @@ class Log:
         self.table = Table(array("Q", [0]))
         self.head = NOWHERE
         self.device = self.inode = self.size = 0
-        self._crc = 0
+        self.header_crc = 0
         self._seen: Extent | None = None  # what a reader has indexed; an owner is told apart by its own writes
 
     @property
@@ -195,14 +195,14 @@ class Log:
 
     def find_packed(self) -> None:
         """Examine the packed form, if there is one."""
-        self.packed = reading_disk(self._disk, self.path)
+        self.packed = reading_disk(self.disk, self.path)
         if self.packed is not None:
-            self._disk = self.packed
+            self.disk = self.packed
             self.examine()
 
     def note_unpacked(self, disk: Disk) -> None:
         """Own the file that was just unpacked; see `own`."""
-        self._disk, self.packed = disk, None
+        self.disk, self.packed = disk, None
         self.own()
 
     def own(self, reader: Log | None = None) -> None:
@@ -221,8 +221,8 @@ class Log:
             self._load(changed=True)
         if self.dialect is not None and self.dialect.old:
             with self.opened(os.O_RDONLY) as fd:
-                _, block = read_head(self._disk, fd, self.path, self.size)
-                migrate(self._disk, self.path, fd, block, self.dialect, self.table)
+                _, block = read_head(self.disk, fd, self.path, self.size)
+                migrate(self.disk, self.path, fd, block, self.dialect, self.table)
             self._load(changed=True)
         if self.header is not None:
             with self.opened(os.O_RDWR | os.O_APPEND) as fd:
@@ -246,9 +246,9 @@ class Log:
             changed: See `examine`.
             open_end: Count a complete last line without a newline, too.
         """
-        disk = self._disk
-        snapshot = beside.read_snapshot(disk, self.path)
-        ends = None if snapshot is None else beside.read_table(disk, self.path, snapshot)
+        disk = self.disk
+        snapshot = snapshots.read_snapshot(disk, self.path)
+        ends = None if snapshot is None else snapshots.read_table(disk, self.path, snapshot)
         saved_counter = 0 if snapshot is None else snapshot.counter
         counter = max(self.counter, saved_counter)
         self._saved_counter = _NOT_SAVED if snapshot is not None and ends is None else saved_counter
@@ -269,7 +269,7 @@ class Log:
                 crc = header_crc(block)
                 table = Table(array("Q", [detected.size]))
                 if snapshot is not None:
-                    if not snapshot.speaks_of(disk, fd, stat, crc, detected.size):
+                    if not snapshot.describes(disk, fd, stat, crc, detected.size):
                         changed = True
                     elif ends is not None:
                         table = Table(ends)
@@ -291,7 +291,7 @@ class Log:
     def _generation_of(self, fd: int, stat: FileStat, crc: int, counter: int, table: Table) -> str:
         """Return the generation of a file with these lines."""
         first = (table.ends[0], table.ends[1]) if table.count else None
-        return generation_of(self._disk, fd, stat.inode, crc, counter, first)
+        return generation_of(self.disk, fd, stat.inode, crc, counter, first)
 
     def _take_over(
         self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, seen: Extent | None = None
@@ -301,7 +301,7 @@ class Log:
         self.modified_ns_seen = stat.modified_ns
         self.slow = is_slow_device(stat.device)
         self.counter = counter
-        self._crc = crc
+        self.header_crc = crc
         self.table = table
         self.head = Cursor(generation, table.count)
         self._seen = seen
@@ -312,7 +312,7 @@ class Log:
         Raises:
             OSError: The file cannot be read.
         """
-        stat, crc = self._disk.fstat(fd), header_crc(block)
+        stat, crc = self.disk.fstat(fd), header_crc(block)
         table = Table(array("Q", [len(block)]))
         for line in lines:
             table.ends.append(table.ends[-1] + len(line))
@@ -333,7 +333,7 @@ class Log:
         """
         try:
             with self.opened(os.O_RDONLY) as fd:
-                stat = self._disk.fstat(fd)
+                stat = self.disk.fstat(fd)
                 is_same = self.is_same(stat) if self.fd >= 0 else self.is_same_after_reopen(fd, stat)
                 if is_same and self.continues(fd, stat):
                     self.refresh(fd, stat)
@@ -346,10 +346,10 @@ class Log:
         """Index the lines appended since the last look; `stat` is the present status of the file."""
         table = self.table
         if stat.size != self.size:
-            table.grow(self._disk, fd, stat.size)
+            table.grow(self.disk, fd, stat.size)
             if self.lease is None:
                 self._count_open_end(fd, table, stat.size)
-                self._seen = self._seen_of(fd, table, self._crc)
+                self._seen = self._seen_of(fd, table, self.header_crc)
             self.size = stat.size
             self.head = Cursor(self.head.generation, table.count)
         self.modified_ns_seen = stat.modified_ns
@@ -370,7 +370,7 @@ class Log:
     def _count_open_end(self, fd: int, table: Table, size: int) -> None:
         """Count a last line that is whole but has no newline yet."""
         if size > table.scanned >= table.ends[0]:
-            table.count_open_end(self._disk, fd, size)
+            table.count_open_end(self.disk, fd, size)
 
     def is_same(self, stat: FileStat) -> bool:
         """Tell whether this is still the file whose lines are indexed; it may have grown."""
@@ -397,7 +397,7 @@ class Log:
         if not self.modified_ns_seen or stat.modified_ns == self.modified_ns_seen:
             return True
         try:
-            return header_crc(read_head(self._disk, fd, self.path, stat.size)[1]) == self._crc
+            return header_crc(read_head(self.disk, fd, self.path, stat.size)[1]) == self.header_crc
         except LogError:
             return False
 
@@ -409,7 +409,7 @@ class Log:
         table, seen = self.table, self._seen
         if self.lease is None and seen is not None and seen.end == table.ends[-1]:
             return seen == self.extent(fd, table, table.count)
-        return stat.size == self.size or not table.scanned or self._disk.pread(fd, 1, table.scanned - 1) == b"\n"
+        return stat.size == self.size or not table.scanned or self.disk.pread(fd, 1, table.scanned - 1) == b"\n"
 
     def continues_with_own_fd(self, stat: FileStat) -> bool:
         """Tell the same with a descriptor outside the pool, after checking that it is the same file."""
@@ -423,7 +423,7 @@ class Log:
         if (reader.size, reader.modified_ns_seen) == (self.size, self.modified_ns_seen):
             return True
         with self.opened(os.O_RDONLY) as fd:
-            return reader.continues(fd, self._disk.fstat(fd))
+            return reader.continues(fd, self.disk.fstat(fd))
 
     def reload_changed(self) -> None:
         """Load the file again after it was replaced, shortened or removed; this starts a new generation.
@@ -445,7 +445,7 @@ class Log:
 
     def settle(self, fd: int) -> TornTail | None:
         """Repair the tail and return what it was; `fd` must be open for reading and appending."""
-        disk, shared = self._disk, self.dialect is not None and self.dialect.shared
+        disk, shared = self.disk, self.dialect is not None and self.dialect.shared
         torn: TornTail | None = None
         with self.naming_errors():
             while True:
@@ -455,7 +455,7 @@ class Log:
                     return torn
                 torn = TornTail(start, size - start)
                 if start == 0 or tail.needs_newline(disk, fd, start, size, shared=shared):
-                    beside.write_all(disk, fd, b"\n")
+                    write_all(disk, fd, b"\n")
                     size = disk.fstat(fd).size
                     if start == 0:  # the newline was missing from the header
                         self._load()
@@ -478,7 +478,7 @@ class Log:
         lines: list[bytes] = []
         with self.naming_errors():
             for first, last in runs:
-                run_lines = table.lines(self._disk, fd, first, last)
+                run_lines = table.lines(self.disk, fd, first, last)
                 if run_lines is None:
                     raise self.replaced_error()
                 if len(runs) == 1:
@@ -490,7 +490,7 @@ class Log:
         """Read lines using a descriptor outside the pool."""
         device, inode = self.device, self.inode  # not the size: the owner may be appending
         with self.opened(os.O_RDONLY) as fd:
-            stat = self._disk.fstat(fd)
+            stat = self.disk.fstat(fd)
             if (stat.device, stat.inode) != (device, inode):
                 raise self.replaced_error()
             return self.lines(fd, table, runs)
@@ -504,23 +504,7 @@ class Log:
     def extent(self, fd: int, table: Table, seq: int, crc: int | None = None) -> Extent:
         """Return the fingerprint of the log up to a line; `crc` is the header's, if it is not the known one."""
         with self.naming_errors():
-            return beside.extent_of(self._disk, fd, table.ends[0], table.ends[seq], self._crc if crc is None else crc)
-
-    def load_index(self, table: Table) -> tuple[int, bytes] | None:
-        """Return the last seq of the snapshot and its index; None unless it matches this log and these lines."""
-        snapshot = beside.read_snapshot(self._disk, self.path)
-        if snapshot is None:
-            return None
-        with self.opened(os.O_RDONLY) as fd, self.naming_errors():
-            if (
-                snapshot.lines >= len(table.ends)
-                or table.ends[snapshot.lines] != snapshot.extent.end
-                or not snapshot.is_current(stat := self._disk.fstat(fd))
-                or not snapshot.speaks_of(self._disk, fd, stat, self._crc, table.ends[0])
-            ):
-                return None
-        data = beside.read_index(self._disk, self.path, snapshot)
-        return None if data is None else (snapshot.lines, data)
+            return extent_of(self.disk, fd, table.ends[0], table.ends[seq], self.header_crc if crc is None else crc)
 
     def save_snapshot(self, seq: int, index: bytes | None) -> None:
         """Write the table and the index up to a line.
@@ -531,56 +515,17 @@ class Log:
         """
         table = self.table
         with self.opened(os.O_RDONLY) as fd:
-            stat = self._disk.fstat(fd)
+            stat = self.disk.fstat(fd)
             if not self.is_same(stat):
                 raise self.replaced_error()
             extent = self.extent(fd, table, seq)
-        beside.write_snapshot(self._disk, self.path, self.counter, stat, extent, table.ends[: seq + 1], index)
-
-    def load_leaf(self, table: Table, head: Cursor) -> tuple[int, bytes] | None:
-        """Return the seq at which the leaf record was written and its data; None unless it matches these lines."""
-        return None if table.open_end else self.load_record(beside.LEAF_SUFFIX, head, table)
-
-    def save_leaf(self, data: bytes, *, sync: bool) -> None:
-        """Write the leaf record for the present head.
-
-        Raises:
-            OSError: The record cannot be written.
-        """
-        with self.opened(os.O_RDONLY) as fd:
-            extent = self.extent(fd, self.table, self.head.seq)
-        head = Cursor("", self.head.seq)  # without a generation, it is valid for a copy of the log too
-        beside.write_record(self._disk, self.path, beside.LEAF_SUFFIX, head, extent, data, sync=sync)
-
-    def load_record(self, suffix: str, head: Cursor, table: Table) -> tuple[int, bytes] | None:
-        """Return the seq and the data of the record with a suffix; None unless it matches this log and these lines."""
-        stored = beside.read_record(self._disk, self.path, suffix)
-        if stored is None:
-            return None
-        record, data = stored
-        if record.generation not in ("", head.generation) or not 0 <= record.seq <= head.seq:
-            return None
-        with self.opened(os.O_RDONLY) as fd:
-            return (record.seq, data) if beside.holds(record, self.extent(fd, table, record.seq)) else None
-
-    def save_checkpoint(self, suffix: str, head: Cursor, data: bytes) -> None:
-        """Write a projection's checkpoint for the log up to `head`.
-
-        Raises:
-            LogReplaced: The file was replaced.
-            OSError: The checkpoint cannot be written.
-        """
-        with self.opened(os.O_RDONLY) as fd:
-            if not self.is_same(self._disk.fstat(fd)):
-                raise self.replaced_error()
-            extent = self.extent(fd, self.table, head.seq)
-        beside.write_record(self._disk, self.path, suffix, head, extent, data, sync=False)
+        snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, table.ends[: seq + 1], index)
 
     # -- descriptors and errors
 
     def opened(self, flags: int) -> AbstractContextManager[int]:
         """Open the file for the duration of a `with` block, outside the pool."""
-        return opened(self._disk, self.path, flags)
+        return opened(self.disk, self.path, flags)
 
     def naming_errors(self) -> AbstractContextManager[None]:
         """Add the path of the file to disk errors that lack one."""

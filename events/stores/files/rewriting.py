@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import chain
 
-from ...disk import Disk
+from ...disk import Disk, write_all
 from ...errors import AppendInDoubt, Conflict
 from ..base import Cursor
 from ..lines import check_lines
+from .atomic_files import open_temporary, removed_on_error
 from .backups import back_up
-from .beside import LEAF_SUFFIX, open_temporary, write_all
+from .beside import LEAF_SUFFIX
 from .disk_errors import naming_errors
 from .log import Log
 from .table import CHUNK
@@ -33,13 +34,8 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     new_folders = missing_folders(disk, folder)
     disk.make_directory(folder)
     backup = _back_up_existing(disk, log)
-    try:
+    with nullcontext() if backup is None else removed_on_error(disk, backup):
         _replace(disk, log, header, lines)
-    except BaseException:
-        if backup is not None:
-            with suppress(OSError):
-                disk.unlink(backup)
-        raise
     changed_folders = (folder, *map(os.path.dirname, new_folders))
     flush_error: OSError | None = None
     try:
@@ -76,7 +72,7 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
 
 def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> None:
     fd, temporary = open_temporary(disk, log.path)
-    try:
+    with removed_on_error(disk, temporary):
         try:
             for part in chain((header,), _parts(lines)):
                 with naming_errors(log.path, "repeat the call"):
@@ -87,10 +83,6 @@ def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Non
             disk.close(fd)
         _check_unchanged(disk, log)
         disk.rename(temporary, log.path)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
 
 
 def _back_up_existing(disk: Disk, log: Log) -> str | None:

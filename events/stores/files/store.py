@@ -35,13 +35,9 @@ from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk
 from ...errors import (
-    AppendFailed,
-    AppendInDoubt,
     Conflict,
     InvalidInput,
-    LeafMoved,
     LogError,
-    LogReplaced,
     SessionLocked,
     TreeringError,
     Where,
@@ -51,8 +47,9 @@ from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
 from ..lines import check_header
-from . import archiving, beside, listing, removal, writer
+from . import archiving, listing, removal, writer
 from .appender import Appender, Pace
+from .blob_files import load_blob, save_blob
 from .codecs import SUFFIXES
 from .disk_errors import naming_errors
 from .group_committer import GroupCommitter
@@ -67,6 +64,7 @@ from .open_files import open_files_max as default_open_files_max
 from .packed import packed_forms, stat_if_exists
 from .peek import FilePeek
 from .private_locks import locks_of
+from .records import suffix_of
 from .rewriting import put
 from .scan import scan
 from .syncer import Syncer
@@ -447,24 +445,15 @@ class FileStore:
         Raises:
             InvalidInput: The kind is unknown.
         """
-        suffix = beside.suffix_of(kind)
+        suffix = suffix_of(kind)
         try:
             log = await self._logs.current(ref)
             table, head = log.table, log.head
             if stat_if_exists(self._disk, log.path + suffix) is None:
                 return None
-            if kind == "leaf":
-                loaded = await self._offload(log.load_leaf, table, head)
-            elif kind == "index":
-                loaded = await self._offload(log.load_index, table)
-            else:
-                loaded = await self._offload(log.load_record, suffix, head, table)
+            return await self._offload(load_blob, log, kind, head, table)
         except FileNotFoundError:
             return None
-        if loaded is None:
-            return None
-        seq, data = loaded
-        return Blob(Cursor(head.generation, seq), data)
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
         """Save data beside a log; see `Store.save`.
@@ -480,34 +469,7 @@ class FileStore:
         """
         check_kind(kind)
         log = self._logs.require_lease(lease)
-        await self._logs.exclusively(log, lambda: self._save(log, kind, head, data))
-
-    def _save(self, log: Log, kind: BlobKind, head: Cursor, data: bytes) -> None:
-        is_in_log = head.generation == log.generation and 0 <= head.seq <= log.head.seq and log.header is not None
-        if kind == "leaf":
-            if not is_in_log or head != log.head:
-                raise LeafMoved(f"{log.ref} ends at seq {log.head.seq}, not at seq {head.seq}: read it again")
-            try:
-                log.save_leaf(data, sync=self._sync)
-            except beside.NameNotFlushed as error:
-                raise AppendInDoubt(
-                    f"{log.path}{beside.LEAF_SUFFIX} was written, but a power cut may undo that "
-                    f"({error.strerror or error}): check the disk, then move the leaf again"
-                ) from error
-            except OSError as error:
-                raise AppendFailed(
-                    f"{log.path}{beside.LEAF_SUFFIX} could not be written ({error.strerror or error}): "
-                    "check the disk, then move the leaf again"
-                ) from error
-        elif is_in_log:
-            try:
-                if kind == "index":
-                    log.save_snapshot(head.seq, data)
-                else:
-                    log.save_checkpoint(beside.suffix_of(kind), head, data)
-            except (OSError, LogReplaced) as error:
-                session_id = log.header.id if log.header is not None else None
-                logger().debug("derived_not_saved", session_id=session_id, ref=log.ref, kind=kind, error=str(error))
+        await self._logs.exclusively(log, lambda: save_blob(log, kind, head, data, sync=self._sync))
 
     # -- whole logs
 

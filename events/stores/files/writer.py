@@ -13,11 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ...dialects.base import Dialect
-from ...disk import Disk
+from ...disk import Disk, write_all
 from ...errors import AppendFailed, AppendInDoubt, InvalidInput, LogError
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
 from ..lines import check_header
-from .beside import write_all
 from .log import NOWHERE, Log
 from .table import chunks
 
