@@ -19,10 +19,12 @@ from ...errors import AppendInDoubt, InvalidInput, LogReplaced
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
 from ..lines import check_lines
 from . import writer
+from .flushing import make_durable
 from .group_committer import GroupCommitter, LandedAppend
 from .log import NOWHERE, Log
 from .logs import Logs
 from .open_files import OpenFiles
+from .outcomes import not_flushed
 from .syncer import Syncer
 
 _Barrier: TypeAlias = Literal["none", "file", "journal"]
@@ -347,7 +349,10 @@ class _Job:
         if isinstance(outcome, Committed | Failed):
             self.landed = hold_back(log, self.append, before, outcome)
             if self.landed is None:
-                self._outcome = writer.flush(self._disk, log) or outcome
+                try:
+                    make_durable(self._disk, log)
+                except OSError as error:
+                    self._outcome = not_flushed(log, error)
 
     def settle(self) -> None:
         """If the append ended without an outcome, put it and the log in doubt."""

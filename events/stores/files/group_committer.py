@@ -264,8 +264,8 @@ class GroupCommitter:
             if path not in dirty:
                 dirty[path] = log.ref
                 block = block or self._block_of(log)
-            if log.folders_to_flush:
-                current.folders.update(log.folders_to_flush)
+            if log.unflushed_folders.pending:
+                current.folders.update(log.unflushed_folders.pending)
             seq, generation = each.before.seq + 1, each.head.generation
             yield Record(name, each.offset, block, each.lines, seq, log.epoch, generation)
 

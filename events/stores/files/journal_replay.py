@@ -33,13 +33,13 @@ from ...undecodable import UNDECODABLE
 from . import journal
 from .atomic_files import removed_on_error, write_atomically, write_temporary
 from .beside import INDEX_SUFFIX
+from .flushing import flush_or_write_again
 from .head import read_head
 from .journal import JOURNALS, Entry
 from .locks import Held, Locks
 from .log import Log
 from .names import folders_between
 from .table import CHUNK, chunks
-from .writer import flush_or_write_again
 
 _STEP_S = 0.001
 _TIMEOUT_S = 60.0

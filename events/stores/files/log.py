@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import anyio
@@ -26,6 +26,7 @@ from ..base import Cursor, Lease, Ref, TornTail
 from . import snapshots, tail
 from .disk_errors import naming_errors
 from .extent import Extent, extent_of
+from .folders import UnflushedFolders
 from .head import generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
@@ -64,9 +65,8 @@ class Log:
         doubt: Why the content of the file is uncertain; None once it was examined again.
         doubt_in_background: Whether the doubt arose outside of an append: the next append then examines the file and
             proceeds, instead of failing.
-        durable_folders: The folders whose names are known to survive a power cut; shared by all logs of the store.
-        folders_to_flush: The folders to flush before the log's own name is known to survive a power cut.
-        begun: The header block of a first append that failed and could not be undone.
+        unflushed_folders: The folders to flush before the log's own name is known to survive a power cut.
+        unfinished_header: The header block of a first append that failed and could not be undone.
         unjournaled: Whether a failed journal left the last bytes in doubt.
         unsynced: Whether a failed flush left the last bytes in doubt.
         slow: Whether the log is on a disk that may block the event loop.
@@ -78,7 +78,6 @@ class Log:
     __slots__ = (
         "_saved_counter",
         "_seen",
-        "begun",
         "busy",
         "counter",
         "device",
@@ -86,10 +85,8 @@ class Log:
         "disk",
         "doubt",
         "doubt_in_background",
-        "durable_folders",
         "epoch",
         "fd",
-        "folders_to_flush",
         "gate",
         "head",
         "header",
@@ -107,6 +104,8 @@ class Log:
         "slow",
         "table",
         "torn",
+        "unfinished_header",
+        "unflushed_folders",
         "unjournaled",
         "unsynced",
         "used",
@@ -128,9 +127,8 @@ class Log:
         self.gate: anyio.Lock | None = None
         self.doubt: AppendInDoubt | None = None
         self.doubt_in_background = False
-        self.durable_folders: set[str] = set()
-        self.folders_to_flush: tuple[str, ...] = ()
-        self.begun = b""
+        self.unflushed_folders = UnflushedFolders(path, (), set())
+        self.unfinished_header = b""
         self.unjournaled = False
         self.unsynced = False
         self.slow = False
@@ -161,9 +159,11 @@ class Log:
             self.doubt = doubt
             self.doubt_in_background = True
 
-    def note_unflushed_folders(self, folders: Iterable[str]) -> None:
-        """Note folders to flush before the log's own name is known to survive a power cut; these come first."""
-        self.folders_to_flush = tuple(dict.fromkeys((*folders, *self.folders_to_flush)))
+    def note_certain(self) -> None:
+        """Note that the content of the file is known again, and that nothing has to be written again."""
+        self.doubt = None
+        self.doubt_in_background = False
+        self.unsynced = False
 
     # -- examining the file
 

@@ -15,9 +15,9 @@ from .atomic_files import open_temporary, removed_on_error
 from .backups import back_up
 from .beside import LEAF_SUFFIX
 from .disk_errors import naming_errors
+from .folders import make_folders
 from .log import Log
 from .table import CHUNK
-from .writer import missing_folders
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
@@ -30,13 +30,10 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         OSError: The log cannot be written. The existing log is unchanged.
     """
     _check_unchanged(disk, log)
-    folder = os.path.dirname(log.path)
-    new_folders = missing_folders(disk, folder)
-    disk.make_directory(folder)
+    changed_folders = make_folders(disk, os.path.dirname(log.path))
     backup = _back_up_existing(disk, log)
     with nullcontext() if backup is None else removed_on_error(disk, backup):
         _replace(disk, log, header, lines)
-    changed_folders = (folder, *map(os.path.dirname, new_folders))
     flush_error: OSError | None = None
     try:
         for changed_folder in changed_folders:
@@ -50,11 +47,9 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         log.reload_changed()
     except OSError as error:
         read_error = error
-    log.doubt = None
-    log.doubt_in_background = False
-    log.unsynced = False
+    log.note_certain()
     if flush_error is not None:
-        log.note_unflushed_folders(changed_folders)
+        log.unflushed_folders.put_first(changed_folders)
         log.unsynced = True
         doubt = AppendInDoubt(
             f"{log.path} was written, but a power cut may undo that ({flush_error.strerror or flush_error}): "

@@ -47,11 +47,12 @@ from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
 from ..lines import check_header
-from . import archiving, listing, removal, writer
+from . import archiving, listing, removal
 from .appender import Appender, Pace
 from .blob_files import load_blob, save_blob
 from .codecs import SUFFIXES
 from .disk_errors import naming_errors
+from .flushing import make_durable
 from .group_committer import GroupCommitter
 from .journal_replay import JournalReplay
 from .locks import Locks
@@ -65,6 +66,7 @@ from .packed import packed_forms, stat_if_exists
 from .peek import FilePeek
 from .private_locks import locks_of
 from .records import suffix_of
+from .resolving import flush_unjournaled, resolve
 from .rewriting import put
 from .scan import scan
 from .syncer import Syncer
@@ -257,8 +259,7 @@ class FileStore:
             log = Log(self._disk, ref, real_path)
             log.held, log.epoch = held, held.epoch
             results.append(log)
-            log.durable_folders = self._names.durable_folders
-            log.folders_to_flush = self._names.folders_to_flush(real_path)
+            log.unflushed_folders = self._names.unflushed_folders(real_path)
             log.own(self._logs.read(ref))
             if log.header is None:
                 log.find_packed()
@@ -283,7 +284,7 @@ class FileStore:
             self._resolve(log)
         elif self._sync and self._logs.flushed.get(log.path) != (log.inode, log.size):
             try:
-                writer.make_durable(self._disk, log)
+                make_durable(self._disk, log)
             except OSError:
                 self._logs.unsynced[log.path] = log.inode  # the next flush may succeed without what this one lost
                 raise
@@ -355,8 +356,8 @@ class FileStore:
 
     def _resolve(self, log: Log) -> Cursor:
         if log.unjournaled or (self._group is not None and log.doubt is not None):
-            writer.flush_unjournaled(self._disk, log)  # no journal holds the bytes in doubt
-        head = writer.resolve(self._disk, log, sync=self._sync)
+            flush_unjournaled(self._disk, log)  # no journal holds the bytes in doubt
+        head = resolve(self._disk, log, sync=self._sync)
         if self._group is not None:
             self._group.note_durable(log.path)
         return head
@@ -375,7 +376,7 @@ class FileStore:
         """Flush a log whose appends a journal may hold, and void its records in all journals."""
         if self._group is not None and log.header is not None and log.doubt is None:
             try:
-                writer.make_durable(self._disk, log)
+                make_durable(self._disk, log)
             except FileNotFoundError:
                 pass
             except OSError as error:
