@@ -31,6 +31,7 @@ from .log import Log
 from .logs import Logs
 from .names import Names
 from .open_files import OpenFiles
+from .released import ReleasedLogs
 from .syncer import Syncer
 
 
@@ -108,6 +109,7 @@ class GroupCommitter:
         disk: The disk.
         names: The names of the store's logs; it provides the root.
         logs: The logs of the store.
+        released: The logs that it released.
         open_files: The pool of open files.
         locks: Keep other hosts from replaying a journal that is in use.
         offload: Runs the rounds.
@@ -124,6 +126,7 @@ class GroupCommitter:
         disk: Disk,
         names: Names,
         logs: Logs,
+        released: ReleasedLogs,
         open_files: OpenFiles,
         locks: Locks,
         offload: Offload,
@@ -134,6 +137,7 @@ class GroupCommitter:
         self._disk = disk
         self._names = names
         self._logs = logs
+        self._released = released
         self._open_files = open_files
         self._locks = locks
         self._offload = offload
@@ -340,7 +344,7 @@ class GroupCommitter:
         log = self._logs.owned.get(ref)
         logger().warning("checkpoint_failed", ref=ref, error=str(error))
         if log is None or log.path != path:
-            self._logs.unsynced[path] = 0
+            self._released.note_not_flushed(path)
             return
         self.note_unflushed(log, error)
 

@@ -42,10 +42,6 @@ class Logs:
 
     Attributes:
         owned: The owned logs, by ref.
-        unsynced: The released logs whose last bytes may not be on the disk: their inodes by path, or 0 if the file may
-            have been replaced since.
-        flushed: The released logs whose bytes were all flushed, or are in the journal: their inodes and sizes by path.
-            Only kept if appends are to survive a power cut.
         closed: Why the store serves no more requests; None while it does.
     """
 
@@ -58,8 +54,6 @@ class Logs:
         self._read: OrderedDict[Ref, Log] = OrderedDict()
         self._counters: OrderedDict[Ref, int] = OrderedDict()  # of logs that were missing, by ref
         self.owned: dict[Ref, Log] = {}
-        self.unsynced: dict[str, int] = {}
-        self.flushed: dict[str, tuple[int, int]] = {}
         self.closed: str | None = None
 
     def check_open(self) -> None:
