@@ -159,6 +159,13 @@ class Log:
             self.doubt = doubt
             self.doubt_in_background = True
 
+    def note_idle(self) -> None:
+        """Note that no worker thread works on the log any more, and wake those who wait for that."""
+        self.busy = False
+        if self.idle is not None:
+            self.idle.set()
+            self.idle = None
+
     def note_certain(self) -> None:
         """Note that the content of the file is known again, and that nothing has to be written again."""
         self.doubt = None

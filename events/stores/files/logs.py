@@ -131,10 +131,7 @@ class Logs:
 
     def note_thread_done(self, log: Log, inode: int) -> None:
         """Note that a worker thread is done with a log; `inode` is the log's inode before."""
-        log.busy = False
-        if log.idle is not None:
-            log.idle.set()
-            log.idle = None
+        log.note_idle()
         if log.inode != inode or log.doubt is not None:
             self._open_files.drop(log)
 

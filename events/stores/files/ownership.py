@@ -138,7 +138,7 @@ class Ownership:
             flush_unjournaled(self._disk, log)  # no journal holds the bytes in doubt
         head = resolve(self._disk, log, sync=self._sync)
         if self._group is not None:
-            self._group.note_durable(log.path)
+            self._group.journals.note_durable(log.path)
         return head
 
     def detach_from_journals(self, log: Log) -> None:

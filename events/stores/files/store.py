@@ -61,6 +61,7 @@ from .mounts import is_slow_folder
 from .names import Names
 from .open_files import OpenFiles
 from .open_files import open_files_max as default_open_files_max
+from .own_journals import OwnJournals
 from .ownership import Ownership
 from .packed import stat_if_exists
 from .peek import FilePeek
@@ -156,17 +157,16 @@ class FileStore:
             self._refuse_remote_root()
             self._group = GroupCommitter(
                 self._disk,
-                self._names,
+                OwnJournals(self._disk, self._names, self._locks, new_id),
                 self._logs,
                 released,
                 self._open_files,
-                self._locks,
                 self._offload,
                 syncer,
                 journal_max_bytes,
-                new_id,
             )
-        self._replay = JournalReplay(self._disk, self._locks, self._group.paths if self._group else frozenset())
+        own_journals = self._group.journals.paths if self._group is not None else frozenset[str]()
+        self._replay = JournalReplay(self._disk, self._locks, own_journals)
         self._ownership = Ownership(
             self._disk,
             self._names,
@@ -561,7 +561,7 @@ class FileStore:
         self._locks.forget()
         self._open_files.close()
         if self._group is not None:
-            self._group.leave_to_parent()
+            self._group.journals.leave_to_parent()
 
 
 def _is_unchanged(log: Log, stat: FileStat) -> bool:
