@@ -25,7 +25,8 @@ from .stores.files import records, snapshots
 from .stores.files.beside import BESIDE, LEAF_SUFFIX
 from .stores.files.extent import extent_of
 from .stores.files.head import generation_of, header_crc, read_head
-from .stores.files.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_entries, read_header, read_voids
+from .stores.files.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records
+from .stores.files.journal_voids import read_voids
 from .stores.files.private_folder import PRIVATE_FOLDER
 from .stores.files.table import Table, checksum
 from .undecodable import UNDECODABLE
@@ -346,11 +347,11 @@ def examine_journal(disk: Disk, path: str) -> list[Finding]:
 def _examine_records(disk: Disk, fd: int, path: str, header: bytes) -> list[Finding]:
     void = read_voids(disk, path, header)
     end, names, appends = len(header), set[str](), 0
-    for entry in read_entries(disk, fd, header):
-        end = entry.at + entry.block + entry.size
-        if entry.at > void.get(entry.name, 0):
+    for record in read_records(disk, fd, header):
+        end = record.ends_at
+        if record.at > void.get(record.name, 0):
             appends += 1
-            names.add(entry.name)
+            names.add(record.name)
     what = (
         f"{counted(appends, 'append')} to {counted(len(names), 'session')}, left by a host that ended: "
         "they are replayed when a session of this folder is next opened for writing"
