@@ -32,6 +32,7 @@ from .locks import Held
 from .migration import migrate
 from .mounts import is_slow_device
 from .packed_disk import PackedDisk, reading_disk
+from .snapshots import Snapshot
 from .table import Table
 
 NOWHERE = Cursor("", 0)
@@ -253,47 +254,65 @@ class Log:
             changed: See `examine`.
             open_end: Count a complete last line without a newline, too.
         """
-        disk = self.disk
-        snapshot = snapshots.read_snapshot(disk, self.path)
-        ends = None if snapshot is None else snapshots.read_table(disk, self.path, snapshot)
+        snapshot = snapshots.read_snapshot(self.disk, self.path)
+        ends = None if snapshot is None else snapshots.read_table(self.disk, self.path, snapshot)
         saved_counter = 0 if snapshot is None else snapshot.counter
         counter = max(self.counter, saved_counter)
         self._saved_counter = _NOT_SAVED if snapshot is not None and ends is None else saved_counter
         try:
-            fd = disk.open(self.path, os.O_RDONLY)
+            with self.opened(os.O_RDONLY) as fd, self.naming_errors():
+                exists = self._load_file(fd, snapshot, ends, counter, changed=changed, open_end=open_end)
         except FileNotFoundError:
+            exists = False
+        if not exists:
             self._forget()
             self.counter = counter + (snapshot is not None or changed)
-            return
-        try:
-            with self.naming_errors():
-                stat = disk.fstat(fd)
-                if stat.size == 0:
-                    self._forget()
-                    self.counter = counter + (snapshot is not None or changed)
-                    return
-                detected, block = read_head(disk, fd, self.path, stat.size)
-                crc = header_crc(block)
-                table = Table(array("Q", [detected.size]))
-                if snapshot is not None:
-                    if not snapshot.describes(disk, fd, stat, crc, detected.size):
-                        changed = True
-                    elif ends is not None:
-                        table = Table(ends)
-                if not block.endswith(b"\n"):
-                    table.scanned = 0  # the header itself is the tail
-                else:
-                    table.grow(disk, fd, stat.size)
-                counter += changed
-                generation = self._generation_of(fd, stat, crc, counter, table)
-                seen = None
-                if open_end:
-                    self._count_open_end(fd, table, stat.size)
-                    seen = self._seen_of(fd, table, crc)
-                self._take_over(stat, crc, counter, table, generation, seen)
-                self.header, self.dialect = detected.header, detected.dialect
-        finally:
-            disk.close(fd)
+
+    def _load_file(
+        self,
+        fd: int,
+        snapshot: Snapshot | None,
+        ends: array[int] | None,
+        counter: int,
+        *,
+        changed: bool,
+        open_end: bool,
+    ) -> bool:
+        """Read the header and index the lines of an open file; return False if it is empty.
+
+        Args:
+            fd: The file.
+            snapshot: The snapshot beside it, which may be of another file.
+            ends: The snapshot's line table; None if it is damaged.
+            counter: How many earlier generations are known.
+            changed: See `examine`.
+            open_end: See `_load`.
+        """
+        disk = self.disk
+        stat = disk.fstat(fd)
+        if stat.size == 0:
+            return False
+        detected, block = read_head(disk, fd, self.path, stat.size)
+        crc = header_crc(block)
+        table = Table(array("Q", [detected.size]))
+        if snapshot is not None:
+            if not snapshot.describes(disk, fd, stat, crc, detected.size):
+                changed = True
+            elif ends is not None:
+                table = Table(ends)
+        if not block.endswith(b"\n"):
+            table.scanned = 0  # the header itself is the tail
+        else:
+            table.grow(disk, fd, stat.size)
+        counter += changed
+        generation = self._generation_of(fd, stat, crc, counter, table)
+        seen = None
+        if open_end:
+            self._count_open_end(fd, table, stat.size)
+            seen = self._seen_of(fd, table, crc)
+        self._take_over(stat, crc, counter, table, generation, seen)
+        self.header, self.dialect = detected.header, detected.dialect
+        return True
 
     def _generation_of(self, fd: int, stat: FileStat, crc: int, counter: int, table: Table) -> str:
         """Return the generation of a file with these lines."""
