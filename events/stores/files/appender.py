@@ -117,7 +117,7 @@ class Appender:
                 fd = log.fd
                 if fd < 0:
                     fd = self._open_files.get(log)
-                log.used = True
+                log.recently_used = True
             except (OSError, LogReplaced):
                 return None
             outcome = writer.append_at(self._disk, log, fd, append, sync=False, write=self._write)

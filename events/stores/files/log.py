@@ -45,40 +45,51 @@ _NOT_SAVED = -1
 class Log:
     """One log file.
 
+    Args:
+        disk: The disk.
+        ref: The log's name in the store.
+        path: Its real path.
+
     Attributes:
+        disk: The disk through which the log is read: the given one, or `packed`.
         ref: Its name in the store.
         path: Its real path.
+        packed: The disk that unpacks the log while it is packed; None while it is not.
+        slow: Whether the log is on a disk that may block the event loop.
+
         header: Its decoded header; None while the log does not exist.
+        header_crc: The checksum of its header line.
         dialect: The dialect of its lines; None while the log does not exist.
         table: Where its lines end.
         head: Its committed end.
+        counter: How many earlier generations are known to have had this name.
         device, inode, size: The file after our last read or write.
-        fd: The descriptor that the pool opened for it, or -1.
-        place: Its position in the pool.
-        used: Whether the descriptor was used lately.
         modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
             descriptor open, it looks only when it closes that.
+
+        fd: The descriptor in the pool of open files, or -1.
+        pool_place: Its position in the pool.
+        recently_used: Whether it was used since the pool last looked for a file to close.
+
         lease, held: The lease and the lock, while the log is owned here.
         epoch: The epoch of the latest ownership that is known.
-        busy: Whether a worker thread is working on the log.
-        idle: Set when `busy` becomes False.
-        gate: Lets one thread at a time work on a log that is not owned.
+        torn: The torn tail that was repaired when the log was acquired.
+        busy: Whether a worker thread is working on the owned log, so that its next append has to wait.
+        idle: Wakes those who wait for `busy` to become False; None if nobody does.
+        gate: Lets one thread at a time work on a log that is not owned; None before the first one does.
+
         doubt: Why the content of the file is uncertain; None once it was examined again.
         doubt_in_background: Whether the doubt arose outside of an append: the next append then examines the file and
             proceeds, instead of failing.
-        unflushed_folders: The folders to flush before the log's own name is known to survive a power cut.
+        unsynced: Whether a failed flush may have lost the last bytes, which have to be written again.
+        unjournaled: Whether the last bytes are in no journal, because writing it failed.
         unfinished_header: The header block of a first append that failed and could not be undone.
-        unjournaled: Whether a failed journal left the last bytes in doubt.
-        unsynced: Whether a failed flush left the last bytes in doubt.
-        slow: Whether the log is on a disk that may block the event loop.
-        packed: The disk through which the log is read while it is packed; None while it is not.
-        torn: The torn tail that was repaired when the log was acquired.
-        counter: How many earlier generations are known to have had this name.
+        unflushed_folders: The folders to flush before the log's own name is known to survive a power cut.
     """
 
     __slots__ = (
+        "_reader_extent",
         "_saved_counter",
-        "_seen",
         "busy",
         "counter",
         "device",
@@ -99,7 +110,8 @@ class Log:
         "modified_ns_seen",
         "packed",
         "path",
-        "place",
+        "pool_place",
+        "recently_used",
         "ref",
         "size",
         "slow",
@@ -109,35 +121,37 @@ class Log:
         "unflushed_folders",
         "unjournaled",
         "unsynced",
-        "used",
     )
 
     def __init__(self, disk: Disk, ref: Ref, path: str) -> None:
         self.disk = disk
         self.ref = ref
         self.path = path
-        self.fd = -1
-        self.place = 0
-        self.used = False
+        self.packed: PackedDisk | None = None
+        self.slow = False
+        self.counter: int = 0
+        self._saved_counter: int = 0
         self.modified_ns_seen = 0
+        self._forget()
+
+        self.fd = -1
+        self.pool_place = 0
+        self.recently_used = False
+
         self.lease: Lease | None = None
         self.held: Held | None = None
         self.epoch = 0
+        self.torn: TornTail | None = None
         self.busy = False
         self.idle: anyio.Event | None = None
         self.gate: anyio.Lock | None = None
+
         self.doubt: AppendInDoubt | None = None
         self.doubt_in_background = False
-        self.unflushed_folders = UnflushedFolders(path, (), set())
-        self.unfinished_header = b""
-        self.unjournaled = False
         self.unsynced = False
-        self.slow = False
-        self.packed: PackedDisk | None = None
-        self.torn: TornTail | None = None
-        self.counter: int = 0
-        self._saved_counter: int = 0
-        self._forget()
+        self.unjournaled = False
+        self.unfinished_header = b""
+        self.unflushed_folders = UnflushedFolders(path, (), set())
 
     def _forget(self) -> None:
         """Reset to the state of a log that does not exist."""
@@ -147,7 +161,7 @@ class Log:
         self.head = NOWHERE
         self.device = self.inode = self.size = 0
         self.header_crc = 0
-        self._seen: Extent | None = None  # what a reader has indexed; an owner is told apart by its own writes
+        self._reader_extent: Extent | None = None  # an owner needs none: it compares the file with its own last write
 
     @property
     def generation(self) -> str:
@@ -306,11 +320,11 @@ class Log:
             table.grow(disk, fd, stat.size)
         counter += changed
         generation = self._generation_of(fd, stat, crc, counter, table)
-        seen = None
+        reader_extent = None
         if open_end:
             self._count_open_end(fd, table, stat.size)
-            seen = self._seen_of(fd, table, crc)
-        self._take_over(stat, crc, counter, table, generation, seen)
+            reader_extent = self._extent_for_reader(fd, table, crc)
+        self._take_over(stat, crc, counter, table, generation, reader_extent)
         self.header, self.dialect = detected.header, detected.dialect
         return True
 
@@ -320,7 +334,7 @@ class Log:
         return generation_of(self.disk, fd, stat.inode, crc, counter, first)
 
     def _take_over(
-        self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, seen: Extent | None = None
+        self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, reader_extent: Extent | None = None
     ) -> None:
         """Replace the state by that of a file; everything was read before, so that an error changes nothing."""
         self.device, self.inode, self.size = stat.device, stat.inode, stat.size
@@ -330,7 +344,7 @@ class Log:
         self.header_crc = crc
         self.table = table
         self.head = Cursor(generation, table.count)
-        self._seen = seen
+        self._reader_extent = reader_extent
 
     def note_created(self, fd: int, header: Header, dialect: Dialect, block: bytes, lines: tuple[bytes, ...]) -> None:
         """Take over the state of the file that was just created with this header and these lines.
@@ -375,12 +389,12 @@ class Log:
             table.grow(self.disk, fd, stat.size)
             if self.lease is None:
                 self._count_open_end(fd, table, stat.size)
-                self._seen = self._seen_of(fd, table, self.header_crc)
+                self._reader_extent = self._extent_for_reader(fd, table, self.header_crc)
             self.size = stat.size
             self.head = Cursor(self.head.generation, table.count)
         self.modified_ns_seen = stat.modified_ns
 
-    def _seen_of(self, fd: int, table: Table, crc: int) -> Extent | None:
+    def _extent_for_reader(self, fd: int, table: Table, crc: int) -> Extent | None:
         """Return the fingerprint of the lines that a reader has indexed; None for a packed log, which never grows."""
         return None if self.packed is not None else self.extent(fd, table, table.count, crc)
 
@@ -401,6 +415,10 @@ class Log:
     def is_same(self, stat: FileStat) -> bool:
         """Tell whether this is still the file whose lines are indexed; it may have grown."""
         return stat.inode == self.inode and stat.device == self.device and stat.size >= self.table.scanned
+
+    def is_as_left(self, stat: FileStat) -> bool:
+        """Tell whether the file is as it was after our last read or write."""
+        return stat.is_still(self.device, self.inode, self.size)
 
     def is_unchanged(self, stat: FileStat) -> bool:
         """Tell whether the file is the one whose lines are indexed, and shows no sign of a change.
@@ -432,9 +450,9 @@ class Log:
 
         It does not if it was shortened and then grew again, or was rewritten in place with a longer content.
         """
-        table, seen = self.table, self._seen
-        if self.lease is None and seen is not None and seen.end == table.ends[-1]:
-            return seen == self.extent(fd, table, table.count)
+        table, extent = self.table, self._reader_extent
+        if self.lease is None and extent is not None and extent.end == table.ends[-1]:
+            return extent == self.extent(fd, table, table.count)
         return stat.size == self.size or not table.scanned or self.disk.pread(fd, 1, table.scanned - 1) == b"\n"
 
     def continues_with_own_fd(self, stat: FileStat) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from ...dialects.base import Dialect
-from ...disk import Disk, FileStat
+from ...disk import Disk
 from ...errors import Conflict
 from .atomic_files import removed_on_error, write_temporary
 from .backups import back_up
@@ -36,7 +36,7 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
         new = write_temporary(disk, path, _migrated(disk, path, fd, block, dialect, table, before.size), sync=True)
         with removed_on_error(disk, new):
             backup = back_up(disk, path, fd, before.size)
-            if _is_unchanged(before, disk.stat(path)):
+            if disk.stat(path).is_still(before.device, before.inode, before.size):
                 disk.rename(new, path)
                 disk.sync_directory(os.path.dirname(path))
                 return
@@ -45,10 +45,6 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
     raise Conflict(
         f"{path} has an old format and cannot be migrated while another program appends to it: try again later"
     )
-
-
-def _is_unchanged(before: FileStat, after: FileStat) -> bool:
-    return (before.device, before.inode, before.size) == (after.device, after.inode, after.size)
 
 
 def _migrated(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from itertools import chain
 
@@ -34,19 +34,10 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     backup = _back_up_existing(disk, log)
     with nullcontext() if backup is None else removed_on_error(disk, backup):
         _replace(disk, log, header, lines)
-    flush_error: OSError | None = None
-    try:
-        for changed_folder in changed_folders:
-            disk.sync_directory(changed_folder)
-    except OSError as error:
-        flush_error = error
+    flush_error = _error_of(lambda: _flush(disk, changed_folders))
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
-    read_error: OSError | None = None
-    try:
-        log.reload_changed()
-    except OSError as error:
-        read_error = error
+    read_error = _error_of(log.reload_changed)
     log.note_certain()
     if flush_error is not None:
         log.unflushed_folders.put_first(changed_folders)
@@ -63,6 +54,20 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
             "check the disk, then repeat the call"
         ) from read_error
     return log.head
+
+
+def _error_of(step: Callable[[], None]) -> OSError | None:
+    """Take a step after the log was replaced, and return its disk error: what follows it has to be done anyway."""
+    try:
+        step()
+    except OSError as error:
+        return error
+    return None
+
+
+def _flush(disk: Disk, folders: Iterable[str]) -> None:
+    for folder in folders:
+        disk.sync_directory(folder)
 
 
 def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> None:
@@ -110,5 +115,5 @@ def _check_unchanged(disk: Disk, log: Log) -> None:
         stat = disk.stat(log.path)
     except FileNotFoundError:
         return
-    if stat.size and (stat.device, stat.inode, stat.size) != (log.device, log.inode, log.size):
+    if stat.size and not log.is_as_left(stat):
         raise Conflict(f"{log.path} was changed by another program: read it again, then retry")

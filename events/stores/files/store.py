@@ -420,7 +420,7 @@ class FileStore:
             raise Conflict(f"the content of {log.path} is in doubt: load the session, then archive it")
         self._ownership.detach_from_journals(log)
         with naming_errors(log.path, "archive the session again"):
-            archiving.pack(self._disk, log.path, lambda: _is_unchanged(log, self._disk.stat(log.path)))
+            archiving.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
 
     async def unpack(self, lease: Lease) -> Lease:
         """Unpack a packed log; see `ArchivingStore.unpack`.
@@ -562,11 +562,6 @@ class FileStore:
         self._open_files.close()
         if self._group is not None:
             self._group.journals.leave_to_parent()
-
-
-def _is_unchanged(log: Log, stat: FileStat) -> bool:
-    """Tell whether a log's file is as its owner left it."""
-    return (stat.device, stat.inode, stat.size) == (log.device, log.inode, log.size)
 
 
 def _leave_all_to_parent() -> None:
