@@ -9,7 +9,7 @@ Where to find what:
 - the journal of durability "group": `journal` (its format), `own_journals`, `group_committer`, `landed`
 - its replay: `journal_replay`, `restoration`, `journal_voids`
 - files beside a log: `beside` (their names), `snapshots`, `records`, `blob_files`, `backups`
-- replacing and removing whole files: `atomic_files`, `rewriting`, `migration`, `removal`
+- replacing and removing whole files: `atomic_files`, `rewriting`, `migration`, `removal`, `disk_errors`
 - logs at rest: `archiving`, `packed`, `packed_disk`, `codecs`
 - locks: `locks`, `private_locks`
 - finding logs: `names`, `private_folder`, `second_names`, `listing`, `scan`, `unreadable_folders`
