@@ -263,9 +263,7 @@ class _Lines:
 
     def generation(self, counter: int) -> str:
         """Return the generation, given the number of histories before it."""
-        ends = self.table.ends
-        first = (ends[0], ends[1]) if self.table.count else None
-        return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, first)
+        return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, self.table.first)
 
     def has(self, record: records.RecordLine) -> bool:
         """Return whether a record refers to a line of this log."""

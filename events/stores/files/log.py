@@ -189,18 +189,15 @@ class Log:
 
     # -- examining the file
 
-    def examine(self, *, changed: bool = False) -> None:
+    def examine(self) -> None:
         """Examine the file from its beginning, as a reader.
-
-        Args:
-            changed: The file is known to have another history than before, even if nothing else shows it.
 
         Raises:
             NotASession: The file does not begin with a header.
             UnsupportedVersion: The file was written by a newer program.
             OSError: The file cannot be read.
         """
-        self._load(changed=changed, open_end=True)
+        self._load(open_end=True)
 
     def find(self) -> None:
         """Examine the file, or its packed form if there is no file; see `examine`.
@@ -265,7 +262,7 @@ class Log:
         """Read the header and index all finished lines.
 
         Args:
-            changed: See `examine`.
+            changed: The file is known to have another history than before, even if nothing else shows it.
             open_end: Count a complete last line without a newline, too.
         """
         snapshot = snapshots.read_snapshot(self.disk, self.path)
@@ -299,7 +296,7 @@ class Log:
             snapshot: The snapshot beside it, which may be of another file.
             ends: The snapshot's line table; None if it is damaged.
             counter: How many earlier generations are known.
-            changed: See `examine`.
+            changed: See `_load`.
             open_end: See `_load`.
         """
         disk = self.disk
@@ -330,8 +327,7 @@ class Log:
 
     def _generation_of(self, fd: int, stat: FileStat, crc: int, counter: int, table: Table) -> str:
         """Return the generation of a file with these lines."""
-        first = (table.ends[0], table.ends[1]) if table.count else None
-        return generation_of(self.disk, fd, stat.inode, crc, counter, first)
+        return generation_of(self.disk, fd, stat.inode, crc, counter, table.first)
 
     def _take_over(
         self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, reader_extent: Extent | None = None

@@ -45,6 +45,11 @@ class Table:
         """The number of lines."""
         return len(self.ends) - 1
 
+    @property
+    def first(self) -> tuple[int, int] | None:
+        """Where the first line begins and ends; None if there is no line."""
+        return (self.ends[0], self.ends[1]) if self.count else None
+
     def grow(self, disk: Disk, fd: int, stop: int) -> None:
         """Add the lines that end between `scanned` and an offset."""
         self.close_end()
