@@ -93,70 +93,70 @@ class GroupCommitter:
 
     async def commit(self, landed: Sequence[LandedAppend]) -> None:
         """Make appends durable; when this returns, their round is settled."""
-        batch = self._gathering
-        if batch is not None:
-            batch.landed += landed
+        this_round = self._gathering
+        if this_round is not None:
+            this_round.landed += landed
             try:
-                await batch.done.wait()
+                await this_round.done.wait()
             except get_cancelled_exc_class() as error:
-                await self._finish_round(batch, error, leads=False)
+                await self._finish_round(this_round, error, leads=False)
             return
-        batch = self._gathering = Round()
-        batch.landed += landed
-        await self._finish_round(batch, None, leads=True)
+        this_round = self._gathering = Round()
+        this_round.landed += landed
+        await self._finish_round(this_round, None, leads=True)
 
-    async def _finish_round(self, batch: Round, cancellation: BaseException | None, *, leads: bool) -> None:
+    async def _finish_round(self, this_round: Round, cancellation: BaseException | None, *, leads: bool) -> None:
         """Lead a round or wait for it, even if the caller is cancelled."""
         with CancelScope(shield=True):
-            while not batch.settled:
+            while not this_round.settled:
                 try:
                     if leads:
-                        await self._lead(batch)
+                        await self._lead(this_round)
                     else:
-                        await batch.done.wait()
+                        await this_round.done.wait()
                 except get_cancelled_exc_class() as error:
                     cancellation = error
         if cancellation is not None and current_effective_deadline() != float("-inf"):
             raise cancellation  # that of a cancelled scope is delivered again, after the caller received its outcome
 
-    async def _lead(self, batch: Round) -> None:
-        while self._running is not None and self._running is not batch:
+    async def _lead(self, this_round: Round) -> None:
+        while self._running is not None and self._running is not this_round:
             await self._running.done.wait()
-        self._running = batch
+        self._running = this_round
         await cancel_shielded_checkpoint()  # lets all appends that are ready join
         try:
             current = self.journals.current
             if current is not None and (current.segment.broken or current.segment.size >= self._max_bytes):
                 await self.checkpoint()
-            if self._gathering is batch:
+            if self._gathering is this_round:
                 self._gathering = None
-            await carried_out(self._offload, self._carry_out, batch)
+            await carried_out(self._offload, self._carry_out, this_round)
         except get_cancelled_exc_class():
-            if self._gathering is not batch:  # the round was carried out nevertheless
-                self._settle(batch)
+            if self._gathering is not this_round:  # the round was carried out nevertheless
+                self._settle(this_round)
             raise
         except BaseException as error:
-            batch.error = error
-            self._settle(batch)
+            this_round.error = error
+            self._settle(this_round)
             if not isinstance(error, Exception):
                 raise
         else:
-            self._settle(batch)
+            self._settle(this_round)
 
-    def _settle(self, batch: Round) -> None:
+    def _settle(self, this_round: Round) -> None:
         """Apply the result of a round to its logs, and wake the appends that wait for it."""
-        if self._gathering is batch:
+        if self._gathering is this_round:
             self._gathering = None
-        for each in batch.landed:
+        for each in this_round.landed:
             log = each.log
-            if batch.error is None:
+            if this_round.error is None:
                 log.head = each.head
             else:
-                self._note_doubt(each, batch.error)
+                self._note_doubt(each, this_round.error)
             log.note_idle()
         self._running = None
-        batch.settled = True
-        batch.done.set()
+        this_round.settled = True
+        this_round.done.set()
 
     def _note_doubt(self, landed: LandedAppend, error: BaseException) -> None:
         log = landed.log
@@ -173,11 +173,11 @@ class GroupCommitter:
 
     # -- in a worker thread
 
-    def _carry_out(self, batch: Round) -> None:
+    def _carry_out(self, this_round: Round) -> None:
         try:
-            self.journals.write(batch.landed)
+            self.journals.write(this_round.landed)
         except BaseException as error:  # noqa: BLE001  # reported to the callers, not raised in the thread
-            batch.error = error
+            this_round.error = error
 
     # -- checkpoints
 
