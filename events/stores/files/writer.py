@@ -1,6 +1,6 @@
 """Appending to one log file: the checks before and after the write, and the handling of failed writes.
 
-A batch is one write to the end of the file. Before it, the file must be unchanged: the same inode and the same size.
+An append is one write to the end of the file. Before it, the file must be unchanged: the same inode and the same size.
 After it, the descriptor's position tells where the bytes landed, which reveals a line that another program appended in
 between. Other programs take no lock; their bytes are never cut off.
 """
