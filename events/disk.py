@@ -127,6 +127,25 @@ def opened(disk: Disk, path: str, flags: int = os.O_RDONLY) -> Generator[int]:
         disk.close(fd)
 
 
+def write_all(disk: Disk, fd: int, data: bytes) -> None:
+    """Write all of `data`, repeating short writes."""
+    while data:
+        written = disk.write(fd, data)
+        if not written:
+            raise OSError(errno.EIO, "the disk wrote nothing")
+        data = data[written:] if written < len(data) else b""
+
+
+def flush_file(disk: Disk, path: str) -> None:
+    """Make a file's bytes, but not its name, survive a power cut.
+
+    Raises:
+        OSError: The file cannot be flushed.
+    """
+    with opened(disk, path) as fd:
+        disk.datasync(fd)
+
+
 def _file_stat(status: os.stat_result) -> FileStat:
     is_directory = status.st_mode & 0o170000 == 0o040000
     return FileStat(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, is_directory)

@@ -6,12 +6,11 @@ import fcntl
 import os
 import struct
 import sys
-from hashlib import blake2b
 
 from msgspec import Struct
 
 from .disk import Disk
-from .stores.files.locks import FileLocks, Locks
+from .stores.files.locks import FileLocks, Locks, key_of, look_up_folders
 from .stores.files.private_locks import PrivateLocks, locks_of
 
 _OFD_GETLK = 36
@@ -41,9 +40,8 @@ class _LockProbe(Locks):
     """Inspects existing lock files and never creates one."""
 
     def holder_of(self, path: str) -> Holder | None:
-        for folder in self._look_up(os.path.dirname(path)):
-            base = folder[: -len(self._name)]
-            key = int.from_bytes(blake2b(os.fsencode(path[len(base) :]), digest_size=8).digest(), "little")
+        for folder in look_up_folders(os.path.dirname(path)):
+            key = key_of(path, folder)
             try:
                 fd = os.open(os.path.join(folder, self._shard_name(key)), os.O_RDONLY | os.O_CLOEXEC)
             except OSError:

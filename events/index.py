@@ -46,7 +46,9 @@ from .kinds import (
     kinds_of_messages,
     names_model,
 )
+from .missing_parents import MissingParents
 from .previews import preview
+from .unknown_types import UnknownTypes
 
 ROOT = 0
 """The parent of an entry that has none."""
@@ -102,12 +104,12 @@ class LogIndex:
         model_changes_win: A change of the model stays in force although a later assistant's message names another.
         ids: The ids by seq, and the seqs by id.
         parents: By seq, the seq of the parent; `ROOT`, `MISSING` or `CYCLE` if there is none.
-        kinds: By seq, the kind of the entry; see `Kind`. Numbers from `Kind.FIRST_UNKNOWN` on are in `type_names`.
+        kinds: By seq, the kind of the entry; see `Kind`. Numbers from `Kind.FIRST_UNKNOWN` on are in `unknown_types`.
         boundaries: By seq, the latest entry on its path at which a context begins: a compaction or a reset; 0 for none.
         models: By seq, the latest entry on its path that names the model; 0 for none.
         levels: By seq, the latest entry on its path that sets the thinking level; 0 for none.
         edits: By seq, the latest entry on its path that edits the context; 0 for none.
-        type_names: The types of entries that this program does not know, by their numbers among the kinds.
+        unknown_types: The types of entries that this program does not know, and their numbers among the kinds.
         message_counts: The number of messages on all branches, by kind.
         damaged: The number of damaged lines.
         leaf: The seq of the entry below which the next append goes; 0 in an empty session.
@@ -122,10 +124,8 @@ class LogIndex:
 
     __slots__ = (
         "_last_id",
+        "_missing_parents",
         "_pending",
-        "_roots",
-        "_type_numbers",
-        "_unresolved",
         "boundaries",
         "damaged",
         "edits",
@@ -145,7 +145,7 @@ class LogIndex:
         "models",
         "parents",
         "tip",
-        "type_names",
+        "unknown_types",
     )
 
     def __init__(self, header: Header, *, model_changes_win: bool = False) -> None:
@@ -158,7 +158,7 @@ class LogIndex:
         self.models = array("I", [0])
         self.levels = array("I", [0])
         self.edits = array("I", [0])
-        self.type_names: dict[int, str] = {}
+        self.unknown_types = UnknownTypes()
         self.labels: dict[str, LabelMark] = {}
         self.info = SessionInfo()
         self.message_counts: dict[int, int] = dict.fromkeys(MESSAGE_KINDS, 0)
@@ -171,9 +171,7 @@ class LogIndex:
         self.first_message = ""
         self._last_id = ""
         self._pending: list[Entry] = []
-        self._unresolved: dict[str, list[int]] = {}
-        self._roots: dict[int, int] = {}
-        self._type_numbers: dict[str, int] = {}
+        self._missing_parents = MissingParents()
 
     # -- queries
 
@@ -239,7 +237,7 @@ class LogIndex:
     def type_of(self, seq: int) -> str:
         """Return the name of an entry's type."""
         kind = self.kinds[seq]
-        return TYPE_NAMES.get(kind) or self.type_names[kind]
+        return TYPE_NAMES.get(kind) or self.unknown_types.names[kind]
 
     def label_of(self, entry_id: object) -> str | None:
         """Return the entry's label, or None; also None if the id is not a string."""
@@ -332,7 +330,7 @@ class LogIndex:
             marked: Include messages with the mark of a batch, since the batch is known to be complete.
         """
         last = self._last_id
-        if self._unresolved or not last:
+        if self._missing_parents.children or not last:
             return at
         for position in range(at, len(entries)):
             entry = entries[position]
@@ -443,8 +441,10 @@ class LogIndex:
         self.models.append(self.models[above])
         if kind in _MARKING:
             self._mark(entry, kind, seq, above)
-        if self._unresolved:
-            self._resolve(entry.id, seq)
+        if self._missing_parents.children:
+            own_ancestor = self._missing_parents.found(entry.id, seq, self.parents)
+            if own_ancestor:
+                self.parents[own_ancestor] = CYCLE
         if not entry.aside and not aborted:
             self.leaf = self.tip = seq
         self._last_id = entry.id
@@ -484,38 +484,12 @@ class LogIndex:
             return parent
         if parent_id == entry.id:
             return CYCLE
-        self._unresolved.setdefault(parent_id, []).append(seq)
+        self._missing_parents.add(parent_id, seq)
         return MISSING
-
-    def _resolve(self, entry_id: str, seq: int) -> None:
-        """Mark an entry as a cycle if the parent it waited for turns out to be its own descendant."""
-        waiting = self._unresolved.pop(entry_id, None)
-        if waiting and (root := self._root_of(seq)) in waiting:
-            self.parents[root] = CYCLE
-
-    def _root_of(self, seq: int) -> int:
-        """Return the root of an entry's path; remember it for every entry passed, so that no part is walked twice."""
-        walked: list[int] = []
-        while seq not in self._roots and self.parents[seq] > 0:
-            walked.append(seq)
-            seq = self.parents[seq]
-        root = self._roots.get(seq, seq)
-        self._roots.update(dict.fromkeys(walked, root))
-        return root
 
     def _kind_of(self, entry: Entry) -> int:
         kind = kind_of(entry)
-        if kind is not None:
-            return kind
-        number = self._type_numbers.get(entry.type)
-        if number is None:
-            number = Kind.FIRST_UNKNOWN + len(self.type_names)
-            if number >= Kind.LAST:
-                self.type_names[Kind.LAST] = "unknown"
-                return Kind.LAST
-            self._type_numbers[entry.type] = number
-            self.type_names[number] = entry.type
-        return number
+        return self.unknown_types.number_of(entry.type) if kind is None else kind
 
     def _note_message(self, entry: MessageEntry, seq: int) -> int:
         """Count a message, and return its kind."""
@@ -562,7 +536,7 @@ class LogIndex:
                 session_id=self.header.id,
                 ids=self.ids.dump(),
                 columns=tuple(map(_stored, self._columns())),
-                type_names=self.type_names,
+                type_names=self.unknown_types.names,
                 labels=self.labels,
                 info=msgspec.json.encode(self.info),
                 counts=(*self.message_counts.values(), self.damaged),
@@ -570,7 +544,7 @@ class LogIndex:
                 tip=self.tip,
                 first_user=self.first_user,
                 first_message=self.first_message,
-                unresolved=self._unresolved,
+                unresolved=self._missing_parents.children,
             )
         )
 
@@ -609,8 +583,7 @@ class LogIndex:
                 return None
         if not 0 <= dump.tip <= index.head or not 0 <= dump.first_user <= index.head:
             return None
-        index.type_names = dump.type_names
-        index._type_numbers = {name: number for number, name in dump.type_names.items() if number != Kind.LAST}
+        index.unknown_types = UnknownTypes(dump.type_names)
         index.labels = dump.labels
         index.info = msgspec.json.decode(dump.info, type=SessionInfo)
         *counts, index.damaged = dump.counts
@@ -619,7 +592,7 @@ class LogIndex:
         index.leaf = index.tip = dump.tip
         index.first_user = dump.first_user
         index.first_message = dump.first_message
-        index._unresolved = dump.unresolved
+        index._missing_parents = MissingParents(dump.unresolved)
         index._last_id = index.ids[index.head] if index.head else ""
         return index
 
@@ -638,7 +611,7 @@ class LogIndex:
             self.seen,
             self.ids,
             self._columns(),
-            self.type_names,
+            self.unknown_types.names,
             list(self.labels.items()),
             self.info,
             self.message_counts,
@@ -648,7 +621,7 @@ class LogIndex:
             self.tip,
             self.first_user,
             self.first_message,
-            self._unresolved,
+            self._missing_parents.children,
         )
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every entry

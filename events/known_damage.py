@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from .disk import Disk
 from .findings import Finding
-from .stores.files.beside import write_beside
+from .stores.files.atomic_files import write_atomically
 from .stores.files.packed import log_path
 from .stores.files.private_folder import PRIVATE_FOLDER
 from .undecodable import UNDECODABLE
@@ -99,7 +99,7 @@ def write_known(disk: Disk, folder: str, seen: Iterable[Seen]) -> None:
     lines = b",\n".join(map(msgspec.json.encode, damage))
     disk.make_directory(os.path.join(folder, PRIVATE_FOLDER))
     text = [b'{"version":%d,"damage":[\n' % _VERSION, lines, b"\n]}\n"]
-    write_beside(disk, os.path.join(folder, KNOWN), text, sync=True)
+    write_atomically(disk, os.path.join(folder, KNOWN), text, sync=True)
 
 
 def seen_of(disk: Disk, folder: str, finding: Finding) -> Seen | None:

@@ -38,7 +38,8 @@ from .doctor import Subject, examine_subject, subjects
 from .errors import LogError, SessionLocked, TreeringError, Where
 from .findings import Finding
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
-from .stores.files.beside import INDEX_SUFFIX, read_snapshot, write_beside
+from .stores.files.atomic_files import write_atomically
+from .stores.files.beside import INDEX_SUFFIX
 from .stores.files.journal import JOURNALS, journals_in, void_of
 from .stores.files.journal_replay import JournalReplay
 from .stores.files.locks import Held, Locks
@@ -47,6 +48,7 @@ from .stores.files.names import folders_between
 from .stores.files.packed import log_path
 from .stores.files.private_folder import ASIDE
 from .stores.files.private_locks import locks_of
+from .stores.files.snapshots import read_snapshot
 from .stores.files.table import chunks
 from .surroundings import LEFT_BY_A_CRASH
 from .wording import counted
@@ -300,7 +302,7 @@ class Repairer:
         target = self._free_aside(root, path)
         source = disk.open(path, os.O_RDONLY)
         try:
-            write_beside(disk, target, chunks(disk, source, 0, disk.fstat(source).size), sync=True)
+            write_atomically(disk, target, chunks(disk, source, 0, disk.fstat(source).size), sync=True)
         finally:
             disk.close(source)
         for folder in folders_between(root, target)[1:]:

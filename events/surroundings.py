@@ -21,15 +21,18 @@ from .findings import Finding, Severity
 from .holders import holder_of
 from .index import LogIndex
 from .known_damage import KNOWN, read_known
-from .stores.files import beside
+from .stores.files import records, snapshots
+from .stores.files.beside import BESIDE, LEAF_SUFFIX
+from .stores.files.extent import extent_of
 from .stores.files.head import generation_of, header_crc, read_head
-from .stores.files.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_entries, read_header, read_voids
+from .stores.files.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records
+from .stores.files.journal_voids import read_voids
 from .stores.files.private_folder import PRIVATE_FOLDER
 from .stores.files.table import Table, checksum
 from .undecodable import UNDECODABLE
 from .wording import counted
 
-_STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{beside.BESIDE.pattern}))")
+_STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{BESIDE.pattern}))")
 _TEMPORARY = re.compile(r".*\.tmp-(\d+)-\d+")
 
 LEFT_BY_A_CRASH = "a temporary file left by a crash"
@@ -49,7 +52,7 @@ def log_of(name: str) -> str | None:
 
 def is_beside(name: str, log: str) -> bool:
     """Return whether a file belongs beside the log of this name, whatever suffix the log has."""
-    return name != log and name.startswith(log) and beside.BESIDE.fullmatch(name, len(log)) is not None
+    return name != log and name.startswith(log) and BESIDE.fullmatch(name, len(log)) is not None
 
 
 class Surroundings:
@@ -103,7 +106,7 @@ class Surroundings:
         others: list[tuple[str, str]] = []
         name = os.path.basename(self._path)
         for each in self._names:
-            match = beside.BESIDE.fullmatch(each, len(name))
+            match = BESIDE.fullmatch(each, len(name))
             path = os.path.join(os.path.dirname(self._path), each)
             if match is None:
                 continue
@@ -176,14 +179,14 @@ class Surroundings:
 
     def _judge_snapshot(self, path: str, log: _Lines) -> int:
         """Report what is wrong with the snapshot; return the counter of histories that applies to the log."""
-        snapshot = beside.read_snapshot(self._disk, self._path)
-        ends = None if snapshot is None else beside.read_table(self._disk, self._path, snapshot)
-        data = None if snapshot is None else beside.read_index(self._disk, self._path, snapshot)
+        snapshot = snapshots.read_snapshot(self._disk, self._path)
+        ends = None if snapshot is None else snapshots.read_table(self._disk, self._path, snapshot)
+        data = None if snapshot is None else snapshots.read_index(self._disk, self._path, snapshot)
         if snapshot is None or ends is None or data is None:
             self._add(path, "index_torn", "warning", "the snapshot is damaged; it is derived, and will be rebuilt")
             return 0 if snapshot is None else snapshot.counter
         status = self._disk.fstat(log.fd)
-        if not snapshot.speaks_of(self._disk, log.fd, status, log.crc, log.table.ends[0]):
+        if not snapshot.describes(self._disk, log.fd, status, log.crc, log.table.ends[0]):
             what = "the snapshot is of another file, or of this one before it was replaced; it will be rebuilt"
             self._add(path, "index_foreign", "warning", what)
             return snapshot.counter + 1
@@ -216,7 +219,7 @@ class Surroundings:
         )
 
     def _judge_leaf(self, path: str, log: _Lines) -> None:
-        record = beside.read_record(self._disk, self._path, beside.LEAF_SUFFIX)
+        record = records.read_record(self._disk, self._path, LEAF_SUFFIX)
         leaf: _Leaf | None = None
         if record is not None:
             try:
@@ -233,7 +236,7 @@ class Surroundings:
             self._add(path, "leaf_unknown", "warning", what)
 
     def _judge_view(self, path: str, kind: str, log: _Lines, generation: str) -> None:
-        record = beside.read_record(self._disk, self._path, kind)
+        record = records.read_record(self._disk, self._path, kind)
         if record is None:
             what = "the checkpoint of a view is damaged; it is derived, and will be rebuilt"
             self._add(path, "view_torn", "warning", what)
@@ -260,16 +263,14 @@ class _Lines:
 
     def generation(self, counter: int) -> str:
         """Return the generation, given the number of histories before it."""
-        ends = self.table.ends
-        first = (ends[0], ends[1]) if self.table.count else None
-        return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, first)
+        return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, self.table.first)
 
-    def has(self, record: beside.RecordLine) -> bool:
+    def has(self, record: records.RecordLine) -> bool:
         """Return whether a record refers to a line of this log."""
         ends = self.table.ends
         if not 0 <= record.seq < len(ends):
             return False
-        return beside.holds(record, beside.extent_of(self._disk, self.fd, ends[0], ends[record.seq], self.crc))
+        return record.matches(extent_of(self._disk, self.fd, ends[0], ends[record.seq], self.crc))
 
 
 # -- the content of `.treering`
@@ -344,11 +345,11 @@ def examine_journal(disk: Disk, path: str) -> list[Finding]:
 def _examine_records(disk: Disk, fd: int, path: str, header: bytes) -> list[Finding]:
     void = read_voids(disk, path, header)
     end, names, appends = len(header), set[str](), 0
-    for entry in read_entries(disk, fd, header):
-        end = entry.at + entry.block + entry.size
-        if entry.at > void.get(entry.name, 0):
+    for record in read_records(disk, fd, header):
+        end = record.ends_at
+        if record.at > void.get(record.name, 0):
             appends += 1
-            names.add(entry.name)
+            names.add(record.name)
     what = (
         f"{counted(appends, 'append')} to {counted(len(names), 'session')}, left by a host that ended: "
         "they are replayed when a session of this folder is next opened for writing"

@@ -16,7 +16,7 @@ from ...events.disk import Disk
 from ...events.errors import InvalidSessionId
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
-from ...events.stores.files.beside import write_beside
+from ...events.stores.files.atomic_files import write_atomically
 from ...events.stores.files.private_folder import PRIVATE_FOLDER
 
 FOLDER_NAME = "current"
@@ -78,7 +78,7 @@ class Pointers:
                 pass  # this file system has no links
             else:
                 return
-        write_beside(self._disk, path, [os.fsencode(target) + b"\n"], sync=False)
+        write_atomically(self._disk, path, [os.fsencode(target) + b"\n"], sync=False)
 
     def clear(self, project_hash: str) -> None:
         """Clear the current session of a project, if it has one."""

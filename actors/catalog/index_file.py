@@ -23,9 +23,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from ...events.disk import Disk, FileStat, opened
+from ...events.disk import Disk, FileStat, opened, write_all
 from ...events.stores.base import Ref
-from ...events.stores.files.beside import write_all, write_beside
+from ...events.stores.files.atomic_files import write_atomically
 from ...events.stores.files.private_folder import PRIVATE_FOLDER
 from ...projections.summary import SessionSummary
 
@@ -170,7 +170,7 @@ class IndexFile:
                 return
         body = b"".join(map(_encoded, lines.values()))
         head = _encode(_Head(VERSION, len(body))) + b"\n"
-        write_beside(self._disk, self.path, [head, body], sync=False)
+        write_atomically(self._disk, self.path, [head, body], sync=False)
 
     def forget(self, ref: Ref) -> None:
         """Remove the line of a session that is gone.

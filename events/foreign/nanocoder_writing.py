@@ -34,7 +34,7 @@ from ..entries import (
 from ..errors import InvalidSessionId
 from ..previews import TITLE_CHARS_MAX, preview
 from ..projects import HASH_DIGITS, project_hash, project_name
-from ..stores.files.beside import write_beside
+from ..stores.files.atomic_files import write_atomically
 from .json_lines import decoded
 from .nanocoder_folder import MESSAGES, METADATA, PREFIX, SUMMARIES, TOOLS, VERSION
 from .nanocoder_records import Counter, Records
@@ -162,7 +162,7 @@ def _visible(entries: Sequence[Entry]) -> Sequence[Entry]:
 def _write_lines(path: Path, values: Iterable[object]) -> None:
     disk = OsDisk()
     disk.make_directory(str(path.parent))
-    write_beside(disk, str(path), [msgspec.json.encode(value) + b"\n" for value in values], sync=True)
+    write_atomically(disk, str(path), [msgspec.json.encode(value) + b"\n" for value in values], sync=True)
 
 
 def _write_summaries(folder: Path, summaries: Mapping[str, Object]) -> None:

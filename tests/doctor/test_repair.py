@@ -19,6 +19,7 @@ from treering.events.doctor import examine
 from treering.events.findings import Finding
 from treering.events.index import LogIndex
 from treering.events.repair import Repair, repair
+from treering.events.stores.files.blob_files import save_blob
 from treering.events.stores.files.journal import JOURNALS, Record, Segment
 from treering.events.stores.files.locks import locks_of_this_system
 from treering.events.stores.files.log import Log
@@ -77,8 +78,8 @@ def write_companions(path: Path, *, leaf: str = "a") -> Log:
     """Write a valid snapshot, leaf record and checkpoint beside a log."""
     log = examined_log(path)
     log.save_snapshot(log.table.count, index_of(log))
-    log.save_leaf(json.dumps({"leaf": leaf}).encode(), sync=False)
-    log.save_checkpoint(".view-words", log.head, b"words")
+    save_blob(log, "leaf", log.head, json.dumps({"leaf": leaf}).encode(), sync=False)
+    save_blob(log, "view-words", log.head, b"words", sync=False)
     return log
 
 
@@ -488,7 +489,7 @@ def test_a_torn_snapshot_with_a_later_generation_is_rebuilt(tmp_path: Path) -> N
     log.counter = 7
     log.examine()
     log.save_snapshot(1, index_of(log))
-    log.save_checkpoint(".view-words", log.head, b"words")
+    save_blob(log, "view-words", log.head, b"words", sync=False)
     assert examine(path) == []
     data = companion(path, ".index").read_bytes()
     companion(path, ".index").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))

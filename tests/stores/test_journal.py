@@ -697,7 +697,7 @@ async def test_a_log_outside_of_the_root_is_flushed_itself() -> None:
 
 
 async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.events.stores.files.store.is_slow_device", bool)
+    monkeypatch.setattr("treering.events.stores.files.mounts.is_slow_device", bool)
     with pytest.raises(InvalidInput, match="network"):
         open_store(MemoryDisk())
 

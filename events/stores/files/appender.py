@@ -9,23 +9,23 @@ is busy and its head is held back.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
 
 from ...disk import Disk
-from ...errors import AppendInDoubt, InvalidInput, LogReplaced
-from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
+from ...errors import LogReplaced
+from ..base import Append, Fenced, Lease, Outcome
 from ..lines import check_lines
 from . import writer
-from .group_committer import GroupCommitter, LandedAppend
+from .append_job import AppendJob, Barrier
+from .group_committer import GroupCommitter
+from .landed import LandedAppend, hold_back
 from .log import NOWHERE, Log
 from .logs import Logs
 from .open_files import OpenFiles
 from .syncer import Syncer
-
-_Barrier: TypeAlias = Literal["none", "file", "journal"]
 
 
 class Pace(NamedTuple):
@@ -117,7 +117,7 @@ class Appender:
                 fd = log.fd
                 if fd < 0:
                     fd = self._open_files.get(log)
-                log.used = True
+                log.recently_used = True
             except (OSError, LogReplaced):
                 return None
             outcome = writer.append_at(self._disk, log, fd, append, sync=False, write=self._write)
@@ -178,7 +178,7 @@ class Appender:
             with anyio.CancelScope(shield=True):
                 await self._logs.until_idle(busy)
         jobs = [
-            None if log is None else _Job(self._disk, log, append, self._barrier(log))
+            None if log is None else AppendJob(self._disk, log, append, self._barrier(log))
             for log, append in zip(logs, appends, strict=True)
         ]
         await self._carry_out([job for job in jobs if job is not None])
@@ -187,12 +187,12 @@ class Appender:
             for job, append in zip(jobs, appends, strict=True)
         ]
 
-    def _barrier(self, log: Log) -> _Barrier:
+    def _barrier(self, log: Log) -> Barrier:
         if self._group is None:
             return "file" if self._sync else "none"
-        return "journal" if self._group.covers(log) else "file"
+        return "journal" if self._group.journals.covers(log) else "file"
 
-    async def _carry_out(self, jobs: Sequence[_Job]) -> None:
+    async def _carry_out(self, jobs: Sequence[AppendJob]) -> None:
         """Run jobs in worker threads, then make their landed appends durable, even if the caller is cancelled."""
         cancellation: BaseException | None = None
         for job in jobs:
@@ -221,7 +221,7 @@ class Appender:
         """Do the same as `_append_grouped` for a single append, which is the common case, but faster."""
         (append,) = appends
         log = self._owned.get(append.lease.ref)
-        if log is None or log.busy or not group.covers(log):
+        if log is None or log.busy or not group.journals.covers(log):
             return await self._append_in_threads(appends)
         before = log.head
         outcome = self._append_inline(append)
@@ -232,7 +232,7 @@ class Appender:
             return [outcome]
         landed = hold_back(log, append, before, outcome)
         if landed is None:
-            job = _Job(self._disk, log, append, "journal", before, outcome)
+            job = AppendJob(self._disk, log, append, "journal", before, outcome)
             await self._carry_out([job])
             return [job.outcome()]
         log.busy = True
@@ -243,11 +243,11 @@ class Appender:
         """Append to the files of the logs, then make the appends durable with the next round of the journal."""
         outcomes: dict[int, Outcome] = {}
         landed: dict[int, LandedAppend] = {}
-        unusual: dict[int, _Job] = {}
+        unusual: dict[int, AppendJob] = {}
         deferred: list[int] = []
         for number, append in enumerate(appends):
             log = self._owned.get(append.lease.ref)
-            if log is None or not group.covers(log):
+            if log is None or not group.journals.covers(log):
                 deferred.append(number)
                 continue
             before = log.head
@@ -261,7 +261,7 @@ class Appender:
                     log.busy = True
                     landed[number] = held_back
                 else:
-                    unusual[number] = _Job(self._disk, log, append, "journal", before, outcome)
+                    unusual[number] = AppendJob(self._disk, log, append, "journal", before, outcome)
         if unusual:
             await self._carry_out(list(unusual.values()))
             outcomes |= {number: job.outcome() for number, job in unusual.items()}
@@ -275,97 +275,3 @@ class Appender:
         elif not landed:
             await cancel_shielded_checkpoint()
         return [outcomes[number] for number in range(len(appends))]
-
-
-def hold_back(log: Log, append: Append, before: Cursor, outcome: Outcome) -> LandedAppend | None:
-    """Set a log's head back until the append is durable, and return the append as the journal needs it.
-
-    If lines of another program came in between, or the append is incomplete, change nothing and return None.
-    """
-    if not isinstance(outcome, Committed) or outcome.head.seq != before.seq + len(append.lines):
-        return None
-    if before.generation:
-        offset = log.table.ends[outcome.head.seq] - sum(map(len, append.lines))
-        landed = LandedAppend(log, append.lines, b"", offset, before, outcome)
-    else:
-        landed = LandedAppend(log, append.lines, append.header or b"", 0, before, outcome)
-    log.head = before
-    return landed
-
-
-class _Job:
-    """One append that a worker thread carries out, and its outcome.
-
-    Args:
-        disk: The disk.
-        log: The log, which is busy in the meantime.
-        append: The append.
-        barrier: What makes it durable.
-        before: The head before the append, if it was written already.
-        outcome: The outcome of the write, if it was written already and only has to be made durable.
-
-    Attributes:
-        inode: The log's inode before the append.
-        landed: The append, if the journal still has to make it durable.
-        error: The exception that the job ended with.
-    """
-
-    __slots__ = ("_barrier", "_before", "_disk", "_outcome", "append", "error", "inode", "landed", "log")
-
-    def __init__(
-        self,
-        disk: Disk,
-        log: Log,
-        append: Append,
-        barrier: _Barrier,
-        before: Cursor | None = None,
-        outcome: Outcome | None = None,
-    ) -> None:
-        self._disk = disk
-        self._barrier = barrier
-        self._before = before
-        self._outcome = outcome
-        self.log = log
-        self.append = append
-        self.inode = log.inode
-        self.landed: LandedAppend | None = None
-        self.error: BaseException | None = None
-
-    def __call__(self) -> None:
-        log = self.log
-        try:
-            if self._outcome is None:
-                self._before = log.head
-                sync = self._barrier == "file"
-                self._outcome = writer.append_with_own_fd(self._disk, log, self.append, sync=sync, keep=False)
-            if self._barrier == "journal" and self._before is not None and log.head != self._before:
-                self._make_durable(log, self._before, self._outcome)
-        except BaseException as error:  # noqa: BLE001  # raised in the caller's task, not in the thread
-            self.error = error
-
-    def _make_durable(self, log: Log, before: Cursor, outcome: Outcome) -> None:
-        if isinstance(outcome, Committed | Failed):
-            self.landed = hold_back(log, self.append, before, outcome)
-            if self.landed is None:
-                self._outcome = writer.flush(self._disk, log) or outcome
-
-    def settle(self) -> None:
-        """If the append ended without an outcome, put it and the log in doubt."""
-        if self._outcome is None and not isinstance(self.error, InvalidInput):
-            doubt = AppendInDoubt(f"{self.log.path}: the append was interrupted; retry with the same command id")
-            doubt.__cause__ = self.error
-            self.log.doubt = self.log.doubt or doubt
-            self._outcome = InDoubt(doubt)
-
-    def outcome(self) -> Outcome:
-        """Return the outcome.
-
-        Raises:
-            InvalidInput: The request was not valid.
-        """
-        if self.landed is not None:
-            return self.landed.outcome
-        if self._outcome is None:
-            assert self.error is not None
-            raise self.error
-        return self._outcome

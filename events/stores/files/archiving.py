@@ -11,14 +11,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from zlib import crc32
 
-from ...disk import Disk
+from ...disk import Disk, flush_file
 from ...errors import Conflict, ExtraMissing, LogDamaged
 from ...telemetry import logger
 from . import beside
-from .beside import flush_file, open_temporary, write_all
+from .atomic_files import removed_on_error, write_temporary
 from .codecs import best_suffix, codec_of
 from .packed import PIECE, PackedFile, packed_forms
 
@@ -133,20 +132,10 @@ def write_checked(disk: Disk, path: str, parts: Iterable[bytes], check: Callable
     Raises:
         OSError: The file cannot be written. It does not exist then.
     """
-    fd, temporary = open_temporary(disk, path)
-    try:
-        try:
-            for part in parts:
-                write_all(disk, fd, part)
-            disk.datasync(fd)
-        finally:
-            disk.close(fd)
+    temporary = write_temporary(disk, path, parts, sync=True)
+    with removed_on_error(disk, temporary):
         check(temporary)
         disk.rename(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
     disk.sync_directory(os.path.dirname(path))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ...disk import Disk
-from .beside import NameNotFlushed, write_beside
+from .atomic_files import NameNotFlushed, write_atomically
 from .table import chunks
 
 SUFFIX = ".bak"
@@ -33,7 +33,7 @@ def back_up(disk: Disk, path: str, fd: int, size: int) -> str:
     while _exists(disk, backup):
         backup, number = f"{path}{SUFFIX}-{number}", number + 1
     try:
-        write_beside(disk, backup, chunks(disk, fd, 0, size), sync=True)
+        write_atomically(disk, backup, chunks(disk, fd, 0, size), sync=True)
     except NameNotFlushed:
         with suppress(OSError):
             disk.unlink(backup)

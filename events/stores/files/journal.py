@@ -25,12 +25,7 @@ A record is a line of nine fields, followed by the bytes of a header block (if a
     generation  the generation that they belong to
     ref         the session file, relative to the root, percent-encoded
 
-Bytes after the last whole record were never acknowledged. Before a session is removed or rewritten, its owner appends a
-line to `<journal>.void` beside every journal, so that no journal restores the old content:
-
-    <checksum> <checksum of the journal's header line> <size of the journal> <ref>
-
-Records of that session up to that size are void.
+Bytes after the last whole record were never acknowledged. Records may be void: see `journal_voids`.
 """
 
 from __future__ import annotations
@@ -46,9 +41,8 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from ...disk import Disk
+from ...disk import Disk, write_all
 from ...undecodable import UNDECODABLE
-from .beside import write_all
 from .private_folder import PRIVATE_FOLDER
 
 JOURNALS = os.path.join(PRIVATE_FOLDER, "journal")
@@ -93,29 +87,55 @@ class Record(NamedTuple):
     generation: str
 
 
-class Entry(NamedTuple):
-    """A record that was read from a journal, without its bytes.
+class StoredRecord(Struct, frozen=True):
+    """A record in a journal; its bytes are read when they are needed.
 
     Attributes:
+        disk: The disk.
+        fd: The journal.
         name: The session file, relative to the root.
-        offset: Where in the session file the lines begin.
-        at: Where in the journal the header block begins, or the lines if there is no block.
-        block: The size of the header block.
-        size: The size of the lines.
+        offset: Where in the session file its bytes begin; 0 if it creates the file, including its header block.
+        at: Where in the journal its bytes begin.
+        block_size: The size of the header block, which comes first; 0 if there is none.
+        lines_size: The size of the lines.
         epoch: The epoch of the ownership.
     """
 
+    disk: Disk
+    fd: int
     name: str
     offset: int
     at: int
-    block: int
-    size: int
+    block_size: int
+    lines_size: int
     epoch: int
 
     @property
+    def creates_file(self) -> bool:
+        """Whether the record creates the session file."""
+        return self.offset == 0
+
+    @property
     def end(self) -> int:
-        """Where in the session file the lines end."""
-        return self.offset + self.size + (0 if self.offset else self.block)
+        """Where in the session file its bytes end."""
+        return self.offset + self.lines_size + (self.block_size if self.creates_file else 0)
+
+    @property
+    def ends_at(self) -> int:
+        """Where in the journal its bytes end."""
+        return self.at + self.block_size + self.lines_size
+
+    def block(self) -> bytes:
+        """Return the header block; empty if there is none."""
+        return self.disk.pread(self.fd, self.block_size, self.at)
+
+    def lines(self) -> bytes:
+        """Return the lines."""
+        return self.disk.pread(self.fd, self.lines_size, self.at + self.block_size)
+
+    def data(self) -> bytes:
+        """Return the bytes that belong in the session file."""
+        return self.block() + self.lines() if self.creates_file else self.lines()
 
 
 def encoded_name(name: str) -> bytes:
@@ -267,7 +287,7 @@ def read_header(disk: Disk, fd: int) -> tuple[JournalHeader | None, bytes]:
     return (header if (header.format, header.version) == (_FORMAT, _VERSION) else None), line + newline
 
 
-def read_entries(disk: Disk, fd: int, header: bytes) -> Iterator[Entry]:
+def read_records(disk: Disk, fd: int, header: bytes) -> Iterator[StoredRecord]:
     """Yield the records of a journal up to the first one that is incomplete or damaged.
 
     Args:
@@ -286,77 +306,25 @@ def read_entries(disk: Disk, fd: int, header: bytes) -> Iterator[Entry]:
         line = buffer[at - start : newline + 1]
         fields = line.split()
         try:
-            crc, (offset, block, length, _, _, epoch) = int(fields[0], 16), map(int, fields[1:7])
+            crc, (offset, block_size, lines_size, _, _, epoch) = int(fields[0], 16), map(int, fields[1:7])
             name = decoded_name(fields[8])
         except (ValueError, IndexError):
             return
         at += len(line)
-        if min(offset, block, length) < 0 or at + block + length > size:
+        record = StoredRecord(disk, fd, name, offset, at, block_size, lines_size, epoch)
+        if min(offset, block_size, lines_size) < 0 or record.ends_at > size:
             return
-        data = buffer[at - start : at - start + block + length]
-        if len(data) < block + length:
-            data = disk.pread(fd, block + length, at)
+        length = record.ends_at - at
+        data = buffer[at - start : at - start + length]
+        if len(data) < length:
+            data = disk.pread(fd, length, at)
         if crc32(data, crc32(line[8:], seed)) != crc:
             return
-        yield Entry(name, offset, at, block, length, epoch)
-        at += block + length
+        yield record
+        at = record.ends_at
 
 
-# -- voiding
-
-
-def void_of(path: str) -> str:
-    """Return the path of the file that voids records of a journal."""
-    return path.removesuffix(SUFFIX) + VOID_SUFFIX
-
-
-def void(disk: Disk, journal: str, name: str) -> None:
-    """Void the records of a session that a journal holds so far; the caller must own the session.
-
-    Raises:
-        OSError: The void file cannot be written.
-    """
-    try:
-        fd = disk.open(journal, os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    try:
-        _, header = read_header(disk, fd)
-        size = disk.fstat(fd).size
-    finally:
-        disk.close(fd)
-    fields = b" %08x %d %s\n" % (crc32(header), size, encoded_name(name))
-    path = void_of(journal)
-    fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        write_all(disk, fd, b"\n%08x%s" % (crc32(fields), fields))  # the newline terminates a torn line before it
-        disk.datasync(fd)
-    finally:
-        disk.close(fd)
-    disk.sync_directory(os.path.dirname(path))
-
-
-def read_voids(disk: Disk, journal: str, header: bytes) -> dict[str, int]:
-    """Return the offsets in a journal up to which records are void, by the names of the session files."""
-    try:
-        fd = disk.open(void_of(journal), os.O_RDONLY)
-    except FileNotFoundError:
-        return {}
-    try:
-        data = disk.pread(fd, disk.fstat(fd).size, 0)
-    finally:
-        disk.close(fd)
-    void_until: dict[str, int] = {}
-    for line in data.splitlines(keepends=True):
-        fields = line.split()
-        with suppress(ValueError, IndexError):
-            if int(fields[0], 16) == crc32(line[8:]) and int(fields[1], 16) == crc32(header):
-                name = decoded_name(fields[3])
-                void_until[name] = max(void_until.get(name, 0), int(fields[2]))
-    return void_until
-
-
-# -- finding
+# -- paths
 
 
 def journals_in(disk: Disk, folder: str) -> list[str]:
@@ -372,3 +340,8 @@ def free_paths(folder: str) -> Iterator[str]:
     """Yield candidate paths for a new journal."""
     for number in count(1):
         yield f"{folder}/{os.getpid()}-{number}{SUFFIX}"
+
+
+def void_of(path: str) -> str:
+    """Return the path of the file that voids records of a journal."""
+    return path.removesuffix(SUFFIX) + VOID_SUFFIX

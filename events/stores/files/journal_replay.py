@@ -1,18 +1,9 @@
 """The replay of journals whose hosts have ended, to restore what a power cut removed from session files.
 
 Before a session is owned, the `.treering/journal` folders from its own folder upwards are checked. A journal whose lock
-is free is replayed, under its lock and those of its sessions. For each session, in the order of the writes:
-
-- bytes that are present are rewritten in place. This changes nothing, but makes the flush include them: after a flush
-  that failed in the dead host, the system may consider them written. If other programs write to the file as well, such
-  bytes are left alone;
-- bytes that are missing at the end are appended; the file is created if needed;
-- zeros in their place, which a file system may leave behind, are overwritten;
-- if other bytes are in their place, or bytes before them are missing, the lines whose entries are not in the log are
-  appended to its end, which starts a new generation.
-
-Then the files and the folders are flushed, and the journal is dropped. All of this can be interrupted at any point and
-repeated. If a session is owned by another program or cannot be written, its journal is kept until it is needed.
+is free is replayed, under its lock and those of its sessions: see `restoration`. Then the folders are flushed, and the
+journal is dropped. All of this can be interrupted at any point and repeated. If a session is owned by another program
+or cannot be written, its journal is kept until it is needed.
 """
 
 from __future__ import annotations
@@ -21,36 +12,20 @@ import os
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, pairwise
+from typing import NamedTuple
 
-import msgspec
-from msgspec import Struct
-
-from ...disk import Disk, opened
-from ...errors import Conflict, LogError, SessionLocked, TreeringError
+from ...disk import Disk
+from ...errors import Conflict, SessionLocked, TreeringError
 from ...telemetry import logger
-from ...undecodable import UNDECODABLE
-from . import beside, journal
-from .head import read_head
-from .journal import JOURNALS, Entry
+from . import journal
+from .journal import JOURNALS, StoredRecord
+from .journal_voids import read_voids, void
 from .locks import Held, Locks
-from .log import Log
 from .names import folders_between
-from .table import CHUNK, chunks
-from .writer import flush_or_write_again
+from .restoration import Restoration
 
 _STEP_S = 0.001
 _TIMEOUT_S = 60.0
-_BLOCK = 4096
-
-
-class _Id(Struct):
-    """The part of a line that identifies its entry."""
-
-    id: str | None = None
-
-
-_decode_id = msgspec.json.Decoder(_Id).decode
 
 
 class _DeadJournal:
@@ -73,43 +48,18 @@ class _DeadJournal:
         self.pending: set[str] = set()
         self.readable = True
 
-
-class _Piece:
-    """A record of a journal, with access to its bytes."""
-
-    __slots__ = ("_disk", "_fd", "entry")
-
-    def __init__(self, disk: Disk, fd: int, entry: Entry) -> None:
-        self._disk = disk
-        self._fd = fd
-        self.entry = entry
-
     @property
-    def start(self) -> int:
-        """Where in the session file its bytes begin."""
-        return self.entry.offset
+    def is_restored(self) -> bool:
+        """Whether everything in it was restored, so that it can be dropped."""
+        return self.readable and not self.pending
 
-    @property
-    def end(self) -> int:
-        """Where in the session file its bytes end."""
-        return self.entry.end
 
-    @property
-    def creates_file(self) -> bool:
-        """Whether the record creates the file."""
-        return self.entry.offset == 0
+class _KeptJournal(NamedTuple):
+    """A journal that could not be dropped, as it was then, and the paths of the sessions that are still pending."""
 
-    def block(self) -> bytes:
-        """Return the header block; empty if there is none."""
-        return self._disk.pread(self._fd, self.entry.block, self.entry.at)
-
-    def lines(self) -> bytes:
-        """Return the lines."""
-        return self._disk.pread(self._fd, self.entry.size, self.entry.at + self.entry.block)
-
-    def data(self) -> bytes:
-        """Return the bytes that belong in the session file."""
-        return self.block() + self.lines() if self.creates_file else self.lines()
+    inode: int
+    size: int
+    pending: set[str]
 
 
 class JournalReplay:
@@ -125,7 +75,7 @@ class JournalReplay:
         self._disk = disk
         self._locks = locks
         self._own = own
-        self._kept: dict[str, tuple[int, int, set[str]]] = {}  # inode, size and pending sessions, by journal
+        self._kept: dict[str, _KeptJournal] = {}  # by path
 
     # -- what the store calls
 
@@ -169,7 +119,7 @@ class JournalReplay:
         for folder in _folders_above(path):
             root = folder.removesuffix(JOURNALS)
             for each in journal.journals_in(self._disk, folder):
-                journal.void(self._disk, each, path.removeprefix(root))
+                void(self._disk, each, path.removeprefix(root))
 
     # -- selecting journals
 
@@ -183,8 +133,7 @@ class JournalReplay:
         except FileNotFoundError:
             self._kept.pop(journal_path, None)
             return False
-        inode, size, pending = kept
-        return (inode, size) != (stat.inode, stat.size) or path in pending
+        return (kept.inode, kept.size) != (stat.inode, stat.size) or path in kept.pending
 
     @contextmanager
     def _exclusively(self, name: str) -> Generator[None]:
@@ -225,31 +174,31 @@ class JournalReplay:
     # -- restoring the sessions of journals
 
     def _restore_sessions(self, folder: str, dead: Sequence[_DeadJournal], required: str | None) -> None:
-        sessions: dict[str, list[tuple[_DeadJournal, _Piece]]] = {}
+        sessions: dict[str, list[tuple[_DeadJournal, StoredRecord]]] = {}
         for each in dead:
-            for path, piece in self._pieces(folder, each):
-                sessions.setdefault(path, []).append((each, piece))
+            for path, record in self._valid_records(folder, each):
+                sessions.setdefault(path, []).append((each, record))
         folders: set[str] = set()
-        for path, pieces in sessions.items():
-            if self._restore_session(path, [piece for _, piece in pieces], required):
+        for path, records in sessions.items():
+            if self._restore_session(path, [record for _, record in records], required):
                 # The process that created a folder may have been killed before it flushed the folder's name.
                 folders.update(folders_between(os.path.dirname(folder.removesuffix(JOURNALS)), path))
             else:
-                for each, _ in pieces:
+                for each, _ in records:
                     each.pending.add(path)
         for parent in sorted(folders):
             with suppress(FileNotFoundError):  # nothing was restored for a session without usable records
                 self._disk.sync_directory(parent)
         for each in dead:
-            if each.pending or not each.readable:
-                stat = self._disk.fstat(each.fd)
-                self._kept[each.path] = (stat.inode, stat.size, each.pending)
-            else:
+            if each.is_restored:
                 self._kept.pop(each.path, None)
-        journal.drop(self._disk, [each.path for each in dead if each.readable and not each.pending])
+            else:
+                stat = self._disk.fstat(each.fd)
+                self._kept[each.path] = _KeptJournal(stat.inode, stat.size, each.pending)
+        journal.drop(self._disk, [each.path for each in dead if each.is_restored])
         logger().info("journals_replayed", journals=len(dead), sessions=len(sessions))
 
-    def _pieces(self, folder: str, dead: _DeadJournal) -> Iterator[tuple[str, _Piece]]:
+    def _valid_records(self, folder: str, dead: _DeadJournal) -> Iterator[tuple[str, StoredRecord]]:
         """Yield the valid records of a journal, with the paths of their sessions."""
         disk, root = self._disk, folder.removesuffix(JOURNALS)
         header, line = journal.read_header(disk, dead.fd)
@@ -258,19 +207,19 @@ class JournalReplay:
             if line:
                 logger().warning("journal_unknown", journal=dead.path)
             return
-        void_until = journal.read_voids(disk, dead.path, line)
-        for entry in journal.read_entries(disk, dead.fd, line):
-            if entry.at > void_until.get(entry.name, 0):
-                yield root + entry.name, _Piece(disk, dead.fd, entry)
+        void_until = read_voids(disk, dead.path, line)
+        for record in journal.read_records(disk, dead.fd, line):
+            if record.at > void_until.get(record.name, 0):
+                yield root + record.name, record
 
-    def _restore_session(self, path: str, pieces: list[_Piece], required: str | None) -> bool:
+    def _restore_session(self, path: str, records: list[StoredRecord], required: str | None) -> bool:
         """Restore one session; return False if that has to wait."""
         held = self._locks.take(path)
         if isinstance(held, SessionLocked):
             logger().info("replay_waits", ref=path, why="the session is owned", holder=held.pid)
             return False
         try:
-            _Restoration(self._disk, path, in_order(pieces)).run()
+            Restoration(self._disk, path, records).run()
         except (OSError, TreeringError) as error:
             if path == required:
                 raise
@@ -290,209 +239,3 @@ def _folders_above(path: str) -> Iterator[str]:
         if parent == directory:
             return
         directory = parent
-
-
-def in_order(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Return the records of a file in order; of overlapping records, the latest one."""
-    ordered = sorted(pieces, key=lambda piece: piece.entry.epoch)
-    current: list[_Piece] = []
-    for piece in ordered:
-        while current and current[-1].end > piece.start:
-            current.pop()  # the file was shortened in between
-        current.append(piece)
-    return current
-
-
-class _Restoration:
-    """The restoration of one session file from the records of journals."""
-
-    def __init__(self, disk: Disk, path: str, pieces: Sequence[_Piece]) -> None:
-        self._disk = disk
-        self._path = path
-        self._pieces = pieces
-        self._misplaced: list[_Piece] = []
-
-    def run(self) -> None:
-        """Write the missing bytes, and flush the file.
-
-        Raises:
-            LogError: The file is not a session.
-            OSError: The file cannot be written.
-        """
-        if not self._pieces:
-            return
-        self._disk.make_directory(os.path.dirname(self._path))
-        if self._pieces[0].creates_file or self._has_header():
-            self._restore_in_place()
-        elif not self._recreate_from_block():
-            return
-        if self._misplaced:
-            self._append_missing_entries()
-
-    def _has_header(self) -> bool:
-        """Tell whether the file holds more than the beginning of a torn header."""
-        block = self._header_block()
-        try:
-            with opened(self._disk, self._path) as fd:
-                data = self._disk.pread(fd, len(block) + 1, 0)
-        except FileNotFoundError:
-            return False
-        return len(data) > len(block) or not block.startswith(data.rstrip(b"\0")) or data == block
-
-    def _header_block(self) -> bytes:
-        return next((block for piece in self._pieces if (block := piece.block())), b"")
-
-    # -- at the recorded offsets
-
-    def _restore_in_place(self) -> None:
-        disk, self._misplaced = self._disk, []
-        fd = disk.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            for run in _runs(self._pieces):
-                if not self._restore_run(fd, run):
-                    return  # a new file took its place, in which everything was restored
-            disk.datasync(fd)
-        finally:
-            disk.close(fd)
-
-    def _restore_run(self, fd: int, run: Sequence[_Piece]) -> bool:
-        """Restore a run of consecutive records; return False if that required a new file."""
-        disk, size = self._disk, self._disk.fstat(fd).size
-        start, end = run[0].start, run[-1].end
-        if start > size:
-            self._misplaced += run
-            return True
-        expected = b"".join(piece.data() for piece in run)
-        actual = disk.pread(fd, end - start, start)
-        at = _first_difference(actual, expected)
-        if at == len(actual) and len(actual) < len(expected) and start + at == size:
-            beside.write_all(disk, fd, expected[at:])
-        elif at < len(actual):
-            if not _zeros_or_equal(actual, expected):
-                self._misplaced += run
-                return True
-            if not _is_zero(disk, fd, end, size):
-                self._replace_patched(fd, size, start + at, expected[at:])
-                return False
-            disk.truncate(fd, start + at)
-            beside.write_all(disk, fd, expected[at:])
-        self._rewrite(fd, start, expected[:at])
-        return True
-
-    def _rewrite(self, fd: int, offset: int, data: bytes) -> None:
-        """Write bytes that are present already, unless another program may change them before they are written."""
-        disk = self._disk
-        if not data or read_head(disk, fd, self._path, disk.fstat(fd).size)[0].dialect.shared:
-            return
-        with opened(disk, self._path, os.O_RDWR) as target:
-            disk.seek(target, offset)
-            beside.write_all(disk, target, data)
-
-    def _replace_patched(self, fd: int, size: int, offset: int, data: bytes) -> None:
-        """Replace the file by a copy with other bytes at an offset: other bytes follow, so this has to be atomic."""
-        disk = self._disk
-        target, temporary = beside.open_temporary(disk, self._path)
-        try:
-            try:
-                for chunk in chain(chunks(disk, fd, 0, offset), [data], chunks(disk, fd, offset + len(data), size)):
-                    beside.write_all(disk, target, chunk)
-                disk.datasync(target)
-            finally:
-                disk.close(target)
-            if disk.fstat(fd).size != size:
-                raise Conflict(f"another program appended to {self._path} while it was being restored: try again")
-            disk.rename(temporary, self._path)
-        except BaseException:
-            with suppress(OSError):
-                disk.unlink(temporary)
-            raise
-        self._restore_in_place()  # the other runs
-
-    # -- by the ids of entries
-
-    def _recreate_from_block(self) -> bool:
-        """Create the file again from a header block and the lines of the journals, after its beginning was lost.
-
-        Return False if no journal holds the header block.
-        """
-        block = self._header_block()
-        if not block:
-            logger().warning("replay_without_header", ref=self._path)
-            return False
-        beside.write_beside(self._disk, self._path, [block, *(piece.lines() for piece in self._pieces)], sync=True)
-        return True
-
-    def _append_missing_entries(self) -> None:
-        """Append the lines whose entries are not in the log, which starts a new generation."""
-        disk = self._disk
-        log = Log(disk, self._path, self._path)
-        log.own()
-        if log.header is None:
-            raise LogError(f"{self._path} is empty, and the journal does not hold its header: it was left unchanged")
-        with log.opened(os.O_RDWR | os.O_APPEND) as fd:
-            known = {_line_key(line) for line in _lines_of(log, fd)}
-            lines: list[bytes] = []
-            for piece in self._misplaced:
-                for line in piece.lines().split(b"\n"):
-                    if line.strip() and (key := _line_key(line)) not in known:
-                        known.add(key)
-                        lines.append(line + b"\n")
-            if lines:
-                log.reload_changed()
-                log.save_snapshot(log.table.count, None)  # holds the generation counter
-                beside.flush_file(disk, self._path + beside.INDEX_SUFFIX)
-                beside.write_all(disk, fd, b"".join(lines))
-            flush_or_write_again(disk, log, fd)
-        logger().info("replayed_by_id", ref=self._path, lines=len(lines))
-
-
-def _runs(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
-    """Split records into runs of consecutive ones without gaps."""
-    runs = [[pieces[0]]]
-    for previous, piece in pairwise(pieces):
-        if piece.start == previous.end:
-            runs[-1].append(piece)
-        else:
-            runs.append([piece])
-    return runs
-
-
-def _first_difference(actual: bytes, expected: bytes) -> int:
-    """Return the first offset at which the bytes differ; the length of the shorter ones if there is none."""
-    length = min(len(actual), len(expected))
-    for at in range(0, length, _BLOCK):
-        if actual[at : at + _BLOCK] != expected[at : at + _BLOCK]:
-            return next((n for n in range(at, min(at + _BLOCK, length)) if actual[n] != expected[n]), length)
-    return length
-
-
-def _zeros_or_equal(actual: bytes, expected: bytes) -> bool:
-    """Tell whether each byte is zero or as expected, so that overwriting loses nothing."""
-    for at in range(0, len(actual), _BLOCK):
-        part, other = actual[at : at + _BLOCK], expected[at : at + _BLOCK]
-        if part != other and any(
-            byte not in (0, expected_byte) for byte, expected_byte in zip(part, other, strict=False)
-        ):
-            return False
-    return True
-
-
-def _is_zero(disk: Disk, fd: int, start: int, stop: int) -> bool:
-    """Tell whether all bytes between two offsets are zero."""
-    return not any(chunk.strip(b"\0") for chunk in chunks(disk, fd, start, stop))
-
-
-def _lines_of(log: Log, fd: int) -> Iterator[bytes]:
-    seq, table = 0, log.table
-    while seq < table.count:
-        last = table.last_that_fits(seq, table.count, CHUNK)
-        yield from log.lines(fd, table, [(seq + 1, last)])
-        seq = last
-
-
-def _line_key(line: bytes) -> object:
-    """Return the identity of a line: the id of its entry, or the line itself if it has no id."""
-    try:
-        return _decode_id(line).id or line.strip()
-    except UNDECODABLE:
-        return line.strip()

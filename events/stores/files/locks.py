@@ -38,8 +38,10 @@ from .private_folder import PRIVATE_FOLDER
 SHARDS = 64
 """The number of shard files per folder. The kernel searches the locks of a file linearly, so more files are faster."""
 
+_FOLDER = os.path.join(PRIVATE_FOLDER, "locks")
 _SLOTS = 16384
-_SLOT = struct.Struct("<QQIB43s")  # key, epoch, pid, length of the host's name, its first bytes
+_HOST_MAX = 43
+_SLOT = struct.Struct(f"<QQIB{_HOST_MAX}s")  # key, epoch, pid, length of the host's name, its first bytes
 _FLOCK = struct.Struct("hhqqi0q")  # Linux' struct flock on 64 bits
 _OFD_SETLK = 37
 _TRIES_MAX = 8
@@ -78,13 +80,11 @@ class Locks:
     Args:
         disk: Creates the folders. The lock files are accessed directly through the operating system.
         root: The store's root, a real path.
-        folder: The name of the private folder that holds the folder of lock files.
     """
 
-    def __init__(self, disk: Disk, root: str, folder: str = PRIVATE_FOLDER) -> None:
+    def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
         self._root = root
-        self._name = os.path.join(folder, "locks")
         self._host = os.uname().nodename
         self._mutex = threading.Lock()
         self._shards: dict[str, _Shard] = {}
@@ -157,8 +157,7 @@ class Locks:
             FileNotFoundError: A lock file was deleted in the meantime: undo, and try again.
         """
         for folder in self._folders_above(os.path.dirname(held.path)):
-            base = folder[: -len(self._name)]
-            key = int.from_bytes(blake2b(os.fsencode(held.path[len(base) :]), digest_size=8).digest(), "little")
+            key = key_of(held.path, folder)
             shard = self._shard(os.path.join(folder, self._shard_name(key)))
             if key in shard.keys or not self._lock(shard.fd, key):
                 holder = self._holder(shard.fd, key)
@@ -214,29 +213,17 @@ class Locks:
         if folders is None:
             own: str | None = None
             if (directory + "/").startswith(self._root.rstrip("/") + "/"):
-                own = os.path.join(self._root, self._name)
+                own = os.path.join(self._root, _FOLDER)
                 self._disk.make_directory(own)
-            folders = self._look_up(directory)
+            folders = look_up_folders(directory)
             if not folders:
-                own = os.path.join(directory, self._name)
+                own = os.path.join(directory, _FOLDER)
                 self._disk.make_directory(own)
-                folders = self._look_up(directory)
+                folders = look_up_folders(directory)
             if own is not None and own not in folders:
                 raise PermissionError(errno.EACCES, "the folder of lock files cannot be read and written", own)
             self._folders[directory] = folders
         return folders
-
-    def _look_up(self, directory: str) -> tuple[str, ...]:
-        """Return the lock folders from a directory upwards, without those of other users that we may not access."""
-        folders: list[str] = []
-        while True:
-            folder = os.path.join(directory, self._name)
-            if os.path.isdir(folder) and os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                folders.append(folder)
-            parent = os.path.dirname(directory)
-            if parent == directory:
-                return tuple(folders)
-            directory = parent
 
     # -- holders
 
@@ -245,7 +232,7 @@ class Locks:
         offset = self._slot(key)
         before = os.pread(fd, _SLOT.size, offset)
         epoch = 1 + (_SLOT.unpack(before)[1] if len(before) == _SLOT.size else 0)
-        host = self._host.encode()[:43]
+        host = self._host.encode()[:_HOST_MAX]
         os.pwrite(fd, _SLOT.pack(key, epoch, os.getpid(), len(host), host), offset)
         return int(epoch)
 
@@ -305,3 +292,22 @@ class FileLocks(Locks):
 def locks_of_this_system(disk: Disk, root: str) -> Locks:
     """Return the locks that this operating system supports."""
     return Locks(disk, root) if sys.platform == "linux" else FileLocks(disk, root)
+
+
+def look_up_folders(directory: str) -> tuple[str, ...]:
+    """Return the lock folders from a directory upwards, without those of other users that we may not access."""
+    folders: list[str] = []
+    while True:
+        folder = os.path.join(directory, _FOLDER)
+        if os.path.isdir(folder) and os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            folders.append(folder)
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return tuple(folders)
+        directory = parent
+
+
+def key_of(path: str, folder: str) -> int:
+    """Return the number of a file in a lock folder: a hash of its path, relative to where that folder lies."""
+    relative_path = path[len(folder) - len(_FOLDER) :]
+    return int.from_bytes(blake2b(os.fsencode(relative_path), digest_size=8).digest(), "little")

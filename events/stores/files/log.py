@@ -12,25 +12,27 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import anyio
 
 from ...dialects.base import Dialect
-from ...disk import Disk, FileStat, opened
+from ...disk import Disk, FileStat, opened, write_all
 from ...entries import Header
 from ...errors import AppendInDoubt, LogError, LogReplaced
 from ...telemetry import logger
 from ..base import Cursor, Lease, Ref, TornTail
-from . import beside, tail
-from .beside import Extent
+from . import snapshots, tail
 from .disk_errors import naming_errors
+from .extent import Extent, extent_of
+from .folders import UnflushedFolders
 from .head import generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
 from .mounts import is_slow_device
 from .packed_disk import PackedDisk, reading_disk
+from .snapshots import Snapshot
 from .table import Table
 
 NOWHERE = Cursor("", 0)
@@ -43,57 +45,64 @@ _NOT_SAVED = -1
 class Log:
     """One log file.
 
+    Args:
+        disk: The disk.
+        ref: The log's name in the store.
+        path: Its real path.
+
     Attributes:
+        disk: The disk through which the log is read: the given one, or `packed`.
         ref: Its name in the store.
         path: Its real path.
+        packed: The disk that unpacks the log while it is packed; None while it is not.
+        slow: Whether the log is on a disk that may block the event loop.
+
         header: Its decoded header; None while the log does not exist.
+        header_crc: The checksum of its header line.
         dialect: The dialect of its lines; None while the log does not exist.
         table: Where its lines end.
         head: Its committed end.
+        counter: How many earlier generations are known to have had this name.
         device, inode, size: The file after our last read or write.
-        fd: The descriptor that the pool opened for it, or -1.
-        place: Its position in the pool.
-        used: Whether the descriptor was used lately.
         modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
             descriptor open, it looks only when it closes that.
+
+        fd: The descriptor in the pool of open files, or -1.
+        pool_place: Its position in the pool.
+        recently_used: Whether it was used since the pool last looked for a file to close.
+
         lease, held: The lease and the lock, while the log is owned here.
         epoch: The epoch of the latest ownership that is known.
-        busy: Whether a worker thread is working on the log.
-        idle: Set when `busy` becomes False.
-        gate: Lets one thread at a time work on a log that is not owned.
+        torn: The torn tail that was repaired when the log was acquired.
+        busy: Whether a worker thread is working on the owned log, so that its next append has to wait.
+        idle: Wakes those who wait for `busy` to become False; None if nobody does.
+        gate: Lets one thread at a time work on a log that is not owned; None before the first one does.
+
         doubt: Why the content of the file is uncertain; None once it was examined again.
         doubt_in_background: Whether the doubt arose outside of an append: the next append then examines the file and
             proceeds, instead of failing.
-        durable_folders: The folders whose names are known to survive a power cut; shared by all logs of the store.
-        folders_to_flush: The folders to flush before the log's own name is known to survive a power cut.
-        begun: The header block of a first append that failed and could not be undone.
-        unjournaled: Whether a failed journal left the last bytes in doubt.
-        unsynced: Whether a failed flush left the last bytes in doubt.
-        slow: Whether the log is on a disk that may block the event loop.
-        packed: The disk through which the log is read while it is packed; None while it is not.
-        torn: The torn tail that was repaired when the log was acquired.
-        counter: How many earlier generations are known to have had this name.
+        unsynced: Whether a failed flush may have lost the last bytes, which have to be written again.
+        unjournaled: Whether the last bytes are in no journal, because writing it failed.
+        unfinished_header: The header block of a first append that failed and could not be undone.
+        unflushed_folders: The folders to flush before the log's own name is known to survive a power cut.
     """
 
     __slots__ = (
-        "_crc",
-        "_disk",
+        "_reader_extent",
         "_saved_counter",
-        "_seen",
-        "begun",
         "busy",
         "counter",
         "device",
         "dialect",
+        "disk",
         "doubt",
         "doubt_in_background",
-        "durable_folders",
         "epoch",
         "fd",
-        "folders_to_flush",
         "gate",
         "head",
         "header",
+        "header_crc",
         "held",
         "idle",
         "inode",
@@ -101,44 +110,48 @@ class Log:
         "modified_ns_seen",
         "packed",
         "path",
-        "place",
+        "pool_place",
+        "recently_used",
         "ref",
         "size",
         "slow",
         "table",
         "torn",
+        "unfinished_header",
+        "unflushed_folders",
         "unjournaled",
         "unsynced",
-        "used",
     )
 
     def __init__(self, disk: Disk, ref: Ref, path: str) -> None:
-        self._disk = disk
+        self.disk = disk
         self.ref = ref
         self.path = path
-        self.fd = -1
-        self.place = 0
-        self.used = False
+        self.packed: PackedDisk | None = None
+        self.slow = False
+        self.counter: int = 0
+        self._saved_counter: int = 0
         self.modified_ns_seen = 0
+        self._forget()
+
+        self.fd = -1
+        self.pool_place = 0
+        self.recently_used = False
+
         self.lease: Lease | None = None
         self.held: Held | None = None
         self.epoch = 0
+        self.torn: TornTail | None = None
         self.busy = False
         self.idle: anyio.Event | None = None
         self.gate: anyio.Lock | None = None
+
         self.doubt: AppendInDoubt | None = None
         self.doubt_in_background = False
-        self.durable_folders: set[str] = set()
-        self.folders_to_flush: tuple[str, ...] = ()
-        self.begun = b""
-        self.unjournaled = False
         self.unsynced = False
-        self.slow = False
-        self.packed: PackedDisk | None = None
-        self.torn: TornTail | None = None
-        self.counter: int = 0
-        self._saved_counter: int = 0
-        self._forget()
+        self.unjournaled = False
+        self.unfinished_header = b""
+        self.unflushed_folders = UnflushedFolders(path, (), set())
 
     def _forget(self) -> None:
         """Reset to the state of a log that does not exist."""
@@ -147,8 +160,8 @@ class Log:
         self.table = Table(array("Q", [0]))
         self.head = NOWHERE
         self.device = self.inode = self.size = 0
-        self._crc = 0
-        self._seen: Extent | None = None  # what a reader has indexed; an owner is told apart by its own writes
+        self.header_crc = 0
+        self._reader_extent: Extent | None = None  # an owner needs none: it compares the file with its own last write
 
     @property
     def generation(self) -> str:
@@ -161,24 +174,30 @@ class Log:
             self.doubt = doubt
             self.doubt_in_background = True
 
-    def note_unflushed_folders(self, folders: Iterable[str]) -> None:
-        """Note folders to flush before the log's own name is known to survive a power cut; these come first."""
-        self.folders_to_flush = tuple(dict.fromkeys((*folders, *self.folders_to_flush)))
+    def note_idle(self) -> None:
+        """Note that no worker thread works on the log any more, and wake those who wait for that."""
+        self.busy = False
+        if self.idle is not None:
+            self.idle.set()
+            self.idle = None
+
+    def note_certain(self) -> None:
+        """Note that the content of the file is known again, and that nothing has to be written again."""
+        self.doubt = None
+        self.doubt_in_background = False
+        self.unsynced = False
 
     # -- examining the file
 
-    def examine(self, *, changed: bool = False) -> None:
+    def examine(self) -> None:
         """Examine the file from its beginning, as a reader.
-
-        Args:
-            changed: The file is known to have another history than before, even if nothing else shows it.
 
         Raises:
             NotASession: The file does not begin with a header.
             UnsupportedVersion: The file was written by a newer program.
             OSError: The file cannot be read.
         """
-        self._load(changed=changed, open_end=True)
+        self._load(open_end=True)
 
     def find(self) -> None:
         """Examine the file, or its packed form if there is no file; see `examine`.
@@ -195,14 +214,14 @@ class Log:
 
     def find_packed(self) -> None:
         """Examine the packed form, if there is one."""
-        self.packed = reading_disk(self._disk, self.path)
+        self.packed = reading_disk(self.disk, self.path)
         if self.packed is not None:
-            self._disk = self.packed
+            self.disk = self.packed
             self.examine()
 
     def note_unpacked(self, disk: Disk) -> None:
         """Own the file that was just unpacked; see `own`."""
-        self._disk, self.packed = disk, None
+        self.disk, self.packed = disk, None
         self.own()
 
     def own(self, reader: Log | None = None) -> None:
@@ -221,8 +240,8 @@ class Log:
             self._load(changed=True)
         if self.dialect is not None and self.dialect.old:
             with self.opened(os.O_RDONLY) as fd:
-                _, block = read_head(self._disk, fd, self.path, self.size)
-                migrate(self._disk, self.path, fd, block, self.dialect, self.table)
+                _, block = read_head(self.disk, fd, self.path, self.size)
+                migrate(self.disk, self.path, fd, block, self.dialect, self.table)
             self._load(changed=True)
         if self.header is not None:
             with self.opened(os.O_RDWR | os.O_APPEND) as fd:
@@ -243,68 +262,85 @@ class Log:
         """Read the header and index all finished lines.
 
         Args:
-            changed: See `examine`.
+            changed: The file is known to have another history than before, even if nothing else shows it.
             open_end: Count a complete last line without a newline, too.
         """
-        disk = self._disk
-        snapshot = beside.read_snapshot(disk, self.path)
-        ends = None if snapshot is None else beside.read_table(disk, self.path, snapshot)
+        snapshot = snapshots.read_snapshot(self.disk, self.path)
+        ends = None if snapshot is None else snapshots.read_table(self.disk, self.path, snapshot)
         saved_counter = 0 if snapshot is None else snapshot.counter
         counter = max(self.counter, saved_counter)
         self._saved_counter = _NOT_SAVED if snapshot is not None and ends is None else saved_counter
         try:
-            fd = disk.open(self.path, os.O_RDONLY)
+            with self.opened(os.O_RDONLY) as fd, self.naming_errors():
+                exists = self._load_file(fd, snapshot, ends, counter, changed=changed, open_end=open_end)
         except FileNotFoundError:
+            exists = False
+        if not exists:
             self._forget()
             self.counter = counter + (snapshot is not None or changed)
-            return
-        try:
-            with self.naming_errors():
-                stat = disk.fstat(fd)
-                if stat.size == 0:
-                    self._forget()
-                    self.counter = counter + (snapshot is not None or changed)
-                    return
-                detected, block = read_head(disk, fd, self.path, stat.size)
-                crc = header_crc(block)
-                table = Table(array("Q", [detected.size]))
-                if snapshot is not None:
-                    if not snapshot.speaks_of(disk, fd, stat, crc, detected.size):
-                        changed = True
-                    elif ends is not None:
-                        table = Table(ends)
-                if not block.endswith(b"\n"):
-                    table.scanned = 0  # the header itself is the tail
-                else:
-                    table.grow(disk, fd, stat.size)
-                counter += changed
-                generation = self._generation_of(fd, stat, crc, counter, table)
-                seen = None
-                if open_end:
-                    self._count_open_end(fd, table, stat.size)
-                    seen = self._seen_of(fd, table, crc)
-                self._take_over(stat, crc, counter, table, generation, seen)
-                self.header, self.dialect = detected.header, detected.dialect
-        finally:
-            disk.close(fd)
+
+    def _load_file(
+        self,
+        fd: int,
+        snapshot: Snapshot | None,
+        ends: array[int] | None,
+        counter: int,
+        *,
+        changed: bool,
+        open_end: bool,
+    ) -> bool:
+        """Read the header and index the lines of an open file; return False if it is empty.
+
+        Args:
+            fd: The file.
+            snapshot: The snapshot beside it, which may be of another file.
+            ends: The snapshot's line table; None if it is damaged.
+            counter: How many earlier generations are known.
+            changed: See `_load`.
+            open_end: See `_load`.
+        """
+        disk = self.disk
+        stat = disk.fstat(fd)
+        if stat.size == 0:
+            return False
+        detected, block = read_head(disk, fd, self.path, stat.size)
+        crc = header_crc(block)
+        table = Table(array("Q", [detected.size]))
+        if snapshot is not None:
+            if not snapshot.describes(disk, fd, stat, crc, detected.size):
+                changed = True
+            elif ends is not None:
+                table = Table(ends)
+        if not block.endswith(b"\n"):
+            table.scanned = 0  # the header itself is the tail
+        else:
+            table.grow(disk, fd, stat.size)
+        counter += changed
+        generation = self._generation_of(fd, stat, crc, counter, table)
+        reader_extent = None
+        if open_end:
+            self._count_open_end(fd, table, stat.size)
+            reader_extent = self._extent_for_reader(fd, table, crc)
+        self._take_over(stat, crc, counter, table, generation, reader_extent)
+        self.header, self.dialect = detected.header, detected.dialect
+        return True
 
     def _generation_of(self, fd: int, stat: FileStat, crc: int, counter: int, table: Table) -> str:
         """Return the generation of a file with these lines."""
-        first = (table.ends[0], table.ends[1]) if table.count else None
-        return generation_of(self._disk, fd, stat.inode, crc, counter, first)
+        return generation_of(self.disk, fd, stat.inode, crc, counter, table.first)
 
     def _take_over(
-        self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, seen: Extent | None = None
+        self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, reader_extent: Extent | None = None
     ) -> None:
         """Replace the state by that of a file; everything was read before, so that an error changes nothing."""
         self.device, self.inode, self.size = stat.device, stat.inode, stat.size
         self.modified_ns_seen = stat.modified_ns
         self.slow = is_slow_device(stat.device)
         self.counter = counter
-        self._crc = crc
+        self.header_crc = crc
         self.table = table
         self.head = Cursor(generation, table.count)
-        self._seen = seen
+        self._reader_extent = reader_extent
 
     def note_created(self, fd: int, header: Header, dialect: Dialect, block: bytes, lines: tuple[bytes, ...]) -> None:
         """Take over the state of the file that was just created with this header and these lines.
@@ -312,7 +348,7 @@ class Log:
         Raises:
             OSError: The file cannot be read.
         """
-        stat, crc = self._disk.fstat(fd), header_crc(block)
+        stat, crc = self.disk.fstat(fd), header_crc(block)
         table = Table(array("Q", [len(block)]))
         for line in lines:
             table.ends.append(table.ends[-1] + len(line))
@@ -333,7 +369,7 @@ class Log:
         """
         try:
             with self.opened(os.O_RDONLY) as fd:
-                stat = self._disk.fstat(fd)
+                stat = self.disk.fstat(fd)
                 is_same = self.is_same(stat) if self.fd >= 0 else self.is_same_after_reopen(fd, stat)
                 if is_same and self.continues(fd, stat):
                     self.refresh(fd, stat)
@@ -346,15 +382,15 @@ class Log:
         """Index the lines appended since the last look; `stat` is the present status of the file."""
         table = self.table
         if stat.size != self.size:
-            table.grow(self._disk, fd, stat.size)
+            table.grow(self.disk, fd, stat.size)
             if self.lease is None:
                 self._count_open_end(fd, table, stat.size)
-                self._seen = self._seen_of(fd, table, self._crc)
+                self._reader_extent = self._extent_for_reader(fd, table, self.header_crc)
             self.size = stat.size
             self.head = Cursor(self.head.generation, table.count)
         self.modified_ns_seen = stat.modified_ns
 
-    def _seen_of(self, fd: int, table: Table, crc: int) -> Extent | None:
+    def _extent_for_reader(self, fd: int, table: Table, crc: int) -> Extent | None:
         """Return the fingerprint of the lines that a reader has indexed; None for a packed log, which never grows."""
         return None if self.packed is not None else self.extent(fd, table, table.count, crc)
 
@@ -370,11 +406,15 @@ class Log:
     def _count_open_end(self, fd: int, table: Table, size: int) -> None:
         """Count a last line that is whole but has no newline yet."""
         if size > table.scanned >= table.ends[0]:
-            table.count_open_end(self._disk, fd, size)
+            table.count_open_end(self.disk, fd, size)
 
     def is_same(self, stat: FileStat) -> bool:
         """Tell whether this is still the file whose lines are indexed; it may have grown."""
         return stat.inode == self.inode and stat.device == self.device and stat.size >= self.table.scanned
+
+    def is_as_left(self, stat: FileStat) -> bool:
+        """Tell whether the file is as it was after our last read or write."""
+        return stat.is_still(self.device, self.inode, self.size)
 
     def is_unchanged(self, stat: FileStat) -> bool:
         """Tell whether the file is the one whose lines are indexed, and shows no sign of a change.
@@ -397,7 +437,7 @@ class Log:
         if not self.modified_ns_seen or stat.modified_ns == self.modified_ns_seen:
             return True
         try:
-            return header_crc(read_head(self._disk, fd, self.path, stat.size)[1]) == self._crc
+            return header_crc(read_head(self.disk, fd, self.path, stat.size)[1]) == self.header_crc
         except LogError:
             return False
 
@@ -406,10 +446,10 @@ class Log:
 
         It does not if it was shortened and then grew again, or was rewritten in place with a longer content.
         """
-        table, seen = self.table, self._seen
-        if self.lease is None and seen is not None and seen.end == table.ends[-1]:
-            return seen == self.extent(fd, table, table.count)
-        return stat.size == self.size or not table.scanned or self._disk.pread(fd, 1, table.scanned - 1) == b"\n"
+        table, extent = self.table, self._reader_extent
+        if self.lease is None and extent is not None and extent.end == table.ends[-1]:
+            return extent == self.extent(fd, table, table.count)
+        return stat.size == self.size or not table.scanned or self.disk.pread(fd, 1, table.scanned - 1) == b"\n"
 
     def continues_with_own_fd(self, stat: FileStat) -> bool:
         """Tell the same with a descriptor outside the pool, after checking that it is the same file."""
@@ -423,7 +463,7 @@ class Log:
         if (reader.size, reader.modified_ns_seen) == (self.size, self.modified_ns_seen):
             return True
         with self.opened(os.O_RDONLY) as fd:
-            return reader.continues(fd, self._disk.fstat(fd))
+            return reader.continues(fd, self.disk.fstat(fd))
 
     def reload_changed(self) -> None:
         """Load the file again after it was replaced, shortened or removed; this starts a new generation.
@@ -445,7 +485,7 @@ class Log:
 
     def settle(self, fd: int) -> TornTail | None:
         """Repair the tail and return what it was; `fd` must be open for reading and appending."""
-        disk, shared = self._disk, self.dialect is not None and self.dialect.shared
+        disk, shared = self.disk, self.dialect is not None and self.dialect.shared
         torn: TornTail | None = None
         with self.naming_errors():
             while True:
@@ -455,7 +495,7 @@ class Log:
                     return torn
                 torn = TornTail(start, size - start)
                 if start == 0 or tail.needs_newline(disk, fd, start, size, shared=shared):
-                    beside.write_all(disk, fd, b"\n")
+                    write_all(disk, fd, b"\n")
                     size = disk.fstat(fd).size
                     if start == 0:  # the newline was missing from the header
                         self._load()
@@ -478,7 +518,7 @@ class Log:
         lines: list[bytes] = []
         with self.naming_errors():
             for first, last in runs:
-                run_lines = table.lines(self._disk, fd, first, last)
+                run_lines = table.lines(self.disk, fd, first, last)
                 if run_lines is None:
                     raise self.replaced_error()
                 if len(runs) == 1:
@@ -490,7 +530,7 @@ class Log:
         """Read lines using a descriptor outside the pool."""
         device, inode = self.device, self.inode  # not the size: the owner may be appending
         with self.opened(os.O_RDONLY) as fd:
-            stat = self._disk.fstat(fd)
+            stat = self.disk.fstat(fd)
             if (stat.device, stat.inode) != (device, inode):
                 raise self.replaced_error()
             return self.lines(fd, table, runs)
@@ -504,23 +544,7 @@ class Log:
     def extent(self, fd: int, table: Table, seq: int, crc: int | None = None) -> Extent:
         """Return the fingerprint of the log up to a line; `crc` is the header's, if it is not the known one."""
         with self.naming_errors():
-            return beside.extent_of(self._disk, fd, table.ends[0], table.ends[seq], self._crc if crc is None else crc)
-
-    def load_index(self, table: Table) -> tuple[int, bytes] | None:
-        """Return the last seq of the snapshot and its index; None unless it matches this log and these lines."""
-        snapshot = beside.read_snapshot(self._disk, self.path)
-        if snapshot is None:
-            return None
-        with self.opened(os.O_RDONLY) as fd, self.naming_errors():
-            if (
-                snapshot.lines >= len(table.ends)
-                or table.ends[snapshot.lines] != snapshot.extent.end
-                or not snapshot.is_current(stat := self._disk.fstat(fd))
-                or not snapshot.speaks_of(self._disk, fd, stat, self._crc, table.ends[0])
-            ):
-                return None
-        data = beside.read_index(self._disk, self.path, snapshot)
-        return None if data is None else (snapshot.lines, data)
+            return extent_of(self.disk, fd, table.ends[0], table.ends[seq], self.header_crc if crc is None else crc)
 
     def save_snapshot(self, seq: int, index: bytes | None) -> None:
         """Write the table and the index up to a line.
@@ -531,56 +555,17 @@ class Log:
         """
         table = self.table
         with self.opened(os.O_RDONLY) as fd:
-            stat = self._disk.fstat(fd)
+            stat = self.disk.fstat(fd)
             if not self.is_same(stat):
                 raise self.replaced_error()
             extent = self.extent(fd, table, seq)
-        beside.write_snapshot(self._disk, self.path, self.counter, stat, extent, table.ends[: seq + 1], index)
-
-    def load_leaf(self, table: Table, head: Cursor) -> tuple[int, bytes] | None:
-        """Return the seq at which the leaf record was written and its data; None unless it matches these lines."""
-        return None if table.open_end else self.load_record(beside.LEAF_SUFFIX, head, table)
-
-    def save_leaf(self, data: bytes, *, sync: bool) -> None:
-        """Write the leaf record for the present head.
-
-        Raises:
-            OSError: The record cannot be written.
-        """
-        with self.opened(os.O_RDONLY) as fd:
-            extent = self.extent(fd, self.table, self.head.seq)
-        head = Cursor("", self.head.seq)  # without a generation, it is valid for a copy of the log too
-        beside.write_record(self._disk, self.path, beside.LEAF_SUFFIX, head, extent, data, sync=sync)
-
-    def load_record(self, suffix: str, head: Cursor, table: Table) -> tuple[int, bytes] | None:
-        """Return the seq and the data of the record with a suffix; None unless it matches this log and these lines."""
-        stored = beside.read_record(self._disk, self.path, suffix)
-        if stored is None:
-            return None
-        record, data = stored
-        if record.generation not in ("", head.generation) or not 0 <= record.seq <= head.seq:
-            return None
-        with self.opened(os.O_RDONLY) as fd:
-            return (record.seq, data) if beside.holds(record, self.extent(fd, table, record.seq)) else None
-
-    def save_checkpoint(self, suffix: str, head: Cursor, data: bytes) -> None:
-        """Write a projection's checkpoint for the log up to `head`.
-
-        Raises:
-            LogReplaced: The file was replaced.
-            OSError: The checkpoint cannot be written.
-        """
-        with self.opened(os.O_RDONLY) as fd:
-            if not self.is_same(self._disk.fstat(fd)):
-                raise self.replaced_error()
-            extent = self.extent(fd, self.table, head.seq)
-        beside.write_record(self._disk, self.path, suffix, head, extent, data, sync=False)
+        snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, table.ends[: seq + 1], index)
 
     # -- descriptors and errors
 
     def opened(self, flags: int) -> AbstractContextManager[int]:
         """Open the file for the duration of a `with` block, outside the pool."""
-        return opened(self._disk, self.path, flags)
+        return opened(self.disk, self.path, flags)
 
     def naming_errors(self) -> AbstractContextManager[None]:
         """Add the path of the file to disk errors that lack one."""

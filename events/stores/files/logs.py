@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import anyio
 
-from ...disk import Disk
+from ...disk import Disk, FileStat
 from ...errors import Conflict, HostClosed, LogReplaced, SessionNotFound
 from ...offload import Offload, carried_out
 from ..base import Lease, Ref
@@ -42,10 +42,6 @@ class Logs:
 
     Attributes:
         owned: The owned logs, by ref.
-        unsynced: The released logs whose last bytes may not be on the disk: their inodes by path, or 0 if the file may
-            have been replaced since.
-        flushed: The released logs whose bytes were all flushed, or are in the journal: their inodes and sizes by path.
-            Only kept if appends are to survive a power cut.
         closed: Why the store serves no more requests; None while it does.
     """
 
@@ -58,8 +54,6 @@ class Logs:
         self._read: OrderedDict[Ref, Log] = OrderedDict()
         self._counters: OrderedDict[Ref, int] = OrderedDict()  # of logs that were missing, by ref
         self.owned: dict[Ref, Log] = {}
-        self.unsynced: dict[str, int] = {}
-        self.flushed: dict[str, tuple[int, int]] = {}
         self.closed: str | None = None
 
     def check_open(self) -> None:
@@ -137,10 +131,7 @@ class Logs:
 
     def note_thread_done(self, log: Log, inode: int) -> None:
         """Note that a worker thread is done with a log; `inode` is the log's inode before."""
-        log.busy = False
-        if log.idle is not None:
-            log.idle.set()
-            log.idle = None
+        log.note_idle()
         if log.inode != inode or log.doubt is not None:
             self._open_files.drop(log)
 
@@ -181,11 +172,10 @@ class Logs:
             OSError: The log cannot be read.
         """
         self.check_open()
-        log = self.owned.get(ref)
+        log = self.known(ref)
         if log is None:
-            log = self._read.get(ref)
-            if log is None:
-                return await self._examine_new(ref)
+            return await self._examine_new(ref)
+        if log.lease is None:
             self._read.move_to_end(ref)
         elif log.header is None or not log.generation:  # no generation: its first lines are being made durable
             raise self.not_found_error(ref)
@@ -200,16 +190,8 @@ class Logs:
                 return log
             self.forget(ref)
             return await self._examine_new(ref)
-        in_thread = log.gate is not None and log.gate.locked()  # a thread is changing the state that is compared here
-        if stat is not None and not in_thread and log.is_same(stat):
-            if log.is_unchanged(stat):
-                return log
-            if stat.size - log.table.scanned <= INLINE_MAX and not log.slow:
-                with suppress(LogReplaced):
-                    fd = self._open_files.get(log)
-                    if log.continues(fd, stat):
-                        log.refresh(fd, stat)
-                        return log
+        if stat is not None and self._catch_up(log, stat):
+            return log
         if log.lease is not None:
             await self.exclusively(log, log.refresh_with_own_fd)
         else:
@@ -221,6 +203,21 @@ class Logs:
                 return await self._examine_new(ref)  # another process may have packed it
             raise self.not_found_error(ref)
         return log
+
+    def _catch_up(self, log: Log, stat: FileStat) -> bool:
+        """Index the lines that were appended to a log, on the event loop; return False if that takes a thread."""
+        if log.gate is not None and log.gate.locked():  # a thread is changing the state that is compared here
+            return False
+        if log.is_unchanged(stat):
+            return True
+        if log.slow or not log.is_same(stat) or stat.size - log.table.scanned > INLINE_MAX:
+            return False
+        with suppress(LogReplaced):
+            fd = self._open_files.get(log)
+            if log.continues(fd, stat):
+                log.refresh(fd, stat)
+                return True
+        return False
 
     async def at_generation(self, ref: Ref, generation: str) -> Log:
         """Return a log as it is now, if it has the given generation; wait for a thread that may be establishing it.

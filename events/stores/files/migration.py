@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
 
 from ...dialects.base import Dialect
-from ...disk import Disk, FileStat
+from ...disk import Disk
 from ...errors import Conflict
+from .atomic_files import removed_on_error, write_temporary
 from .backups import back_up
-from .beside import open_temporary, write_all
 from .table import CHUNK, Table
 
 _TRIES_MAX = 8
@@ -33,51 +33,33 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
     for _ in range(_TRIES_MAX):
         before = disk.fstat(fd)
         table.grow(disk, fd, before.size)
-        new = _write_new(disk, path, fd, block, dialect, table, before.size)
-        try:
+        new = write_temporary(disk, path, _migrated(disk, path, fd, block, dialect, table, before.size), sync=True)
+        with removed_on_error(disk, new):
             backup = back_up(disk, path, fd, before.size)
-            if _is_unchanged(before, disk.stat(path)):
+            if disk.stat(path).is_still(before.device, before.inode, before.size):
                 disk.rename(new, path)
                 disk.sync_directory(os.path.dirname(path))
                 return
             disk.unlink(backup)
-        except BaseException:
-            with suppress(OSError):
-                disk.unlink(new)
-            raise
         disk.unlink(new)
     raise Conflict(
         f"{path} has an old format and cannot be migrated while another program appends to it: try again later"
     )
 
 
-def _is_unchanged(before: FileStat, after: FileStat) -> bool:
-    return (before.device, before.inode, before.size) == (after.device, after.inode, after.size)
-
-
-def _write_new(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, table: Table, size: int) -> str:
-    target, temporary = open_temporary(disk, path)
-    try:
-        try:
-            write_all(disk, target, dialect.migrated_header(block))
-            seq = 0
-            while seq < table.count:
-                last = table.last_that_fits(seq, table.count, CHUNK)
-                lines = table.lines(disk, fd, seq + 1, last)
-                if lines is None:
-                    raise Conflict(
-                        f"{path} was rewritten by another program while it was being migrated: open it again"
-                    )
-                write_all(disk, target, b"".join(dialect.migrated(line, seq + n) for n, line in enumerate(lines, 1)))
-                seq = last
-            tail = disk.pread(fd, size - table.scanned, table.scanned)
-            if tail.strip():
-                write_all(disk, target, dialect.migrated(tail.strip(), seq + 1))
-            disk.datasync(target)
-        finally:
-            disk.close(target)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
-    return temporary
+def _migrated(
+    disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, table: Table, size: int
+) -> Iterator[bytes]:
+    """Yield the content of the new log."""
+    yield dialect.migrated_header(block)
+    seq = 0
+    while seq < table.count:
+        last = table.last_that_fits(seq, table.count, CHUNK)
+        lines = table.lines(disk, fd, seq + 1, last)
+        if lines is None:
+            raise Conflict(f"{path} was rewritten by another program while it was being migrated: open it again")
+        yield b"".join(dialect.migrated(line, seq + n) for n, line in enumerate(lines, 1))
+        seq = last
+    tail = disk.pread(fd, size - table.scanned, table.scanned)
+    if tail.strip():
+        yield dialect.migrated(tail.strip(), seq + 1)

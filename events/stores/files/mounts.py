@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ...disk import Disk
+
 _SLOW = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
     | {"ocfs2", "smb3", "smbfs", "sshfs", "virtiofs"}
@@ -17,6 +19,15 @@ def is_slow_device(device: int) -> bool:
     if slow is None:
         slow = _known[device] = _look_up(f"{os.major(device)}:{os.minor(device)}")
     return slow
+
+
+def is_slow_folder(disk: Disk, folder: str) -> bool:
+    """Tell the same of a folder, or of the folder in which it will be created."""
+    while True:
+        try:
+            return is_slow_device(disk.stat(folder).device)
+        except FileNotFoundError:
+            folder = os.path.dirname(folder)
 
 
 def _look_up(number: str) -> bool:

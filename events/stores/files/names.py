@@ -7,6 +7,7 @@ import os
 from ...disk import Disk
 from ...errors import InvalidSessionId
 from ..base import Ref
+from .folders import UnflushedFolders
 from .packed import log_path
 from .private_folder import PRIVATE_FOLDER
 
@@ -53,17 +54,17 @@ class Names:
             )
         return ref if ref.startswith("/") else self._prefix + ref
 
-    def folders_to_flush(self, path: str) -> tuple[str, ...]:
-        """Return the folders to flush before a file's name is known to survive a power cut.
+    def unflushed_folders(self, path: str) -> UnflushedFolders:
+        """Return the folders to flush before the name of an existing file is known to survive a power cut.
 
         The process that created the file may have ended before it flushed them. The file's own folder always has to be
         flushed. The name of a folder has to be made durable only once.
         """
         own_folder = os.path.dirname(path)
         if not path.startswith(self._prefix):
-            return (own_folder,)
+            return UnflushedFolders(path, (own_folder,), self.durable_folders)
         not_durable = [each for each in folders_between(self.root, path) if each not in self.durable_folders]
-        return (own_folder, *map(os.path.dirname, not_durable))
+        return UnflushedFolders(path, (own_folder, *map(os.path.dirname, not_durable)), self.durable_folders)
 
     def ref_of(self, path: str) -> Ref:
         """Return the canonical ref of a file, with all links followed: relative if it is under the root, else absolute.

@@ -53,7 +53,7 @@ class OpenFiles:
             OSError: The file cannot be opened.
         """
         if log.fd >= 0:
-            log.used = True
+            log.recently_used = True
             return log.fd
         fd = self._disk.open(log.path, os.O_RDWR | os.O_APPEND if log.lease is not None else os.O_RDONLY)
         try:
@@ -70,23 +70,23 @@ class OpenFiles:
 
     def adopt(self, log: Log) -> None:
         """Add a log's descriptor that was opened elsewhere to the pool."""
-        log.used = True
+        log.recently_used = True
         ring = self._ring
         while (other := ring[self._hand]) is not None:
-            if not other.used:
+            if not other.recently_used:
                 self._close(other)
                 break
-            other.used = False
+            other.recently_used = False
             self._hand = (self._hand + 1) % self._limit
         ring[self._hand] = log
-        log.place = self._hand
+        log.pool_place = self._hand
         self._hand = (self._hand + 1) % self._limit
         self._count += 1
 
     def drop(self, log: Log) -> None:
         """Close the log's descriptor, if it is open."""
         if log.fd >= 0:
-            self._ring[log.place] = None
+            self._ring[log.pool_place] = None
             self._close(log)
 
     def close(self) -> None:

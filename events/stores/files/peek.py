@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from ...disk import Disk
 from ...errors import SessionNotFound
-from ..base import Blob, BlobKind, Cursor, Opening, Page, Ref
-from .beside import suffix_of
+from ..base import Blob, BlobKind, Opening, Page, Ref
+from .blob_files import load_blob
 from .log import Log
 
 _PAGE_BYTES = 1024 * 1024
@@ -38,18 +38,8 @@ class FilePeek:
 
     def load(self, kind: BlobKind) -> Blob | None:
         """Return data kept beside the log; see `Store.load`."""
-        log, head = self._log, self.opening.head
         with self._detecting_removal():
-            if kind == "index":
-                loaded = log.load_index(log.table)
-            elif kind == "leaf":
-                loaded = log.load_leaf(log.table, head)
-            else:
-                loaded = log.load_record(suffix_of(kind), head, log.table)
-        if loaded is None:
-            return None
-        seq, data = loaded
-        return Blob(Cursor(head.generation, seq), data)
+            return load_blob(self._log, kind, self.opening.head, self._log.table)
 
     def read(self, after: int) -> Page:
         """Read the next page of lines; see `Store.read`."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext, suppress
 from itertools import chain
 
-from ...disk import Disk
+from ...disk import Disk, write_all
 from ...errors import AppendInDoubt, Conflict
 from ..base import Cursor
 from ..lines import check_lines
+from .atomic_files import open_temporary, removed_on_error
 from .backups import back_up
-from .beside import LEAF_SUFFIX, open_temporary, write_all
+from .beside import LEAF_SUFFIX
 from .disk_errors import naming_errors
+from .folders import make_folders
 from .log import Log
 from .table import CHUNK
-from .writer import missing_folders
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
@@ -29,36 +30,17 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         OSError: The log cannot be written. The existing log is unchanged.
     """
     _check_unchanged(disk, log)
-    folder = os.path.dirname(log.path)
-    new_folders = missing_folders(disk, folder)
-    disk.make_directory(folder)
+    changed_folders = make_folders(disk, os.path.dirname(log.path))
     backup = _back_up_existing(disk, log)
-    try:
+    with nullcontext() if backup is None else removed_on_error(disk, backup):
         _replace(disk, log, header, lines)
-    except BaseException:
-        if backup is not None:
-            with suppress(OSError):
-                disk.unlink(backup)
-        raise
-    changed_folders = (folder, *map(os.path.dirname, new_folders))
-    flush_error: OSError | None = None
-    try:
-        for changed_folder in changed_folders:
-            disk.sync_directory(changed_folder)
-    except OSError as error:
-        flush_error = error
+    flush_error = _error_of(lambda: _flush(disk, changed_folders))
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
-    read_error: OSError | None = None
-    try:
-        log.reload_changed()
-    except OSError as error:
-        read_error = error
-    log.doubt = None
-    log.doubt_in_background = False
-    log.unsynced = False
+    read_error = _error_of(log.reload_changed)
+    log.note_certain()
     if flush_error is not None:
-        log.note_unflushed_folders(changed_folders)
+        log.unflushed_folders.put_first(changed_folders)
         log.unsynced = True
         doubt = AppendInDoubt(
             f"{log.path} was written, but a power cut may undo that ({flush_error.strerror or flush_error}): "
@@ -74,9 +56,23 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     return log.head
 
 
+def _error_of(step: Callable[[], None]) -> OSError | None:
+    """Take a step after the log was replaced, and return its disk error: what follows it has to be done anyway."""
+    try:
+        step()
+    except OSError as error:
+        return error
+    return None
+
+
+def _flush(disk: Disk, folders: Iterable[str]) -> None:
+    for folder in folders:
+        disk.sync_directory(folder)
+
+
 def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> None:
     fd, temporary = open_temporary(disk, log.path)
-    try:
+    with removed_on_error(disk, temporary):
         try:
             for part in chain((header,), _parts(lines)):
                 with naming_errors(log.path, "repeat the call"):
@@ -87,10 +83,6 @@ def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Non
             disk.close(fd)
         _check_unchanged(disk, log)
         disk.rename(temporary, log.path)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
 
 
 def _back_up_existing(disk: Disk, log: Log) -> str | None:
@@ -123,5 +115,5 @@ def _check_unchanged(disk: Disk, log: Log) -> None:
         stat = disk.stat(log.path)
     except FileNotFoundError:
         return
-    if stat.size and (stat.device, stat.inode, stat.size) != (log.device, log.inode, log.size):
+    if stat.size and not log.is_as_left(stat):
         raise Conflict(f"{log.path} was changed by another program: read it again, then retry")

@@ -35,13 +35,9 @@ from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk
 from ...errors import (
-    AppendFailed,
-    AppendInDoubt,
     Conflict,
     InvalidInput,
-    LeafMoved,
     LogError,
-    LogReplaced,
     SessionLocked,
     TreeringError,
     Where,
@@ -51,8 +47,9 @@ from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
 from ..lines import check_header
-from . import archiving, beside, listing, removal, writer
+from . import archiving, listing, removal
 from .appender import Appender, Pace
+from .blob_files import load_blob, save_blob
 from .codecs import SUFFIXES
 from .disk_errors import naming_errors
 from .group_committer import GroupCommitter
@@ -60,13 +57,17 @@ from .journal_replay import JournalReplay
 from .locks import Locks
 from .log import Log
 from .logs import Logs
-from .mounts import is_slow_device
+from .mounts import is_slow_folder
 from .names import Names
 from .open_files import OpenFiles
 from .open_files import open_files_max as default_open_files_max
-from .packed import packed_forms, stat_if_exists
+from .own_journals import OwnJournals
+from .ownership import Ownership
+from .packed import stat_if_exists
 from .peek import FilePeek
 from .private_locks import locks_of
+from .records import suffix_of
+from .released import ReleasedLogs
 from .rewriting import put
 from .scan import scan
 from .syncer import Syncer
@@ -150,21 +151,33 @@ class FileStore:
         self._sync = durability != "os"
         pace = Pace(durability == "file", writes != "thread", writes == "auto", slow_write_s, slow_for_s)
         syncer = Syncer(self._offload, syncs_max)
+        released = ReleasedLogs(sync=self._sync)
         self._group: GroupCommitter | None = None
         if durability == "group":
             self._refuse_remote_root()
             self._group = GroupCommitter(
                 self._disk,
-                self._names,
+                OwnJournals(self._disk, self._names, self._locks, new_id),
                 self._logs,
+                released,
                 self._open_files,
-                self._locks,
                 self._offload,
                 syncer,
                 journal_max_bytes,
-                new_id,
             )
-        self._replay = JournalReplay(self._disk, self._locks, self._group.paths if self._group else frozenset())
+        own_journals = self._group.journals.paths if self._group is not None else frozenset[str]()
+        self._replay = JournalReplay(self._disk, self._locks, own_journals)
+        self._ownership = Ownership(
+            self._disk,
+            self._names,
+            self._logs,
+            self._locks,
+            self._offload,
+            self._replay,
+            released,
+            self._group,
+            sync=self._sync,
+        )
         self._appender = Appender(self._disk, self._logs, self._open_files, syncer, pace, timer, self._group)
         self._watch_poll_s = watch_poll_s
         self._unreadable = UnreadableFolders()
@@ -176,7 +189,7 @@ class FileStore:
         Raises:
             InvalidInput: The root is on a network or FUSE file system.
         """
-        if self._is_slow_folder(self.root):
+        if is_slow_folder(self._disk, self.root):
             raise InvalidInput(
                 f"durability 'group' needs a local disk, but {self.root} is on a network or FUSE file system, where "
                 "another machine could not replay the journal: use 'file'"
@@ -235,73 +248,7 @@ class FileStore:
             HostClosed: The store is closed.
         """
         self._logs.check_open()
-        targets = [(ref, self.path_of(ref)) for ref in refs]
-        results: list[Log | SessionLocked] = []
-        try:
-            await carried_out(self._offload, self._own, targets, results)
-            self._logs.check_open()  # it may have been closed meanwhile, which gave back the locks
-        except BaseException:
-            for result in results:
-                if isinstance(result, Log) and result.held is not None:
-                    self._locks.give_back(result.held)
-            raise
-        return [self._lease(result, owner) if isinstance(result, Log) else result for result in results]
-
-    def _own(self, targets: Sequence[tuple[Ref, str]], results: list[Log | SessionLocked]) -> None:
-        """Lock, examine and repair logs. `results` is filled one by one, so that the caller can undo after an error."""
-        for ref, path in targets:
-            real_path = self._disk.real_path(path)
-            self._replay.before(real_path)
-            held = self._locks.take(real_path)
-            if isinstance(held, SessionLocked):
-                results.append(held)
-                continue
-            log = Log(self._disk, ref, real_path)
-            log.held, log.epoch = held, held.epoch
-            results.append(log)
-            log.durable_folders = self._names.durable_folders
-            log.folders_to_flush = self._names.folders_to_flush(real_path)
-            log.own(self._logs.read(ref))
-            if log.header is None:
-                log.find_packed()
-            elif packed_forms(self._disk, real_path):
-                archiving.remove_leftovers(self._disk, real_path)
-            if log.packed is not None:
-                continue
-            if log.header is None:
-                log.slow = self._is_slow_folder(os.path.dirname(real_path))
-            else:
-                self._ensure_durable(log)
-
-    def _ensure_durable(self, log: Log) -> None:
-        """Make the existing content of a log as durable as an append to it would be.
-
-        That the content can be read does not prove that it is on the disk. If a failed flush left it in doubt when this
-        store released the log, it is written again. If another process wrote it, it is flushed: that process may have
-        ended before it flushed, and repeating its command here finds the entries in the log and writes nothing.
-        """
-        if self._logs.unsynced.get(log.path) in (0, log.inode):
-            log.unsynced = True
-            self._resolve(log)
-        elif self._sync and self._logs.flushed.get(log.path) != (log.inode, log.size):
-            try:
-                writer.make_durable(self._disk, log)
-            except OSError:
-                self._logs.unsynced[log.path] = log.inode  # the next flush may succeed without what this one lost
-                raise
-        self._logs.unsynced.pop(log.path, None)
-
-    def _is_slow_folder(self, folder: str) -> bool:
-        while True:
-            try:
-                return is_slow_device(self._disk.stat(folder).device)
-            except FileNotFoundError:
-                folder = os.path.dirname(folder)
-
-    def _lease(self, log: Log, owner: str) -> Lease:
-        lease = Lease(log.ref, owner, log.epoch, log.head, log.header, log.dialect, log.torn, log.packed is not None)
-        self._logs.own(log, lease)
-        return lease
+        return await self._ownership.acquire(refs, owner)
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Tell which leases are still held; they do not expire."""
@@ -310,20 +257,7 @@ class FileStore:
     async def release(self, leases: Sequence[Lease]) -> None:
         """Release leases; see `Store.release`."""
         for lease in leases:
-            while (log := self._logs.leased(lease)) is not None and log.busy:
-                await self._logs.until_idle(log)
-            if log is not None:
-                self._release(log)
-
-    def _release(self, log: Log) -> None:
-        if log.unjournaled or log.unsynced:
-            self._logs.unsynced[log.path] = log.inode
-        elif self._sync and log.header is not None and log.doubt is None:
-            self._logs.flushed[log.path] = (log.inode, log.size)
-        self._logs.disown(log)
-        held, log.held = log.held, None
-        if held is not None:
-            self._locks.give_back(held)
+            await self._ownership.release(lease)
 
     # -- appending
 
@@ -353,15 +287,7 @@ class FileStore:
             OSError: The file cannot be read.
         """
         log = self._logs.require_lease(lease)
-        return await self._logs.exclusively(log, lambda: self._resolve(log))
-
-    def _resolve(self, log: Log) -> Cursor:
-        if log.unjournaled or (self._group is not None and log.doubt is not None):
-            writer.flush_unjournaled(self._disk, log)  # no journal holds the bytes in doubt
-        head = writer.resolve(self._disk, log, sync=self._sync)
-        if self._group is not None:
-            self._group.note_durable(log.path)
-        return head
+        return await self._logs.exclusively(log, lambda: self._ownership.resolve(log))
 
     async def checkpoint(self, lease: Lease) -> None:
         """Make a log durable without a journal, for example before its file is moved or copied elsewhere.
@@ -371,19 +297,7 @@ class FileStore:
             OSError: The log cannot be flushed.
         """
         log = self._logs.require_lease(lease)
-        await self._logs.exclusively(log, lambda: self._detach_from_journals(log))
-
-    def _detach_from_journals(self, log: Log) -> None:
-        """Flush a log whose appends a journal may hold, and void its records in all journals."""
-        if self._group is not None and log.header is not None and log.doubt is None:
-            try:
-                writer.make_durable(self._disk, log)
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                self._group.note_unflushed(log, error)
-                raise
-        self._replay.void(log.path)
+        await self._logs.exclusively(log, lambda: self._ownership.detach_from_journals(log))
 
     # -- reading
 
@@ -426,17 +340,11 @@ class FileStore:
             InvalidInput: A line does not exist.
         """
         log = await self._logs.at_generation(ref, generation)
-        table = log.table
-        runs: list[tuple[int, int]] = []
         sorted_seqs = sorted(set(seqs))
         if sorted_seqs and not 0 < sorted_seqs[0] <= sorted_seqs[-1] <= log.head.seq:
             raise InvalidInput(f"{ref} has only the lines 1 to {log.head.seq}, and others were requested")
-        for seq in sorted_seqs:
-            if runs and runs[-1][1] == seq - 1 and table.ends[seq] - table.ends[runs[-1][0] - 1] <= CHUNK:
-                runs[-1] = (runs[-1][0], seq)
-            else:
-                runs.append((seq, seq))
-        lines = dict(zip(sorted_seqs, await self._logs.lines(log, table, runs), strict=True))
+        runs = log.table.runs(sorted_seqs, CHUNK)
+        lines = dict(zip(sorted_seqs, await self._logs.lines(log, log.table, runs), strict=True))
         return [lines[seq] for seq in seqs]
 
     # -- beside a log
@@ -447,24 +355,15 @@ class FileStore:
         Raises:
             InvalidInput: The kind is unknown.
         """
-        suffix = beside.suffix_of(kind)
+        suffix = suffix_of(kind)
         try:
             log = await self._logs.current(ref)
             table, head = log.table, log.head
             if stat_if_exists(self._disk, log.path + suffix) is None:
                 return None
-            if kind == "leaf":
-                loaded = await self._offload(log.load_leaf, table, head)
-            elif kind == "index":
-                loaded = await self._offload(log.load_index, table)
-            else:
-                loaded = await self._offload(log.load_record, suffix, head, table)
+            return await self._offload(load_blob, log, kind, head, table)
         except FileNotFoundError:
             return None
-        if loaded is None:
-            return None
-        seq, data = loaded
-        return Blob(Cursor(head.generation, seq), data)
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
         """Save data beside a log; see `Store.save`.
@@ -480,34 +379,7 @@ class FileStore:
         """
         check_kind(kind)
         log = self._logs.require_lease(lease)
-        await self._logs.exclusively(log, lambda: self._save(log, kind, head, data))
-
-    def _save(self, log: Log, kind: BlobKind, head: Cursor, data: bytes) -> None:
-        is_in_log = head.generation == log.generation and 0 <= head.seq <= log.head.seq and log.header is not None
-        if kind == "leaf":
-            if not is_in_log or head != log.head:
-                raise LeafMoved(f"{log.ref} ends at seq {log.head.seq}, not at seq {head.seq}: read it again")
-            try:
-                log.save_leaf(data, sync=self._sync)
-            except beside.NameNotFlushed as error:
-                raise AppendInDoubt(
-                    f"{log.path}{beside.LEAF_SUFFIX} was written, but a power cut may undo that "
-                    f"({error.strerror or error}): check the disk, then move the leaf again"
-                ) from error
-            except OSError as error:
-                raise AppendFailed(
-                    f"{log.path}{beside.LEAF_SUFFIX} could not be written ({error.strerror or error}): "
-                    "check the disk, then move the leaf again"
-                ) from error
-        elif is_in_log:
-            try:
-                if kind == "index":
-                    log.save_snapshot(head.seq, data)
-                else:
-                    log.save_checkpoint(beside.suffix_of(kind), head, data)
-            except (OSError, LogReplaced) as error:
-                session_id = log.header.id if log.header is not None else None
-                logger().debug("derived_not_saved", session_id=session_id, ref=log.ref, kind=kind, error=str(error))
+        await self._logs.exclusively(log, lambda: save_blob(log, kind, head, data, sync=self._sync))
 
     # -- whole logs
 
@@ -522,10 +394,10 @@ class FileStore:
         await self._logs.exclusively(log, lambda: self._remove(log))
         if self._logs.leased(lease) is log:
             log.header = None  # its state must not be reused by readers
-            self._release(log)
+            self._ownership.release_now(log)
 
     def _remove(self, log: Log) -> None:
-        self._detach_from_journals(log)
+        self._ownership.detach_from_journals(log)
         removal.remove(self._disk, self.root, log.path)
 
     async def pack(self, lease: Lease) -> None:
@@ -539,16 +411,16 @@ class FileStore:
         await self._logs.exclusively(log, lambda: self._pack(log))
         if self._logs.leased(lease) is log:
             log.header = None  # its state must not be reused by readers
-            self._release(log)
+            self._ownership.release_now(log)
 
     def _pack(self, log: Log) -> None:
         if log.header is None or log.packed is not None:
             return
         if log.doubt is not None:
             raise Conflict(f"the content of {log.path} is in doubt: load the session, then archive it")
-        self._detach_from_journals(log)
+        self._ownership.detach_from_journals(log)
         with naming_errors(log.path, "archive the session again"):
-            archiving.pack(self._disk, log.path, lambda: _is_unchanged(log, self._disk.stat(log.path)))
+            archiving.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
 
     async def unpack(self, lease: Lease) -> Lease:
         """Unpack a packed log; see `ArchivingStore.unpack`.
@@ -561,7 +433,7 @@ class FileStore:
         """
         log = self._logs.require_lease(lease)
         await self._logs.exclusively(log, lambda: self._unpack(log))
-        return self._lease(log, lease.owner)
+        return self._ownership.lease(log, lease.owner)
 
     def _unpack(self, log: Log) -> None:
         if log.packed is not None:
@@ -584,7 +456,7 @@ class FileStore:
 
     def _put(self, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         self._unpack(log)
-        self._detach_from_journals(log)
+        self._ownership.detach_from_journals(log)
         head = put(self._disk, log, header, lines)
         log.unjournaled = False
         return head
@@ -675,7 +547,7 @@ class FileStore:
                 while log.busy:
                     await logs.until_idle(log)
                 if logs.owned.get(log.ref) is log:
-                    self._release(log)
+                    self._ownership.release_now(log)
             if self._group is not None:
                 await self._group.aclose()
         self._open_files.close()
@@ -689,12 +561,7 @@ class FileStore:
         self._locks.forget()
         self._open_files.close()
         if self._group is not None:
-            self._group.leave_to_parent()
-
-
-def _is_unchanged(log: Log, stat: FileStat) -> bool:
-    """Tell whether a log's file is as its owner left it."""
-    return (stat.device, stat.inode, stat.size) == (log.device, log.inode, log.size)
+            self._group.journals.leave_to_parent()
 
 
 def _leave_all_to_parent() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import accumulate
 from zlib import crc32
@@ -44,6 +44,11 @@ class Table:
     def count(self) -> int:
         """The number of lines."""
         return len(self.ends) - 1
+
+    @property
+    def first(self) -> tuple[int, int] | None:
+        """Where the first line begins and ends; None if there is no line."""
+        return (self.ends[0], self.ends[1]) if self.count else None
 
     def grow(self, disk: Disk, fd: int, stop: int) -> None:
         """Add the lines that end between `scanned` and an offset."""
@@ -84,6 +89,20 @@ class Table:
         """Return the seq, at most `last`, up to which lines after `after` fit into `size` bytes; at least one does."""
         fits = bisect_right(self.ends, self.ends[after] + size, lo=after + 1, hi=last + 1) - 1
         return max(fits, after + 1)
+
+    def runs(self, seqs: Iterable[int], size: int) -> list[tuple[int, int]]:
+        """Join sorted seqs into runs of consecutive lines, each of at most `size` bytes unless it is a single line.
+
+        Returns:
+            The first and the last seq of each run.
+        """
+        runs: list[tuple[int, int]] = []
+        for seq in seqs:
+            if runs and runs[-1][1] == seq - 1 and self.ends[seq] - self.ends[runs[-1][0] - 1] <= size:
+                runs[-1] = (runs[-1][0], seq)
+            else:
+                runs.append((seq, seq))
+        return runs
 
     def lines(self, disk: Disk, fd: int, first: int, last: int) -> Sequence[bytes] | None:
         """Read lines, without their newlines; None if the file does not hold these lines, so that it was replaced."""

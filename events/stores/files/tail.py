@@ -9,7 +9,7 @@ after that file was flushed.
 from __future__ import annotations
 
 from ...disk import Disk
-from .beside import write_beside
+from .atomic_files import write_atomically
 from .table import checksum, chunks, is_blank, is_whole
 
 
@@ -24,7 +24,7 @@ def move_away(disk: Disk, path: str, fd: int, start: int, size: int) -> str | No
     If the log grew in the meantime, it is not cut, and None is returned.
     """
     torn = f"{path}.torn-{start}-{checksum(disk, fd, start, size):08x}"
-    write_beside(disk, torn, chunks(disk, fd, start, size), sync=True)
+    write_atomically(disk, torn, chunks(disk, fd, start, size), sync=True)
     if disk.fstat(fd).size != size:
         return None
     disk.truncate(fd, start)

@@ -1,0 +1,103 @@
+"""The first append to a log, which creates its file: the header block and the first lines, in one write."""
+
+from __future__ import annotations
+
+import os
+
+from ...disk import Disk, write_all
+from ...errors import InvalidInput
+from ..base import Append, Committed, Failed, Outcome
+from ..lines import check_header
+from .flushing import flush_append
+from .folders import make_folders
+from .log import NOWHERE, Log
+from .outcomes import in_doubt, load_replaced, not_flushed, write_failed_error
+
+
+def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
+    """Create the file with its header block and its first lines.
+
+    Args:
+        disk: The disk.
+        log: The log, owned; it does not exist.
+        request: The append.
+        sync: Flush the file and its name before the append counts.
+        keep: Keep the descriptor in `log.fd`.
+
+    Raises:
+        InvalidInput: The append has no header block, or its header block is not valid.
+        OSError: The file cannot be created.
+    """
+    if request.header is None:
+        raise InvalidInput(f"{log.path} does not exist yet: its first append needs a header block")
+    detected = check_header(request.header, log.path)
+    dialect = request.dialect or detected.dialect
+    log.unflushed_folders.put_first(make_folders(disk, os.path.dirname(log.path)))
+    flags = os.O_RDWR | os.O_APPEND
+    try:
+        fd = disk.open(log.path, flags | os.O_CREAT | os.O_EXCL)
+        created = True
+    except FileExistsError:
+        fd = disk.open(log.path, flags)
+        created = False
+    keeps_fd = False
+    try:
+        if not created and disk.fstat(fd).size > 0:
+            return load_replaced(log)
+        failure_outcome = _write_first(disk, log, fd, request, created=created)
+        if failure_outcome is not None:
+            return failure_outcome
+        if sync:
+            doubt = flush_append(disk, log, fd, dialect=dialect)
+            if doubt is not None:
+                return doubt
+            try:
+                log.unflushed_folders.flush(disk)
+            except OSError as error:
+                return not_flushed(log, error)
+        try:
+            log.note_created(fd, detected.header, dialect, request.header, request.lines)
+        except OSError as error:
+            return in_doubt(log, error, "the file was written but cannot be read")
+        if keep:
+            log.fd = fd
+            keeps_fd = True
+        return Committed(log.head)
+    finally:
+        if not keeps_fd:
+            disk.close(fd)
+
+
+def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: bool) -> Outcome | None:
+    """Write the first lines into the empty file; return the outcome if that failed, else None."""
+    data = (request.header or b"") + b"".join(request.lines)
+    try:
+        write_all(disk, fd, data)
+    except OSError as error:
+        try:
+            disk.truncate(fd, 0)
+            if created:
+                disk.unlink(log.path)
+        except OSError as second:
+            log.unfinished_header = request.header or b""
+            reason = f"the new file could neither be written ({error.strerror or error}) nor removed"
+            return in_doubt(log, second, reason)
+        return Failed(NOWHERE, write_failed_error(log, error))
+    try:
+        alone = disk.position(fd) == len(data)
+    except OSError as error:
+        return in_doubt(log, error, "it is unknown where the append landed")
+    return None if alone else in_doubt(log, None, "another program created the file at the same time")
+
+
+def remove_unfinished_header(disk: Disk, log: Log) -> bool:
+    """Remove the beginning of a header that a failed first append left; return False if that is not all there is.
+
+    Nobody else can have written it, since it names the session, and nothing in it was ever acknowledged.
+    """
+    with log.opened(os.O_RDWR) as fd:
+        content = disk.pread(fd, len(log.unfinished_header), 0)
+        if len(content) >= len(log.unfinished_header) - 1 or not log.unfinished_header.startswith(content):
+            return False
+        disk.truncate(fd, 0)
+    return True

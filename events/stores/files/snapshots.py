@@ -1,0 +1,158 @@
+"""The snapshot beside a log, `abc.jsonl.index`: the line table and the index at one head, in one file to agree.
+
+    offset      size            content
+    0           100             the fixed part, with a checksum of its own: see `_FIXED`
+    100         8 per line + 8  the line table: where the header block and each line end
+    after that  the rest        the index, if there is one
+
+The snapshot is derived. It names the bytes that it describes (by the inode, the size, and checksums of the header and
+of both ends), and is ignored if the log does not match: a torn, foreign or stale snapshot is not an error. It also
+holds a counter of generations. The counter grows when a log turns out not to be the one of its snapshot, so that the
+generation changes even if the inode was reused.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from zlib import crc32
+
+from msgspec import Struct
+
+from ...disk import Disk, FileStat, opened
+from .atomic_files import write_atomically
+from .beside import INDEX_SUFFIX
+from .extent import Extent, extent_of
+
+_MAGIC = b"treering-index-1"
+_FIXED = struct.Struct("<16s10QI")
+_HAS_INDEX = 1
+
+
+class Snapshot(Struct, frozen=True):
+    """The fixed part of a snapshot file; the table and the index that follow have checksums of their own.
+
+    Attributes:
+        counter: The number of generations before this one.
+        inode: The log's inode.
+        modified_ns: When the log was last modified before the snapshot was written.
+        extent: The part of the log that the snapshot describes.
+        lines: The number of lines in that part.
+        has_index: Whether there is an index, besides the counter and the table.
+        table_crc: The checksum of the table.
+        index_crc: The checksum of the index.
+        index_at: The offset of the index in the snapshot file.
+        index_size: The size of the index in bytes.
+    """
+
+    counter: int
+    inode: int
+    modified_ns: int
+    extent: Extent
+    lines: int
+    has_index: bool
+    table_crc: int
+    index_crc: int
+    index_at: int
+    index_size: int
+
+    def describes(self, disk: Disk, fd: int, stat: FileStat, header_crc: int, start: int) -> bool:
+        """Tell whether the log still begins with the bytes for which the snapshot was written."""
+        return (
+            self.inode == stat.inode
+            and self.extent.end <= stat.size
+            and (self.extent.start, self.extent.header_crc) == (start, header_crc)
+            and self.extent == extent_of(disk, fd, start, self.extent.end, header_crc)
+        )
+
+    def is_current(self, stat: FileStat) -> bool:
+        """Tell whether the index may be used: the log is unchanged, or was appended to."""
+        return self.has_index and (stat.size > self.extent.end or stat.modified_ns == self.modified_ns)
+
+
+def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
+    """Return the fixed part of a log's snapshot; None if there is no snapshot or that part is damaged."""
+    try:
+        with opened(disk, path + INDEX_SUFFIX) as fd:
+            fixed, size = disk.pread(fd, _FIXED.size, 0), disk.fstat(fd).size
+    except OSError:
+        return None
+    if len(fixed) != _FIXED.size or not fixed.startswith(_MAGIC):
+        return None
+    *_, crc = fields = _FIXED.unpack(fixed)
+    if crc != crc32(fixed[:-4]):
+        return None
+    _, counter, inode, modified_ns, start, end, crcs, lines, flags, index_size, more_crcs, _ = fields
+    index_at = _FIXED.size + (lines + 1) * 8
+    if size != index_at + index_size:
+        return None
+    return Snapshot(
+        counter,
+        inode,
+        modified_ns,
+        Extent(start, end, crcs >> 32, crcs & 0xFFFFFFFF),
+        lines,
+        bool(flags & _HAS_INDEX),
+        more_crcs >> 32,
+        more_crcs & 0xFFFFFFFF,
+        index_at,
+        index_size,
+    )
+
+
+def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
+    """Return the line table of a snapshot; None if it is damaged or the file was replaced after `snapshot` was read."""
+    try:
+        with opened(disk, path + INDEX_SUFFIX) as fd:
+            table = disk.pread(fd, snapshot.index_at - _FIXED.size, _FIXED.size)
+    except OSError:
+        return None
+    if crc32(table) != snapshot.table_crc:
+        return None
+    ends = array("Q")
+    ends.frombytes(table)
+    if sys.byteorder == "big":
+        ends.byteswap()
+    return ends if (ends[0], ends[-1]) == (snapshot.extent.start, snapshot.extent.end) else None
+
+
+def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
+    """Return the index of a snapshot; None if it is damaged or the file was replaced after `snapshot` was read."""
+    try:
+        with opened(disk, path + INDEX_SUFFIX) as fd:
+            data = disk.pread(fd, snapshot.index_size, snapshot.index_at)
+    except OSError:
+        return None
+    return data if len(data) == snapshot.index_size and crc32(data) == snapshot.index_crc else None
+
+
+def write_snapshot(
+    disk: Disk, path: str, counter: int, stat: FileStat, extent: Extent, ends: array[int], index: bytes | None
+) -> None:
+    """Write a snapshot, replacing an existing one.
+
+    Raises:
+        OSError: The snapshot cannot be written.
+    """
+    if sys.byteorder == "big":
+        ends = ends[:]
+        ends.byteswap()
+    table = ends.tobytes()
+    data = index or b""
+    fixed = _FIXED.pack(
+        _MAGIC,
+        counter,
+        stat.inode,
+        stat.modified_ns,
+        extent.start,
+        extent.end,
+        extent.header_crc << 32 | extent.edges_crc,
+        len(ends) - 1,
+        0 if index is None else _HAS_INDEX,
+        len(data),
+        crc32(table) << 32 | crc32(data),
+        0,
+    )
+    head = fixed[:-4] + crc32(fixed[:-4]).to_bytes(4, "little")
+    write_atomically(disk, path + INDEX_SUFFIX, [head, table, data], sync=False)
