@@ -135,10 +135,13 @@ class Logs:
         finally:
             self.note_thread_done(log, inode)
 
-    def note_thread_done(self, log: Log, inode: int) -> None:
-        """Note that a worker thread is done with a log; `inode` is the log's inode before."""
-        log.busy = False
-        if log.idle is not None:
+    def note_thread_done(self, log: Log, inode: int, *, stays_busy: bool = False) -> None:
+        """Note that a worker thread is done with a log; `inode` is the log's inode before.
+
+        A log that stays busy waits for the journal: what the thread wrote is not committed yet.
+        """
+        log.busy = stays_busy
+        if not stays_busy and log.idle is not None:
             log.idle.set()
             log.idle = None
         if log.inode != inode or log.doubt is not None:

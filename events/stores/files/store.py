@@ -661,7 +661,8 @@ class FileStore:
         return Watch(self._disk, paths, self._watch_poll_s, self._until_settled).changes()
 
     async def _until_settled(self, ref: Ref) -> None:
-        while (log := self._logs.owned.get(ref)) is not None and log.busy:
+        log = self._logs.owned.get(ref)
+        if log is not None and log.busy:  # only once: later appends change the file again, and may never pause
             await self._logs.until_idle(log)
 
     # -- closing
