@@ -212,7 +212,7 @@ class Registry:
         if lease.header is None or lease.dialect is None:
             if new_log is None:
                 raise SessionNotFound(
-                    f"there is no session {lease.ref!r}, or its file is empty: create it, or look in another root"
+                    f"there is no session {lease.ref!r}, or no longer, or its file is empty: load or create another one"
                 )
             if new_log.creation.settled:
                 raise SessionNotFound(f"session {lease.ref!r} was deleted: close this handle and create a new session")

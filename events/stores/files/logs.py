@@ -24,6 +24,9 @@ from .table import Table
 
 T = TypeVar("T")
 
+FLUSHED_MAX = 65536
+"""For how many released logs it is kept that their bytes were flushed."""
+
 INLINE_MAX = 64 * 1024
 """How many bytes are read on the event loop at most; larger reads run in a worker thread."""
 
@@ -45,7 +48,8 @@ class Logs:
         unsynced: The released logs whose last bytes may not be on the disk: their inodes by path, or 0 if the file may
             have been replaced since.
         flushed: The released logs whose bytes were all flushed, or are in the journal: their inodes and sizes by path.
-            Only kept if appends are to survive a power cut.
+            Only kept if appends are to survive a power cut, and only for the logs that were released last: a log that
+            is missing here is flushed once more.
         closed: Why the store serves no more requests; None while it does.
     """
 
@@ -73,7 +77,8 @@ class Logs:
 
     def not_found_error(self, ref: Ref) -> SessionNotFound:
         """Return the error that says that a log does not exist."""
-        return SessionNotFound(f"there is no session {ref!r} under {self._names.root}: create it, or use another root")
+        path = self._names.path_of(ref)
+        return SessionNotFound(f"there is no session at {path}, or no longer: load or create another one")
 
     # -- owned logs
 
@@ -169,6 +174,12 @@ class Logs:
         log = self._read.pop(ref, None)
         if log is not None:
             self._open_files.drop(log)
+
+    def note_flushed(self, log: Log) -> None:
+        """Note that all bytes of a log that is being released were flushed, or are in the journal."""
+        self.flushed[log.path] = (log.inode, log.size)
+        if len(self.flushed) > FLUSHED_MAX:
+            del self.flushed[next(iter(self.flushed))]
 
     def forget_all(self) -> None:
         """Drop the state of every log."""

@@ -316,10 +316,11 @@ class FileStore:
                 self._release(log)
 
     def _release(self, log: Log) -> None:
+        self._logs.flushed.pop(log.path, None)
         if log.unjournaled or log.unsynced:
             self._logs.unsynced[log.path] = log.inode
         elif self._sync and log.header is not None and log.doubt is None:
-            self._logs.flushed[log.path] = (log.inode, log.size)
+            self._logs.note_flushed(log)
         self._logs.disown(log)
         held, log.held = log.held, None
         if held is not None:
@@ -627,15 +628,14 @@ class FileStore:
         candidates = (path, *(path + suffix for suffix in SUFFIXES))
         return next((stat for each in candidates if (stat := stat_if_exists(self._disk, each)) is not None), None)
 
-    def is_missing(self, ref: Ref) -> bool:
-        """Tell whether a log has no file, and no journal that may restore one. Blocks.
+    def may_be_restored(self, ref: Ref) -> bool:
+        """Tell whether there is a journal that may hold what a log's file lacks. Blocks.
 
         Raises:
             OSError: Its folder cannot be read.
         """
         self._logs.check_open()
-        path = self.path_of(ref)
-        return self._status_of(path) is None and not self._replay.may_restore(self._disk.real_path(path))
+        return self._replay.may_restore(self._disk.real_path(self.path_of(ref)))
 
     def reads_all(self, ref: Ref) -> bool:
         """Tell whether a read of a log through this store returns everything that its file holds.
