@@ -8,6 +8,7 @@ feed, it starts over in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import length_hint
 from typing import Generic, Never, Self, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
@@ -54,11 +55,22 @@ class EntryFollowing(Generic[T]):
         self._feed: Feed | None = None
         self._position = -1
         self._through = 0
-        self._ready: Iterator[Entry | Reset | T] = iter(())
+        self._before_reset = Cursor("", 0)
+        self._latest: Sequence[Entry | Reset | T] = ()
+        self._ready: Iterator[Entry | Reset | T] = iter(self._latest)
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor to resume from: that of the last entry that was yielded or is about to be."""
+        """The cursor to resume from: that of the last entry that was yielded."""
+        return self.cursor_without(self._latest[len(self._latest) - length_hint(self._ready) :])
+
+    def cursor_without(self, items: Sequence[object]) -> Cursor:
+        """Return the cursor to resume from if these items, the latest ones, have not been received."""
+        for item in items:
+            if isinstance(item, Reset):
+                return self._before_reset
+            if isinstance(item, Entry):
+                return Cursor(self._generation or "", item.seq - 1)
         return Cursor(self._generation or "", self._seq)
 
     @property
@@ -69,7 +81,8 @@ class EntryFollowing(Generic[T]):
     async def __aenter__(self) -> Self:
         feed = self._source.open_feed()
         try:
-            self._ready = iter(await self._join(feed))
+            self._latest = await self._join(feed)
+            self._ready = iter(self._latest)
         except BaseException:
             self._source.close_feed(feed)
             raise
@@ -89,7 +102,8 @@ class EntryFollowing(Generic[T]):
     async def __anext__(self) -> Entry | Reset | T:
         for item in self._ready:
             return item
-        self._ready = iter(await self._wait())
+        self._latest = await self._wait()
+        self._ready = iter(self._latest)
         return next(self._ready)
 
     async def receive_many(self) -> Sequence[Entry | Reset | T]:
@@ -123,7 +137,7 @@ class EntryFollowing(Generic[T]):
         known = self._generation
         self._generation = cursor.generation or None
         if known not in (None, cursor.generation) or (known and self._has_cursor and self._seq > cursor.seq):
-            self._seq = 0
+            self._before_reset, self._seq = Cursor(known or "", self._seq), 0
             return [Reset(Cursor(cursor.generation, 0))]
         return ()
 
