@@ -187,7 +187,7 @@ class SessionActor:
 
     async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
-        self._mailbox.serving = True
+        self._mailbox.hold()
         try:
             outcome: Outcome | Exception
             try:
@@ -450,8 +450,12 @@ class SessionActor:
 
     # -- passivation
 
+    async def answered(self) -> None:
+        """Wait until every command that was accepted before this call has its reply, however many follow."""
+        await self._mailbox.answered()
+
     async def quiet(self) -> None:
-        """Wait until every accepted command has its reply."""
+        """Wait until the actor is idle, which may never happen while commands keep coming."""
         await self._mailbox.quiet()
 
     async def passivate(self) -> None:

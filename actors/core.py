@@ -225,8 +225,6 @@ class HostCore:
         if feed is not None:
             feed.publish(event, len(event.raw))
 
-    async def quiet(self, ref: Ref) -> None:
-        """Wait until every command that a session accepted has its reply."""
-        actor = self.registry.use(ref)
-        if actor is not None:
-            await actor.quiet()
+    async def answered(self, ref: Ref) -> None:
+        """Wait until every command that a session accepted before this call has its reply."""
+        await self.registry.answered(ref)

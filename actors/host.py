@@ -539,9 +539,8 @@ class SessionHost(SessionLookup):
         )
 
     async def flush(self) -> None:
-        """Wait until every accepted command has its reply and the index is written."""
-        for actor in self.core.registry.actors():
-            await actor.quiet()
+        """Wait until every command that was accepted before has its reply, and the index is written."""
+        await self.core.registry.all_answered()
         await self._sessions.flush()
 
     async def passivate_idle(self) -> int:

@@ -92,7 +92,7 @@ class SessionLookup:
                 follower = await Follower.open(core.runtime, ref)
             return Session(core, ref, follower.log.index.header.id, follower=follower)
         with opening(ref, to_write=True):
-            await self._refuse_missing(ref)
+            await self._refuse_others(ref)
             actor = await core.registry.actor(ref)
         if actor.archived:
             await actor.perform(Unarchive())
@@ -307,17 +307,26 @@ class SessionLookup:
                 return f"{shown} is an empty file: give a session to which something was appended"
         return f"there is no session {shown!r}: list the sessions and give one of those"
 
-    async def _refuse_missing(self, ref: Ref) -> None:
-        """Refuse a missing file outside the root, before its folder would get a folder of locks for it.
+    async def _refuse_others(self, ref: Ref) -> None:
+        """Refuse a file outside the root that is not a session, before its folder would get a folder of locks for it.
 
         Raises:
-            SessionNotFound: There is no such file.
+            SessionNotFound: There is no such file, or it is empty.
+            NotASession: It does not begin with a header.
+            UnsupportedVersion: A newer program wrote it.
+            OSError: It cannot be read.
         """
         store, core = self._store, self.core
         if not isinstance(store, FileStore) or not os.path.isabs(ref) or core.registry.live(ref) is not None:
             return
-        if await core.runtime.offload(store.is_missing, ref):
-            raise SessionNotFound(f"there is no session at {ref}: give the path of a session's file, or an id")
+        if await core.runtime.offload(store.may_be_restored, ref):
+            return  # its header may be in the journal only
+        try:
+            await store.open(ref)
+        except SessionNotFound as error:
+            raise SessionNotFound(
+                f"there is no session at {ref}, or its file is empty: give the path of a session's file, or an id"
+            ) from error
 
     def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
         if isinstance(self._store, FileStore):

@@ -29,14 +29,16 @@ class Mailbox:
         serving: Whether a command is being carried out: from the queue or, with the mailbox held, on its caller's task.
     """
 
-    __slots__ = ("_entering", "_quiet", "_receiver", "_runtime", "_sender", "serving")
+    __slots__ = ("_answered", "_at_work", "_entering", "_progress", "_receiver", "_runtime", "_sender", "serving")
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._sender: MemoryObjectSendStream[Mail] | None = None
         self._receiver: MemoryObjectReceiveStream[Mail] | None = None
         self._entering = 0
-        self._quiet: anyio.Event | None = None
+        self._answered = 0
+        self._at_work = 0  # how many commands are being carried out
+        self._progress: anyio.Event | None = None
         self.serving = False
 
     @property
@@ -57,7 +59,7 @@ class Mailbox:
             yield
         finally:
             self._entering -= 1
-            self._wake_quiet()
+            self._note_progress()
 
     # -- queueing
 
@@ -87,8 +89,14 @@ class Mailbox:
 
     # -- serving
 
+    def hold(self) -> None:
+        """Hold the mailbox while a command is carried out on its caller's task, until `release`."""
+        self.serving = True
+        self._at_work = 1
+
     def release(self, serve: Serve) -> None:
         """Release the mailbox, held while a command ran on its caller's task, and serve what arrived meanwhile."""
+        self._finish_work()
         self._stop_serving()
         if self._receiver is not None and self.depth:
             self._wake(serve)
@@ -103,8 +111,11 @@ class Mailbox:
         try:
             with anyio.CancelScope(shield=True):
                 while mails := self._take():
+                    self._at_work = len(mails)
                     await serve(mails)
+                    self._finish_work()
         finally:
+            self._finish_work()
             self._stop_serving()
 
     def _take(self) -> list[Mail]:
@@ -118,24 +129,41 @@ class Mailbox:
                 break
         return mails
 
+    def _finish_work(self) -> None:
+        """Count the commands that were being carried out as answered."""
+        self._answered += self._at_work
+        self._at_work = 0
+        self._note_progress()
+
     def _stop_serving(self) -> None:
-        """Mark the mailbox as not being served, and wake the callers of `quiet`."""
+        """Mark the mailbox as not being served."""
         self.serving = False
-        self._wake_quiet()
+        self._note_progress()
 
-    def _wake_quiet(self) -> None:
-        if self._quiet is not None:
-            self._quiet.set()
-            self._quiet = None
+    # -- waiting
 
-    # -- ending
+    async def answered(self) -> None:
+        """Wait until every command that was accepted before this call has its reply, however many follow."""
+        through = self._answered + self._at_work + self.depth
+        while self._answered < through:
+            await self._wait_for_progress()
 
     async def quiet(self) -> None:
-        """Wait until every accepted command has its reply."""
+        """Wait until the mailbox is idle, which may never happen while commands keep coming."""
         while not self.idle:
-            if self._quiet is None:
-                self._quiet = anyio.Event()
-            await self._quiet.wait()
+            await self._wait_for_progress()
+
+    async def _wait_for_progress(self) -> None:
+        if self._progress is None:
+            self._progress = anyio.Event()
+        await self._progress.wait()
+
+    def _note_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.set()
+            self._progress = None
+
+    # -- ending
 
     def close(self) -> None:
         """Discard the queue, which must be empty."""

@@ -212,7 +212,7 @@ class Registry:
         if lease.header is None or lease.dialect is None:
             if new_log is None:
                 raise SessionNotFound(
-                    f"there is no session {lease.ref!r}, or its file is empty: create it, or look in another root"
+                    f"there is no session {lease.ref!r}, or no longer, or its file is empty: load or create another one"
                 )
             if new_log.creation.settled:
                 raise SessionNotFound(f"session {lease.ref!r} was deleted: close this handle and create a new session")
@@ -231,6 +231,19 @@ class Registry:
                 feed.resume((before.cursor, before.index.leaf), (log.cursor, log.index.leaf))
         return SessionActor(runtime, owned)
 
+    async def answered(self, ref: Ref) -> None:
+        """Wait until every command that a session accepted before this call has its reply."""
+        transition, actor = self._transitions.get(ref), self._live.get(ref)
+        if actor is not None:
+            await actor.answered()
+        elif transition is not None:  # its actor may be answering the last commands
+            await transition.wait()
+
+    async def all_answered(self) -> None:
+        """Wait until every command that any session accepted before this call has its reply."""
+        for ref in [*self._live, *self._transitions]:
+            await self.answered(ref)
+
     # -- passivation
 
     async def passivate(self, ref: Ref) -> bool:
@@ -239,14 +252,19 @@ class Registry:
         if actor is None or not actor.idle or ref in self._transitions:
             return False
         del self._live[ref]
-        with self._transition(ref), anyio.CancelScope(shield=True):
+        with self._transition(ref):
+            await self._release(actor)
+        return True
+
+    async def _release(self, actor: SessionActor) -> None:
+        """Release an idle actor, which is not live any more, and what it holds."""
+        with anyio.CancelScope(shield=True):
             try:
                 self._detach(actor)
                 await self._before_release(actor.lease)
             finally:
                 await actor.passivate()
         self._runtime.counters.passivated += 1
-        return True
 
     def _detach(self, actor: SessionActor) -> None:
         """Record the state of a session that is about to be passivated, for its feed and the catalog."""
@@ -264,20 +282,33 @@ class Registry:
     async def without_actor(self, ref: Ref) -> AsyncGenerator[None]:
         """Passivate a session and block its activation while its log is written in another way.
 
+        Its actor first answers the commands that it has accepted. Later ones wait: a busy session would never be idle.
+
         Raises:
             HostClosed: The host is closing or closed.
         """
-        while ref in self._transitions or ref in self._live:
-            transition, actor = self._transitions.get(ref), self._live.get(ref)
-            if transition is not None:
-                await transition.wait()
-            elif actor is not None:
-                await actor.quiet()
-                await self.passivate(ref)
-        if self.closing:
-            raise HostClosed("the host is closed: open another one")
+        while (transition := self._transitions.get(ref)) is not None:
+            await transition.wait()
         with self._transition(ref):
+            actor = self._live.pop(ref, None)
+            if actor is not None:
+                try:
+                    await actor.quiet()
+                except BaseException:
+                    self._keep(actor)
+                    raise
+                await self._release(actor)
+            if self.closing:
+                raise HostClosed("the host is closed: open another one")
             yield
+
+    def _keep(self, actor: SessionActor) -> None:
+        """Keep an actor live after all, with the subscribers that the session has by now."""
+        ref, log = actor.log.ref, actor.log
+        self._live[ref] = actor
+        feed = self._feeds.get(ref)
+        if log.feed is not feed:
+            log.attach(feed)
 
     @asynccontextmanager
     async def leased(self, ref: Ref) -> AsyncGenerator[Lease]:

@@ -249,12 +249,12 @@ class Session(Fitting, Conversing, Describing, Exporting):
     async def flush(self) -> None:
         """Wait until everything appended is as durable as the host promises, which every append waits for anyway."""
         self._check()
-        await self._core.quiet(self.ref)
+        await self._core.answered(self.ref)
 
     async def close(self) -> None:
         """Close this handle; other handles of the session stay open. Closing it again does nothing."""
         if not self._closed:
-            await self._core.quiet(self.ref)
+            await self._core.answered(self.ref)
             self._closed = True
             if self._follower is not None:
                 self._follower.values = None

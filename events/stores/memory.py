@@ -265,7 +265,7 @@ class MemoryStore:
         self._check_open()
         log = self._shelf.logs.get(ref)
         if log is None or log.header is None:
-            raise SessionNotFound(f"there is no session {ref!r} in memory: create it first")
+            raise SessionNotFound(f"there is no session {ref!r} in memory, or no longer: load or create another one")
         return log
 
     def _log_of_generation(self, ref: Ref, generation: str) -> _Log:

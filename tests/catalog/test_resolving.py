@@ -13,10 +13,12 @@ from treering import (
     AmbiguousSession,
     InvalidInput,
     InvalidSessionId,
+    NotASession,
     Session,
     SessionHost,
     SessionInfo,
     SessionNotFound,
+    UnsupportedVersion,
 )
 from treering.actors.catalog.check import IndexCheck
 from treering.actors.runtime import Clock
@@ -83,6 +85,29 @@ async def test_loading_a_missing_file_outside_the_root_creates_nothing_in_its_fo
             with pytest.raises(SessionNotFound):
                 await host.load(folder / "typo.jsonl", read_only=read_only)
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", SessionNotFound),
+        (b"notes\n", NotASession),
+        (b'{"type":"session","version":99,"id":"later","timestamp":"2030-01-01T00:00:00.000Z"}\n', UnsupportedVersion),
+    ],
+    ids=["empty", "notes", "newer"],
+)
+async def test_loading_another_file_outside_the_root_creates_nothing_in_its_folder(
+    host: SessionHost, tmp_path: Path, content: bytes, error: type[Exception]
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "other.jsonl").write_bytes(content)
+    async with host:
+        for read_only in (True, False):
+            with pytest.raises(error):
+                await host.load(folder / "other.jsonl", read_only=read_only)
+    assert [each.name for each in folder.iterdir()] == ["other.jsonl"]
+    assert (folder / "other.jsonl").read_bytes() == content
 
 
 async def test_an_ambiguous_text_is_refused_with_the_candidates(

@@ -73,6 +73,22 @@ async def test_a_handle_does_not_bring_back_a_deleted_session(
         assert not list(tmp_path.glob("main.jsonl*"))
 
 
+@pytest.mark.parametrize("in_memory", [False, True], ids=["files", "memory"])
+@pytest.mark.parametrize("read_only", [False, True], ids=["owned", "read-only"])
+async def test_reading_a_deleted_session_says_that_it_is_no_longer_there(
+    tmp_path: Path, in_memory: bool, read_only: bool
+) -> None:
+    async with SessionHost(None if in_memory else tmp_path) as host:
+        await (await host.create("main")).append_message("user", "Hello")
+        session = await host.load("main", read_only=read_only)
+        await host.delete("main")
+        with pytest.raises(SessionNotFound, match=r"(no longer|was deleted).*load or create another one"):
+            await session.entries()
+        if not read_only:
+            with pytest.raises(SessionNotFound, match=r"no longer: load or create another one"):
+                _ = session.title
+
+
 async def test_another_handle_does_not_bring_back_a_deleted_session(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         one, other = await host.open("main"), await host.open("main")

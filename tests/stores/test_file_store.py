@@ -671,6 +671,25 @@ async def test_acquiring_a_log_flushes_it_only_if_it_changed_since_its_release(d
     await other.aclose()
 
 
+async def test_what_is_kept_about_released_logs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.events.stores.files.released.FLUSHED_MAX", 2)
+    disk = RecordingDisk()
+    store = FileStore("/sessions", disk=disk, durability="file")
+
+    def flushes() -> list[str]:
+        return [each.path for each in disk.operations if each.kind == "datasync"]
+
+    for ref in ("a.jsonl", "b.jsonl", "deleted.jsonl", "c.jsonl"):
+        mine = await own(store, ref)
+        await mine.append(line(1))
+        await (store.remove(mine.lease) if ref == "deleted.jsonl" else store.release([mine.lease]))
+    before = len(flushes())
+    for ref in ("c.jsonl", "b.jsonl", "a.jsonl"):
+        await own(store, ref)
+    assert flushes()[before:] == ["/sessions/a.jsonl"]  # it was released longest ago, so it is flushed once more
+    await store.aclose()
+
+
 async def test_a_folder_that_another_store_created_survives_a_power_cut_after_an_append() -> None:
     disk = MemoryDisk()
     store, other = FileStore("/sessions", disk=disk, durability="file"), FileStore("/sessions", disk=disk)

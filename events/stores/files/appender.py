@@ -207,9 +207,7 @@ class Appender:
         finally:
             for job in jobs:
                 job.settle()
-                self._logs.note_thread_done(job.log, job.inode)
-                if job.landed is not None:
-                    job.log.busy = True
+                self._logs.note_thread_done(job.log, job.inode, stays_busy=job.landed is not None)
         if self._group is not None and any(job.landed is not None for job in jobs):
             await self._group.commit([job.landed for job in jobs if job.landed is not None])
         if cancellation is not None:

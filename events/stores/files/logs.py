@@ -67,7 +67,8 @@ class Logs:
 
     def not_found_error(self, ref: Ref) -> SessionNotFound:
         """Return the error that says that a log does not exist."""
-        return SessionNotFound(f"there is no session {ref!r} under {self._names.root}: create it, or use another root")
+        path = self._names.path_of(ref)
+        return SessionNotFound(f"there is no session at {path}, or no longer: load or create another one")
 
     # -- owned logs
 
@@ -129,9 +130,13 @@ class Logs:
         finally:
             self.note_thread_done(log, inode)
 
-    def note_thread_done(self, log: Log, inode: int) -> None:
-        """Note that a worker thread is done with a log; `inode` is the log's inode before."""
-        log.note_idle()
+    def note_thread_done(self, log: Log, inode: int, *, stays_busy: bool = False) -> None:
+        """Note that a worker thread is done with a log; `inode` is the log's inode before.
+
+        A log that stays busy waits for the journal: what the thread wrote is not committed yet.
+        """
+        if not stays_busy:
+            log.note_idle()
         if log.inode != inode or log.doubt is not None:
             self._open_files.drop(log)
 

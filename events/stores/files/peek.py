@@ -33,7 +33,7 @@ class FilePeek:
         self._log = Log(disk, ref, path)
         self._log.find()
         if self._log.header is None or self._log.dialect is None:
-            raise SessionNotFound(f"there is no session at {path}: create it, or use another path")
+            raise SessionNotFound(f"there is no session at {path}, or no longer: load or create another one")
         self.opening = Opening(self._log.header, self._log.dialect, self._log.head)
 
     def load(self, kind: BlobKind) -> Blob | None:

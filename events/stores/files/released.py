@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from .log import Log
 
+FLUSHED_MAX = 65536
+"""For how many released logs it is kept that their bytes were flushed; any other is flushed once more."""
+
 _ANY_INODE = 0
 
 
@@ -21,10 +24,13 @@ class ReleasedLogs:
 
     def note_released(self, log: Log) -> None:
         """Remember whether the bytes of a log were all flushed, or are in the journal."""
+        self._flushed.pop(log.path, None)
         if log.unjournaled or log.unsynced:
             self._unsynced[log.path] = log.inode
         elif self._sync and log.header is not None and log.doubt is None:
             self._flushed[log.path] = (log.inode, log.size)
+            if len(self._flushed) > FLUSHED_MAX:
+                del self._flushed[next(iter(self._flushed))]
 
     def note_not_flushed(self, path: str, inode: int = _ANY_INODE) -> None:
         """Remember that a file could not be flushed; without an inode, it may have been replaced since its release."""

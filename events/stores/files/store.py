@@ -499,15 +499,14 @@ class FileStore:
         candidates = (path, *(path + suffix for suffix in SUFFIXES))
         return next((stat for each in candidates if (stat := stat_if_exists(self._disk, each)) is not None), None)
 
-    def is_missing(self, ref: Ref) -> bool:
-        """Tell whether a log has no file, and no journal that may restore one. Blocks.
+    def may_be_restored(self, ref: Ref) -> bool:
+        """Tell whether there is a journal that may hold what a log's file lacks. Blocks.
 
         Raises:
             OSError: Its folder cannot be read.
         """
         self._logs.check_open()
-        path = self.path_of(ref)
-        return self._status_of(path) is None and not self._replay.may_restore(self._disk.real_path(path))
+        return self._replay.may_restore(self._disk.real_path(self.path_of(ref)))
 
     def reads_all(self, ref: Ref) -> bool:
         """Tell whether a read of a log through this store returns everything that its file holds.
@@ -533,7 +532,8 @@ class FileStore:
         return Watch(self._disk, paths, self._watch_poll_s, self._until_settled).changes()
 
     async def _until_settled(self, ref: Ref) -> None:
-        while (log := self._logs.owned.get(ref)) is not None and log.busy:
+        log = self._logs.owned.get(ref)
+        if log is not None and log.busy:  # only once: later appends change the file again, and may never pause
             await self._logs.until_idle(log)
 
     # -- closing
