@@ -175,7 +175,7 @@ class OwnedLog:
         seen, was_stale = self.log.index.seen, self.stale
         await self.log.catch_up()
         self._header_block = None
-        self.stale = False
+        self.stale = self.log.replaced = False
         if self._runtime.touched.listeners and (was_stale or self.log.index.seen != seen):
             self._runtime.touched.add(self.log.ref)
 

@@ -158,12 +158,14 @@ class EntryFollowing(Generic[T]):
             return ()
         try:
             entries, self._seq = await log.page(self._seq, self._through)
-            self._has_cursor = True
         except LogReplaced:
-            if (await self._source.ready()).cursor.generation == self._generation:
-                raise
-            self._position = -1
-            return ()
+            log = await self._source.ready()
+            if log.cursor.generation != self._generation:
+                self._position = -1
+                return ()
+            # The same file is there again, as after the session was archived and brought back.
+            entries, self._seq = await log.page(self._seq, self._through)
+        self._has_cursor = True
         return entries
 
     def _take(self, section: FeedSection) -> Sequence[Entry | T]:

@@ -154,13 +154,17 @@ class SharedView(Generic[V, C]):
     async def _advance(self, feed: Feed) -> None:
         """Advance event by event. The log may be passivated or replaced while a step is awaited, so check it again."""
         log = await self._current_log()
+        may_retry = True
         while not self._initialized or self._position != feed.end:
             try:
                 log = await self._advance_once(feed, log)
+                may_retry = True
             except LogReplaced:
                 generation, log = log.cursor.generation, await self._current_log()
-                if log.cursor.generation == generation:
-                    raise
+                if log.cursor.generation == generation:  # as after the session was archived and brought back
+                    if not may_retry:
+                        raise
+                    may_retry = False
                 self._initialized = False
 
     async def _advance_once(self, feed: Feed, log: LogView) -> LogView:

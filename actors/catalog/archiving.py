@@ -87,7 +87,7 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
         last_entry: Archive only if nothing was appended after this time.
 
     Returns:
-        Whether it is archived; False if something was appended.
+        Whether it is archived; False if something was appended, which may have brought it back.
 
     Raises:
         SessionNotFound: There is no such session.
@@ -112,6 +112,9 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
     store = core.runtime.store
     if isinstance(store, ArchivingStore):
         async with core.registry.leased(ref) as lease:
+            row = await catalog.listing.row(ref)
+            if row is None or row.status != ARCHIVED:  # the actor still answered a command that brought it back
+                return False
             await store.pack(lease)
             await core.registry.packed(ref)
     core.runtime.touched.add(ref)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import Session, SessionHost, SessionNotFound
+from treering import Limits, LogReplaced, MemoryStore, Session, SessionHost, SessionNotFound, Snapshot
 from treering.events.disk import OsDisk
+from treering.events.stores.base import Page, Ref
 from treering.testing.disks import FaultyDisk
 
 pytestmark = pytest.mark.anyio
@@ -168,3 +169,59 @@ async def test_a_delete_that_is_cancelled_while_it_waits_leaves_the_session_as_i
         await append(3)
         assert [entry.seq for entry in await session.entries()] == [1, 2, 3, 4]
     assert seqs == [1, 2, 3, 4]
+
+
+async def test_a_session_that_was_brought_back_while_it_was_archived_is_not_compressed(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, writes="thread") as host:
+        session = await host.create("s")
+        await session.append_custom_entry("note", 0)
+        async with anyio.create_task_group() as tasks:
+            try:
+                stall = disk.stall("write", path="*.jsonl", times=None)
+                tasks.start_soon(host.archive, session)
+                assert await anyio.to_thread.run_sync(stall.wait)
+                tasks.start_soon(session.append_custom_entry, "note", 1)
+                await anyio.wait_all_tasks_blocked()
+            finally:
+                disk.heal()
+        assert (await host.resolve("s")).status == "active"
+        assert (tmp_path / "s.jsonl").exists()
+        assert len(await session.entries()) == 4
+
+
+class Moving(MemoryStore):
+    """A store that once reports that a log was replaced, as when the log is archived and brought back meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moves = 0
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        if self.moves and through is not None:
+            self.moves -= 1
+            raise LogReplaced(f"{ref} was replaced")
+        return await super().read(ref, generation, after, through=through)
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        if self.moves:
+            self.moves -= 1
+            raise LogReplaced(f"{ref} was replaced")
+        return await super().bodies(ref, generation, seqs)
+
+
+@pytest.mark.parametrize("view", ["entries", "context"])
+async def test_a_subscription_goes_on_when_the_same_log_is_back(view: Literal["entries", "context"]) -> None:
+    store = Moving()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create("s")
+        await session.append_message("user", "hello")
+        store.moves = 1
+        async with session.subscribe(view) as items:
+            item = await anext(items)
+        assert store.moves == 0
+        assert item == (
+            Snapshot(session.cursor, await session.context()) if view == "context" else await entry(session)
+        )
+        log = await session.log()
+        assert not log.replaced
