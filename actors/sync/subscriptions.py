@@ -167,7 +167,12 @@ class SyncEntryFollowing(SyncSubscription[Entry | Reset | Shown]):
     @property
     def cursor(self) -> Cursor:
         """See `EntrySubscription.cursor`."""
-        return self._bridge.read(lambda: self._entries.cursor_before(tuple(self._ready)))
+
+        def read() -> Cursor:
+            left = tuple(self._ready)
+            return self._entries.cursor_before(left) if left else self._entries.cursor
+
+        return self._bridge.read(read)
 
     @property
     def lag(self) -> int:
