@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from ...events.content import ContentLike, as_content
+from ...events.content import ContentLike, TextPart, as_content
 from ...events.entries import Message
 from ...events.errors import InvalidInput
 from ...projections.building.builder import ContextBuilder
@@ -278,7 +278,7 @@ def _messages(prompt: Input | None) -> tuple[Message, ...]:
     """Return the input as messages.
 
     Raises:
-        InvalidInput: The input holds something that is neither content nor a message.
+        InvalidInput: The input holds nothing, or something that is neither content nor a message.
     """
     if prompt is None:
         return ()
@@ -293,6 +293,6 @@ def _messages(prompt: Input | None) -> tuple[Message, ...]:
             raise InvalidInput("the input mixes messages with content: pass either messages or content")
         return tuple(each for each in prompt if isinstance(each, Message))
     content = as_content(prompt)  # type: ignore[arg-type]  # the checks above exclude messages
-    if not content:
+    if all(isinstance(part, TextPart) and not part.text.content.strip() for part in content):
         raise InvalidInput("the input is empty: pass some content, or omit it to answer the end of the session")
     return (Message("user", content),)

@@ -74,7 +74,8 @@ async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, as
 async def test_empty_and_mixed_input_is_refused() -> None:
     agent = AgentSession(ScriptedModel([]))
     empty: list[Message] = []
-    for nothing in (None, empty):
+    blanks: list[treering.Content] = [treering.text(""), treering.text(" ")]
+    for nothing in (None, empty, "", " \n", blanks):
         with pytest.raises(InvalidInput, match=r"nothing to answer|input is empty"):
             await agent.respond(nothing)
     with pytest.raises(InvalidInput, match="mixes"):
