@@ -6,6 +6,7 @@ randomness and the disk.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -19,6 +20,7 @@ from msgspec import Struct
 from ..events.child_process import after_fork_in_child
 from ..events.offload import Offload
 from ..events.stores.base import Store
+from ..events.stores.files import FileStore
 from .bodies import BodyCache
 from .bounds import check_bounds
 from .statistics import Counters
@@ -125,9 +127,12 @@ class Runtime:
         spawn: Starts a task in the host's task group.
         touched: The logs that were written to, for subscribers of the listing.
         turns: Decides how long commands may run on their callers' tasks.
+        append_turns: The same for appends. If the store never appends at once, their turns do not end: a task whose
+            append waits for the store lets others go on, and the store gathers the appends that wait.
     """
 
     __slots__ = (
+        "append_turns",
         "bodies",
         "counters",
         "limits",
@@ -165,7 +170,9 @@ class Runtime:
         self.bodies = BodyCache(limits.cache_bytes_max)
         self.counters = Counters()
         self.touched = Touched()
-        self.turns = Turns(limits.inline_for_s, timer)
+        self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
+        if isinstance(store, FileStore) and not store.appends_at_once:
+            self.append_turns = Turns(math.inf, timer)
 
 
 def _in_whole_ms(clock: Clock) -> datetime:

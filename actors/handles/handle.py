@@ -77,13 +77,13 @@ class Handle:
         if not options and type(payload) is Message:
             actor = self._live_actor()
             if actor is not None:
-                turn_is_over = self._core.runtime.turns.is_over()
+                turn_is_over = self._core.runtime.append_turns.is_over()
                 return self._append_in_turn(payload) if turn_is_over else actor.append_message(payload)
         return self._append_first(payload, options)
 
     async def _append_in_turn(self, message: Message) -> str:
         """Let others go on, and append a message."""
-        await self._core.runtime.turns.pass_on()
+        await self._core.runtime.append_turns.pass_on()
         actor = self._live_actor()
         return await (self._append_first(message, {}) if actor is None else actor.append_message(message))
 
@@ -92,7 +92,7 @@ class Handle:
 
     def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
         actor = self._live_actor()
-        if actor is None or self._core.runtime.turns.is_over():
+        if actor is None or self._core.runtime.append_turns.is_over():
             return self._perform_in_turn(command)
         return actor.perform(command)
 
@@ -105,8 +105,8 @@ class Handle:
 
     async def _perform_in_turn(self, command: Append | MoveLeaf) -> list[Entry]:
         """Let others go on if it is their turn, activate the session if it is not live, and carry out a command."""
-        if self._core.runtime.turns.is_over():
-            await self._core.runtime.turns.pass_on()
+        if self._core.runtime.append_turns.is_over():
+            await self._core.runtime.append_turns.pass_on()
         try:
             actor = await self._core.registry.actor(self.ref, self._new_log)
         except TreeringError:

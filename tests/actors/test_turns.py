@@ -14,6 +14,8 @@ from anyio.lowlevel import checkpoint
 
 from treering import Limits, Session, SessionHost
 from treering.actors.turns import Turns
+from treering.events.stores.base import Append, Outcome
+from treering.events.stores.files import Durability, FileStore, Writes
 
 pytestmark = pytest.mark.anyio
 
@@ -189,6 +191,42 @@ async def test_busy_sessions_let_other_tasks_go_on_between_any_two_of_them(tmp_p
         tasks.cancel_scope.cancel()
         assert count() == 11 * MANY
     assert most_at_once(served) <= AT_ONCE
+
+
+class CountingStore(FileStore):
+    """A store that counts the appends that it was given and could not carry out at once."""
+
+    appends = 0
+
+    def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
+        self.appends += len(appends)
+        return super().append(appends)
+
+
+@pytest.mark.parametrize(("durability", "writes"), [("os", "thread"), ("file", "auto"), ("group", "auto")])
+async def test_appends_that_wait_for_the_store_are_all_handed_to_it_at_once(
+    tmp_path: Path, durability: Durability, writes: Writes
+) -> None:
+    store = CountingStore(tmp_path, durability=durability, writes=writes)
+    given: list[int] = []
+
+    async def watch() -> None:
+        while True:
+            given.append(store.appends)
+            await checkpoint()
+
+    async with SessionHost(store=store, limits=Limits(inline_for_s=0)) as host, anyio.create_task_group() as tasks:
+        sessions = [await host.create() for _ in range(MANY)]
+        for session in sessions:
+            await session.append_message("user", "first")
+        given.append(store.appends)
+        tasks.start_soon(watch)
+        async with anyio.create_task_group() as all_busy:
+            for session in sessions:
+                all_busy.start_soon(session.append_message, "user", "hello")
+        tasks.cancel_scope.cancel()
+        assert store.appends == 2 * MANY
+    assert most_at_once(given) > AT_ONCE
 
 
 READS: dict[str, Callable[[Session], Awaitable[object]]] = {

@@ -85,6 +85,11 @@ class Appender:
         self._is_still = disk.is_still
         self._write = self._timed_write if pace.cautious else disk.write
 
+    @property
+    def at_once(self) -> bool:
+        """Whether `try_append` may append."""
+        return self._inline and self._group is None
+
     def try_append(self, append: Append) -> Outcome | None:
         """Append immediately, or return None; see `Store.try_append`."""
         check_lines(append.lines)

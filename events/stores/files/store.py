@@ -206,6 +206,11 @@ class FileStore:
         return self._disk
 
     @property
+    def appends_at_once(self) -> bool:
+        """Whether `try_append` may append: not if appends are flushed, or written in threads."""
+        return self._appender.at_once
+
+    @property
     def open_files(self) -> int:
         """The number of log files that are open now."""
         return len(self._open_files)
