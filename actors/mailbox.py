@@ -96,7 +96,6 @@ class Mailbox:
 
     def release(self, serve: Serve) -> None:
         """Release the mailbox, held while a command ran on its caller's task, and serve what arrived meanwhile."""
-        self._finish_work()
         self._stop_serving()
         if self._receiver is not None and self.depth:
             self._wake(serve)
@@ -115,7 +114,6 @@ class Mailbox:
                     await serve(mails)
                     self._finish_work()
         finally:
-            self._finish_work()
             self._stop_serving()
 
     def _take(self) -> list[Mail]:
@@ -138,7 +136,7 @@ class Mailbox:
     def _stop_serving(self) -> None:
         """Mark the mailbox as not being served."""
         self.serving = False
-        self._note_progress()
+        self._finish_work()
 
     # -- waiting
 
