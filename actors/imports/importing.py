@@ -32,14 +32,14 @@ from ...events.errors import (
     Where,
 )
 from ...events.foreign.base import ForeignSession
-from ...events.foreign.chain import describes
+from ...events.foreign.chain import DESCRIBING, describes
 from ...events.foreign.dialect_conversion import SplitOff
 from ...events.foreign.opening import cannot_read
 from ...events.foreign.own_dialects import KeptSession
 from ...events.foreign.storage_reading import unreadable
 from ...events.foreign.walk import Found, Walk
 from ...events.index import LogIndex
-from ...events.kinds import Kind
+from ...events.kinds import TYPE_NAMES, Kind
 from ...events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
 from ...events.stores.files import FileStore
 from ...events.wording import entries_counted
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 * 1024 * 1024
 _LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
 _LINES_AT_ONCE = 256
-_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION, Kind.CUSTOM, Kind.CONTEXT_EDIT})
+_DESCRIBING = frozenset(kind for kind, name in TYPE_NAMES.items() if name in {each.type for each in DESCRIBING})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
 """The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
 
