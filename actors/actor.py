@@ -122,12 +122,12 @@ class SessionActor:
                 if remainder is not None:
                     return await self._finish(command, remainder)
                 return decision.entries
-        return await self._perform_in_turn(command)
+        return await self._perform_through_mailbox(command)
 
     async def append_message(self, message: Message) -> str:
         """Append a message below the leaf and return its id: `perform` of that command, in fewer steps."""
         if not self._can_append_now():
-            return (await self._perform_in_turn(Append((message,))))[0].id or ""
+            return (await self._perform_through_mailbox(Append((message,))))[0].id or ""
         await checkpoint_if_cancelled()
         owned, runtime = self._owned, self._runtime
         log = owned.log
@@ -148,8 +148,8 @@ class SessionActor:
         """Tell whether an append can be carried out on its caller's task."""
         return not (self._mailbox.serving or self._owned.stale or self._owned.archived)
 
-    async def _perform_in_turn(self, command: Command | AnswerFromLog) -> CommandResult:
-        """Carry out a command through the mailbox."""
+    async def _perform_through_mailbox(self, command: Command | AnswerFromLog) -> CommandResult:
+        """Queue a command behind those that wait, and return its result."""
         mail = Mail(command)
         await self._mailbox.put(mail, self._run)
         return await mail.reply()
@@ -183,7 +183,7 @@ class SessionActor:
         """Do what is left to do of an append, and return its entries."""
         if isinstance(remainder, _DeferredAppend):
             return await self._perform_deferred(command, remainder)
-        return await self._perform_in_turn(command if isinstance(remainder, Fenced) else remainder)
+        return await self._perform_through_mailbox(command if isinstance(remainder, Fenced) else remainder)
 
     async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
