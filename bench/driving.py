@@ -1,4 +1,4 @@
-"""Drives peers through a job of appends: async ones with one task per session on asyncio, blocking ones in turn."""
+"""Drives peers through a job of many calls: appends with one task per session on asyncio, or in turn; listings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
-from .jobs import Appends
+from .jobs import Appends, Lists
 from .timing import Sample, timed
 
-AppendOne: TypeAlias = Callable[[], Awaitable[object]]
-"""Appends a message or a batch to one session."""
+Call: TypeAlias = Callable[[], Awaitable[object]]
+"""Does one operation, such as the append of a message or a batch to one session."""
 
 
 def on_loop(run: Callable[[], Coroutine[Any, Any, Sample]]) -> Sample:
@@ -23,7 +23,7 @@ def on_loop(run: Callable[[], Coroutine[Any, Any, Sample]]) -> Sample:
     return uvloop.run(run())
 
 
-async def append_all(job: Appends, sessions: Sequence[AppendOne]) -> Sample:
+async def append_all(job: Appends, sessions: Sequence[Call]) -> Sample:
     """Append to all sessions concurrently, until the calls of the job are done or its time is up.
 
     Args:
@@ -35,16 +35,32 @@ async def append_all(job: Appends, sessions: Sequence[AppendOne]) -> Sample:
         until = time.perf_counter() + job.seconds_max
         async with asyncio.TaskGroup() as group:
             for append in sessions:
-                group.create_task(append_repeatedly(append, job.calls * job.batch, until, sample.latencies_s))
+                group.create_task(call_repeatedly(append, job.calls * job.batch, until, sample.latencies_s))
     sample.operations = len(sample.latencies_s)
     return sample
 
 
-async def append_repeatedly(append: AppendOne, calls: int, until: float, spent: list[float]) -> None:
-    """Append to one session, one call after another, and record how long each call took.
+async def list_all(job: Lists, listing: Call) -> Sample:
+    """List all sessions, on any event loop, after a first listing if the job is warm.
 
     Args:
-        append: Makes one call.
+        job: Whether it is warm, how many listings are timed, and the time limit.
+        listing: Lists all sessions.
+    """
+    if job.warm:
+        await listing()
+    sample = Sample(0)
+    with timed(sample):
+        await call_repeatedly(listing, job.calls, time.perf_counter() + job.seconds_max, sample.latencies_s)
+    sample.operations = len(sample.latencies_s)
+    return sample
+
+
+async def call_repeatedly(call: Call, calls: int, until: float, spent: list[float]) -> None:
+    """Make one call after another, and record how long each took.
+
+    Args:
+        call: Makes one call.
         calls: The number of calls.
         until: The time after which no further call is made.
         spent: Receives the durations, in seconds.
@@ -53,7 +69,7 @@ async def append_repeatedly(append: AppendOne, calls: int, until: float, spent: 
     for _ in range(calls):
         if (began := clock()) > until:
             return
-        await append()
+        await call()
         spent.append(clock() - began)
 
 

@@ -86,12 +86,16 @@ class Lists(Struct, frozen=True, tag=True):
         sessions: The number of sessions.
         entries: The number of messages of 1 KB in each of them.
         warm: Whether the same process has listed them before.
+        calls: The number of listings, one after another.
+        seconds_max: The time limit, after which a peer stops early.
     """
 
     verb: ClassVar[str] = "list"
     sessions: int
     entries: int
     warm: bool = False
+    calls: int = 1
+    seconds_max: float = 2.0
 
 
 class Searches(Struct, frozen=True, tag=True):

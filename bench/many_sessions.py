@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from .driving import list_all
 from .jobs import TEXT_1_KB, Descriptors, Holds, Lists, Searches
 from .peer import Peer
 from .process import open_descriptors
@@ -78,15 +79,11 @@ class ManySessions(Peer):
         root = space.cached_folder(f"sessions-{job.sessions}-{job.entries}", make) / "sessions"
 
         async def run() -> Sample:
-            sample = Sample()
             if not job.warm:
                 _forget_listing(root)
             async with SessionHost(root) as host:
-                if job.warm:
-                    await host.list_sessions()
-                with timed(sample):
-                    rows = await host.list_sessions()
-                assert len(rows) == job.sessions
+                sample = await list_all(job, host.list_sessions)
+                assert len(await host.list_sessions()) == job.sessions
             return sample
 
         return self._run(run)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..driving import append_all, on_loop
+from ..driving import append_all, list_all, on_loop
 from ..jobs import TEXT_1_KB, Appends, Lists, Reads
 from ..peer import Peer
 from ..timing import Sample, timed
@@ -95,13 +95,9 @@ class SqliteService(Peer):
         folder = space.cached_folder(f"{type(self).__name__}-list-{job.sessions}", make)
 
         async def run() -> Sample:
-            sample = Sample()
             service = self._service(folder)
-            if job.warm:
-                await service.list_sessions(**_USER)
-            with timed(sample):
-                listing = await service.list_sessions(**_USER)
-            assert len(listing.sessions) == job.sessions
+            sample = await list_all(job, partial(service.list_sessions, **_USER))
+            assert len((await service.list_sessions(**_USER)).sessions) == job.sessions
             return sample
 
         return on_loop(run)

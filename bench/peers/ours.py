@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from ..driving import AppendOne, append_repeatedly
+from ..driving import Call, call_repeatedly
 from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Opens, Reads, Stalls
 from ..many_sessions import ManySessions, create_sessions
 from ..peer import Peer
@@ -48,7 +48,7 @@ class Treering(ManySessions):
                     async with anyio.create_task_group() as group:
                         group.start_soon(tick, delays_s.append)
                         for session in sessions:
-                            group.start_soon(append_repeatedly, _append(session), sys.maxsize, inf, [])
+                            group.start_soon(call_repeatedly, _append(session), sys.maxsize, inf, [])
             return Sample(len(delays_s), value=statistics.quantiles(delays_s, n=100)[98] * 1000)
 
         return self._run(run)
@@ -207,12 +207,12 @@ async def append_to_sessions(new_host: SessionHost, job: Appends) -> Sample:
             async with anyio.create_task_group() as group:
                 for session in sessions:
                     append = _append(session, job.batch)
-                    group.start_soon(append_repeatedly, append, job.calls, until, sample.latencies_s)
+                    group.start_soon(call_repeatedly, append, job.calls, until, sample.latencies_s)
     sample.operations = len(sample.latencies_s) * job.batch
     return sample
 
 
-def _append(session: Session, batch: int = 1) -> AppendOne:
+def _append(session: Session, batch: int = 1) -> Call:
     if batch > 1:
         return partial(_append_batch, session, batch)
     return partial(session.append_message, "user", TEXT_1_KB)

@@ -25,7 +25,7 @@ from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.stores.case import TIME, line
 
-from ..driving import append_repeatedly
+from ..driving import call_repeatedly
 from ..jobs import TEXT_1_KB
 from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side, micros
@@ -123,7 +123,7 @@ def _through_sessions(durability: Durability, sessions: int, calls: int, space: 
                 async with anyio.create_task_group() as group:
                     for each in handles:
                         append = partial(each.append_message, "user", TEXT_1_KB)
-                        group.start_soon(append_repeatedly, append, calls, inf, sample.latencies_s)
+                        group.start_soon(call_repeatedly, append, calls, inf, sample.latencies_s)
         return sample
 
     return _run(run)
