@@ -13,6 +13,7 @@ _COLUMNS = (
     "min..max",
     "speed",
     "CPU µs/op",
+    "CPU speed",
     "p50 µs",
     "p99 µs",
     "max µs",
@@ -22,7 +23,8 @@ _COLUMNS = (
 )
 
 _LEGEND = (
-    "Figures are medians of interleaved rounds. Speed is the yardstick's time divided by the side's: higher is better."
+    "Figures are medians of interleaved rounds. Speed is the yardstick's time divided by the side's, CPU speed the same "
+    "for processor time: higher is better."
 )
 
 
@@ -72,6 +74,7 @@ def _row(side: SideResult) -> list[str]:
         range_text(side.figure),
         number(side.speed.median) if side.speed else "",
         number(side.cpu_us.median) if side.cpu_us else "",
+        number(side.thrift.median) if side.thrift else "",
         *(number(each) if each is not None else "" for each in (side.p50_us, side.p99_us, side.max_us)),
         number(side.peak_bytes / 1e6) if side.peak_bytes else "",
         number(side.bytes_per_operation) if side.bytes_per_operation else "",
