@@ -23,8 +23,8 @@ _COLUMNS = (
 )
 
 _LEGEND = (
-    "Figures are medians of interleaved rounds. Speed is the yardstick's time divided by the side's, CPU speed the same "
-    "for processor time: higher is better."
+    "Figures are medians of interleaved rounds. Speed is the yardstick's time divided by the side's, CPU speed the "
+    "same for processor time: higher is better."
 )
 
 
