@@ -48,7 +48,10 @@ class EntryFollowing(Generic[T]):
         # Declared types are not checked at run time.
         seq = cast("object", after.seq if isinstance(after, Cursor) else after)
         if not isinstance(seq, int) or seq < 0:
-            raise InvalidInput(f"invalid seq {seq!r}: pass a number from 0 on, or the cursor of a subscription")
+            raise InvalidInput(
+                f"invalid seq {seq!r}: pass a number from 0 on, or the cursor of a subscription "
+                "(`Cursor.parse` reads one)"
+            )
         self._source = source
         self._has_cursor = isinstance(after, Cursor)  # a bare seq may lie beyond the end of the log
         self._generation = (after.generation or None) if isinstance(after, Cursor) else None
@@ -64,7 +67,8 @@ class EntryFollowing(Generic[T]):
     def cursor(self) -> Cursor:
         """The cursor to resume from: that of the last entry that was yielded.
 
-        Store it after an entry was processed, and pass it to `subscribe(after=...)` to continue with the next one.
+        Store it after an entry was processed, such as by its text `str(cursor)`, and pass it to `subscribe(after=...)`
+        to continue with the next one.
         """
         return self.cursor_before(self._batch, len(self._batch) - length_hint(self._ready))
 

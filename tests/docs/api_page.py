@@ -275,7 +275,8 @@ them takes all that have arrived. In bursts, `for entry in await entries.receive
 
 `entries.cursor` is that of the last entry received. A client that comes back with it gets what follows, or a `Reset` if
 the log was replaced meanwhile, which a bare seq does not reveal. This is the sending half of a stream of server-sent
-events, whose browsers return the last `id` when they reconnect:
+events, whose browsers return the last `id` when they reconnect. `str(cursor)` is a text that fits into headers and
+URLs as it is, and `Cursor.parse` reads it, or raises `InvalidInput`, for which a server answers 400:
 
 <!-- run: until the host closes -->
 ```python
@@ -283,11 +284,10 @@ import msgspec
 from treering import Cursor
 
 last_event_id = ""  # the request's header of this name
-cursor = msgspec.json.decode(last_event_id, type=Cursor) if last_event_id else 0
+cursor = Cursor.parse(last_event_id) if last_event_id else 0
 async with session.subscribe(after=cursor) as entries:
     async for entry in entries:
-        data = msgspec.json.encode(entry)
-        event = b"id: %b\\ndata: %b\\n\\n" % (msgspec.json.encode(entries.cursor), data)
+        event = f"id: {entries.cursor}\\ndata: {msgspec.json.encode(entry).decode()}\\n\\n"
 ```
 
 A subscription to a view yields a `Snapshot`, then a `Changed` for each change; after too many missed changes, another
