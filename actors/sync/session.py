@@ -638,11 +638,13 @@ class SyncSession:
         self, view: Literal["labels"]
     ) -> SyncSubscription[Snapshot[list[tuple[str, str]]] | Changed[LabelChange]]: ...
     @overload
+    def subscribe(self, view: str) -> SyncEntrySubscription | SyncSubscription[Snapshot[Any] | Changed[Any]]: ...
+    @overload
     def subscribe(self, view: Projection[V, C]) -> SyncSubscription[Snapshot[V] | Changed[C]]: ...
 
     def subscribe(
         self,
-        view: Literal["entries", "context", "tree", "labels"] | Projection[Any, Any] = "entries",
+        view: str | Projection[Any, Any] = "entries",
         *,
         after: Cursor | int = 0,
         transient: bool = False,
