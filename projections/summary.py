@@ -47,7 +47,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         project_hash: A hash of that folder, independent of how its path is written; see `project_hash`.
         first_message: The beginning of the first user message with a text; "" if there is none.
         dialect: The format of its file.
-        status: "active" unless another status was set; "corrupted" if the file cannot be read.
+        status: "active" unless another one was set, by archiving the session ("archived") or by a program (any text);
+            "corrupted" if the file cannot be read.
         problem: Why it cannot be read.
     """
 

@@ -78,14 +78,16 @@ class Searching:
         """Start a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: The query is empty, the project is not a path, `limit` or `offset` is not a count, a time has
-                no time zone, or an argument has the wrong type.
+            InvalidInput: The query, the role or the tool is empty, the project is not a path, `limit` or `offset` is
+                not a count, a time has no time zone, or an argument has the wrong type.
         """
         check_count("limit", limit)
         check_count("offset", offset)
         _check_types(query, after, before)
-        check_text("role", role)
-        check_text("tool", tool)
+        for name, text in (("role", role), ("tool", tool)):
+            check_text(name, text)
+            if text == "":
+                raise InvalidInput(f"{name} is empty: leave it out to find entries of any {name}")
         if any(time is not None and time.tzinfo is None for time in (after, before)):
             raise InvalidInput("`after` and `before` need a time zone: give datetimes in UTC")
         request = SearchRequest(
