@@ -9,6 +9,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from ..events.errors import TreeringError
+from ..events.findings import Finding, unreadable
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.previews import TITLE_CHARS_MAX, preview
@@ -49,7 +51,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         dialect: The format of its file.
         status: "active" unless another one was set, by archiving the session ("archived") or by a program (any text);
             "corrupted" if the file cannot be read.
-        problem: Why it cannot be read.
+        problem: Why it cannot be read, and where.
+        finding: The same in its parts: the file, the place in it, and the reason.
     """
 
     id: str
@@ -73,6 +76,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     dialect: str
     status: str = ACTIVE
     problem: str | None = None
+    finding: Finding | None = None
 
     @property
     def used(self) -> datetime:
@@ -135,14 +139,15 @@ def summarize(
     )
 
 
-def corrupted(ref: str, path: str | None, modified: datetime, problem: str) -> SessionSummary:
+def corrupted(ref: str, path: str | None, modified: datetime, error: TreeringError | OSError) -> SessionSummary:
     """Make the row of a session that cannot be read.
 
     Args:
         ref: The name of the log in its store.
         path: The path of its file, if it has one.
         modified: When the file was last modified.
-        problem: Why it cannot be read.
+        problem: Why it cannot be read, and where.
+        finding: The same in its parts: the file, the place in it, and the reason.
     """
     return SessionSummary(
         id=ref.rsplit("/", 1)[-1].removesuffix(".jsonl"),
@@ -154,5 +159,6 @@ def corrupted(ref: str, path: str | None, modified: datetime, problem: str) -> S
         last_accessed=modified,
         dialect="unknown",
         status=CORRUPTED,
-        problem=problem,
+        problem=str(error),
+        finding=unreadable(path or ref, error),
     )
