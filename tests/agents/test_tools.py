@@ -85,6 +85,21 @@ def test_the_schema_of_a_tool_comes_from_the_type_hints() -> None:
     assert list(definitions) == ["Place"]
 
 
+async def test_a_parameter_of_type_object_takes_any_json_value() -> None:
+    @tool
+    async def keep(value: object, more: dict[str, object], none: object = None) -> list[object]:
+        """Keep something."""
+        return [value, more, none]
+
+    any_value = {"description": "any JSON value"}
+    assert keep.spec.parameters["properties"] == {
+        "value": any_value,
+        "more": {"type": "object", "additionalProperties": any_value},
+        "none": {**any_value, "default": None},
+    }
+    assert await keep({"value": [1, {"a": "b"}], "more": {"c": 1.5}}) == ToolOutput('[[1,{"a":"b"}],{"c":1.5},null]')
+
+
 async def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
     @tool
     async def look(place: Place, *, deep: bool = False) -> dict[str, object]:
@@ -118,7 +133,10 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
         (unresolved, "cannot be described"),
         (silent, "no type hint"),
         (many, "cannot be passed by name"),
-        (strange, "cannot be described"),
+        (
+            strange,
+            "^a parameter of tool 'strange' has the type `Callable`, which JSON cannot express: use types[^\\n]+$",
+        ),
     ):
         with pytest.raises(InvalidInput, match=why):
             Tool.of(function)  # type: ignore[arg-type]  # this is refused
