@@ -33,6 +33,16 @@ def not_open_error() -> Closed:
     return Closed("the subscription is not open: use it as `async with session.subscribe() as ...`")
 
 
+def require_view_arguments(after: object, transient: object) -> None:
+    """Refuse the arguments of a subscription to entries for one to a view.
+
+    Raises:
+        InvalidInput: One of them is given.
+    """
+    if transient or after != 0:
+        raise InvalidInput("`after` and `transient` are for entries: a view always begins with a snapshot")
+
+
 class EntryFollowing(Generic[T]):
     """The common base of the two subscriptions to entries.
 

@@ -72,7 +72,7 @@ ALIASES = {
     "ModelEvent": "What a model yields while it answers: `TextDelta`, `ThinkingDelta`, `ToolCallStarted`, `Completed`.",
     "Payload": "What `append` takes: the content of an entry of any type.",
     "SessionLike": "What names a session: a handle, a row of the listing, an id, a name, or a path.",
-    "Summarizer": "An async function of `SummaryRequest` that returns a text, or an answer with its usage.",
+    "Summarizer": "An async function of `SummaryRequest` that returns a text, or messages, whose usage counts too.",
     "SyncSessionLike": "What names a session for a `SyncHost`: a handle, a row, an id, a name, or a path.",
     "TreeChange": "What a subscription to a tree yields as changes: `NodeAdded`, `LabelChanged` or `LeafChanged`.",
     "__version__": "The version of the library.",

@@ -36,6 +36,7 @@ from treering import (
     SyncHost,
     TextPart,
     Usage,
+    UsageProjection,
     message,
     plain_text,
     text,
@@ -386,6 +387,23 @@ async def call_and_await(call: Callable[[], object]) -> None:
     answer = call()
     if isinstance(answer, Awaitable):
         await answer
+
+
+@pytest.mark.parametrize("options", [{"after": 1}, {"after": Cursor("", 0)}, {"transient": True}])
+async def test_a_subscription_to_a_view_refuses_the_arguments_of_one_to_entries(
+    host: SessionHost, options: dict[str, Any]
+) -> None:
+    subscribe: Callable[..., Any] = (await host.create()).subscribe
+    for view in "context", "tree", UsageProjection():
+        with pytest.raises(InvalidInput, match="a view always begins with a snapshot"):
+            subscribe(view, **options)
+
+
+def test_a_blocking_subscription_to_a_view_refuses_them_too() -> None:
+    with SyncHost() as host:
+        subscribe: Callable[..., Any] = host.create().subscribe
+        with pytest.raises(InvalidInput, match="a view always begins with a snapshot"):
+            subscribe("context", after=1)
 
 
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])
