@@ -75,8 +75,8 @@ class Appending(Handle):
         """Append a message; see `append`.
 
         Args:
-            role: "user", "assistant", "tool", "system", or another of `ROLES`. Any other role is kept and shown, but
-                not sent to a model.
+            role: "user", "assistant", "tool", "system", or "developer", "bashExecution", "custom", "branchSummary" or
+                "compactionSummary". Any other role is kept and shown, but not sent to a model.
             content: A string, a content part, or a sequence of both.
             model: The model that answered.
             provider: Its provider.
