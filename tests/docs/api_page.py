@@ -349,8 +349,8 @@ async with session.subscribe("context") as steps:
     Part(
         "Building and shortening contexts",
         "calculate_budget ContextBudget ContextBuilder ContextBuildResult ContextStrategy ContextSource StrategyResult "
-        "StrategyFailure NeededSummary StoredSummary compose Tokenizer MessageTokenizer ByteEstimator Summarizer "
-        "summarizer_of SummaryRequest SummarizerOptions CompactionReport BranchReport",
+        "StrategyFailure safe_start NeededSummary StoredSummary compose Tokenizer MessageTokenizer ByteEstimator "
+        "Summarizer summarizer_of SummaryRequest SummarizerOptions CompactionReport BranchReport",
         "[contexts.md](contexts.md), [tokens.md](tokens.md)\n",
     ),
     Part(
