@@ -430,7 +430,8 @@ class SessionHost(SessionLookup):
         Args:
             query: Words and phrases.
             project: Only sessions of this folder.
-            role: Only messages of this role; or "compaction", "label", or another entry type that has text.
+            role: Only messages of this role, also of a program's own; or "compaction", "branch_summary",
+                "custom_message", "context_edit", "label" or "session_info", for entries of this type.
             tool: Only messages that call this tool, and its results.
             after: Only entries appended at this time or later.
             before: Only entries appended before this time.
@@ -440,8 +441,8 @@ class SessionHost(SessionLookup):
                 missing, None uses it if it exists, False reads the logs. The hits are the same.
 
         Raises:
-            InvalidInput: The query contains nothing to search for, `limit` or `offset` is not a whole number of 0 or
-                more, or a time has no time zone.
+            InvalidInput: The query contains nothing to search for, the role or the tool is empty, `limit` or `offset`
+                is not a whole number of 0 or more, or a time has no time zone.
         """
         self.core.check()
         return self._searching_of().search(

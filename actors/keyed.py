@@ -11,6 +11,7 @@ history and an empty summary. The same calls without the key are methods of `Ses
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NoReturn, Unpack
 
@@ -39,9 +40,9 @@ class KeyedSessions:
     def __init__(self, host: SessionHost) -> None:
         self.host = host
 
-    async def get_or_create(self, key: str) -> Session:
-        """See `SessionHost.get_or_create`."""
-        return await self.host.get_or_create(key)
+    async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
+        """Open the session of a conversation, or create it if it does not exist; see `SessionHost.get_or_create`."""
+        return await self.host.get_or_create(key, cwd=cwd)
 
     async def keys(self) -> list[str]:
         """Return the keys of all written conversations that are not archived, the most recently used first."""

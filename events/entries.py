@@ -620,7 +620,8 @@ def message(
     """Make a message from the content that `append_message` accepts, and from the fields of particular roles.
 
     Args:
-        role: One of `ROLES`, or a program's own, which is not sent to models.
+        role: "user", "assistant", "tool", "system", another one that `Session.append_message` names, or a program's
+            own, which is not sent to models.
         content: A string, a part, or a sequence of both.
         model: The model that answered.
         provider: Its provider.

@@ -1,4 +1,4 @@
-"""What the doctor reports: one finding for each problem or oddity."""
+"""Findings: one for each problem or oddity of a file, as the doctor, listings, searches and imports report them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from .errors import Where
+from .errors import TreeringError, Where
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 """An error is damage; a warning is something that no writer should leave behind; a note is a harmless oddity."""
@@ -37,3 +37,16 @@ class Finding(Struct, frozen=True):
     def where(self) -> Where:
         """The place in the file."""
         return Where(self.path, self.line, self.byte)
+
+
+def unreadable(path: str, error: TreeringError | OSError) -> Finding:
+    """Return the finding on a file that cannot be read, with the place that the error names, if it names one.
+
+    Args:
+        path: The file.
+        error: The error that reading it raised.
+    """
+    if isinstance(error, TreeringError) and error.where is not None:
+        where = error.where
+        return Finding(where.path, where.line, where.byte, "unreadable", "error", error.message)
+    return Finding(path, None, None, "unreadable", "error", str(error))

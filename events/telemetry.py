@@ -16,6 +16,7 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Protocol
 
 
@@ -94,10 +95,15 @@ def _log(level: int, event: str, fields: dict[str, object]) -> None:
         standard.log(level, message, extra={"treering": fields}, stacklevel=_CALLER)
 
 
-def failure_of(error: BaseException) -> dict[str, object]:
-    """Return log fields for an error: its type, and the calls that led to it, the innermost last."""
+def failure_of(error: BaseException, trace: TracebackType | None = None) -> dict[str, object]:
+    """Return log fields for an error: its type, and the calls that led to it, the innermost last.
+
+    Args:
+        error: The error.
+        trace: The part of its traceback to log; by default all of it.
+    """
     calls: list[str] = []
-    trace = error.__traceback__
+    trace = trace or error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         calls.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_qualname}")

@@ -33,6 +33,16 @@ def not_open_error() -> Closed:
     return Closed("the subscription is not open: use it as `async with session.subscribe() as ...`")
 
 
+def require_view_arguments(after: object, transient: object) -> None:
+    """Refuse the arguments of a subscription to entries for one to a view.
+
+    Raises:
+        InvalidInput: One of them is given.
+    """
+    if transient or after != 0:
+        raise InvalidInput("`after` and `transient` are for entries: a view always begins with a snapshot")
+
+
 class EntryFollowing(Generic[T]):
     """The common base of the two subscriptions to entries.
 
@@ -48,7 +58,10 @@ class EntryFollowing(Generic[T]):
         # Declared types are not checked at run time.
         seq = cast("object", after.seq if isinstance(after, Cursor) else after)
         if not isinstance(seq, int) or seq < 0:
-            raise InvalidInput(f"invalid seq {seq!r}: pass a number from 0 on, or the cursor of a subscription")
+            raise InvalidInput(
+                f"invalid seq {seq!r}: pass a number from 0 on, or the cursor of a subscription "
+                "(`Cursor.parse` reads one)"
+            )
         self._source = source
         self._has_cursor = isinstance(after, Cursor)  # a bare seq may lie beyond the end of the log
         self._generation = (after.generation or None) if isinstance(after, Cursor) else None
@@ -64,7 +77,8 @@ class EntryFollowing(Generic[T]):
     def cursor(self) -> Cursor:
         """The cursor to resume from: that of the last entry that was yielded.
 
-        Store it after an entry was processed, and pass it to `subscribe(after=...)` to continue with the next one.
+        Store it after an entry was processed, such as by its text `str(cursor)`, and pass it to `subscribe(after=...)`
+        to continue with the next one.
         """
         return self.cursor_before(self._batch, len(self._batch) - length_hint(self._ready))
 

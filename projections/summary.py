@@ -9,6 +9,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from ..events.errors import TreeringError
+from ..events.findings import Finding, unreadable
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.previews import TITLE_CHARS_MAX, preview
@@ -47,8 +49,10 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         project_hash: A hash of that folder, independent of how its path is written; see `project_hash`.
         first_message: The beginning of the first user message with a text; "" if there is none.
         dialect: The format of its file.
-        status: "active" unless another status was set; "corrupted" if the file cannot be read.
-        problem: Why it cannot be read.
+        status: "active" unless another one was set, by archiving the session ("archived") or by a program (any text);
+            "corrupted" if the file cannot be read.
+        problem: Why it cannot be read, and where.
+        finding: The same in its parts: the file, the place in it, and the reason.
     """
 
     id: str
@@ -72,6 +76,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     dialect: str
     status: str = ACTIVE
     problem: str | None = None
+    finding: Finding | None = None
 
     @property
     def used(self) -> datetime:
@@ -134,14 +139,15 @@ def summarize(
     )
 
 
-def corrupted(ref: str, path: str | None, modified: datetime, problem: str) -> SessionSummary:
+def corrupted(ref: str, path: str | None, modified: datetime, error: TreeringError | OSError) -> SessionSummary:
     """Make the row of a session that cannot be read.
 
     Args:
         ref: The name of the log in its store.
         path: The path of its file, if it has one.
         modified: When the file was last modified.
-        problem: Why it cannot be read.
+        problem: Why it cannot be read, and where.
+        finding: The same in its parts: the file, the place in it, and the reason.
     """
     return SessionSummary(
         id=ref.rsplit("/", 1)[-1].removesuffix(".jsonl"),
@@ -153,5 +159,6 @@ def corrupted(ref: str, path: str | None, modified: datetime, problem: str) -> S
         last_accessed=modified,
         dialect="unknown",
         status=CORRUPTED,
-        problem=problem,
+        problem=str(error),
+        finding=unreadable(path or ref, error),
     )

@@ -105,7 +105,7 @@ class AgentSession:
     # -- turns
 
     async def respond(self, prompt: Input | None = None, *, session: ConversationSession | None = None) -> Turn:
-        """Answer the input; without input, answer the end of the session as it stands.
+        """Answer a prompt; without one, answer the end of the session as it stands.
 
         Args:
             prompt: The content of a user message, or complete messages.
@@ -134,7 +134,7 @@ class AgentSession:
         Args:
             results: The external results by call id: anything that a tool may return, a `ToolOutput` for an error. If
                 some calls still wait, the turn that is returned is suspended again.
-            session: The session of the turn.
+            session: The session of the turn, instead of the agent's own.
 
         Raises:
             NotSuspended: No call waits, or a result names a call that does not wait; nothing was written.
@@ -151,6 +151,9 @@ class AgentSession:
     async def retry(self, *, session: Session | None = None) -> Turn:
         """Answer the last user message on the path again; the previous answer stays on a side branch.
 
+        Args:
+            session: The session of the turn, instead of the agent's own.
+
         Raises:
             InvalidInput: The path has no user message.
         """
@@ -162,6 +165,10 @@ class AgentSession:
 
     async def switch(self, entry_id: str, *, session: Session | None = None) -> BranchReport | None:
         """Continue from another entry; the `leaving` hook decides whether the branch left behind gets a summary.
+
+        Args:
+            entry_id: The entry to continue from.
+            session: The session to switch, instead of the agent's own.
 
         Returns:
             The report of the summary; None if none was made.

@@ -19,6 +19,7 @@ from ...events.errors import InvalidEntry, InvalidInput
 from ...events.telemetry import failure_of, logger
 from .model import malformed_arguments
 from .tool import Suspend, Tool, ToolOutput
+from .tool_trace import trace_in_tool
 
 GRACE_S = 5.0
 """The seconds allowed for storing finished work after a turn is cancelled."""
@@ -186,12 +187,12 @@ async def _output(
         if anyio.current_effective_deadline() == -math.inf:
             raise
         # This call was not cancelled: asyncio raises the same error when the tool awaits a task that was cancelled.
-        logger().warning("tool_cancelled", **log_fields, **failure_of(error))
+        logger().warning("tool_cancelled", **log_fields, **failure_of(error, trace_in_tool(error)))
         return ToolOutput.failed("The tool was cancelled before it answered.")
     except Exception as error:  # noqa: BLE001  # a tool may raise anything, and the model gets it as the result
         if isinstance(error, InvalidInput) and not isinstance(error, InvalidEntry):
             return ToolOutput.failed(str(error))
-        logger().warning("tool_failed", **log_fields, **failure_of(error))
+        logger().warning("tool_failed", **log_fields, **failure_of(error, trace_in_tool(error)))
         name = type(error).__name__
         return ToolOutput.failed(f"{name}: {error}" if str(error) else name)
     logger().warning("tool_timed_out", **log_fields, timeout_s=timeout_s)

@@ -158,8 +158,8 @@ class Tool:
 
         Args:
             function: Executes a call: a function, a bound method, a `functools.partial`, whose arguments the model
-                neither sees nor sets, or an object with `__call__`. Every other parameter needs a type hint;
-                `Annotated[str, Meta(description="...")]` describes it to the model.
+                neither sees nor sets, or an object with `__call__`. Every other parameter needs a type hint (`object`
+                and `Any` take any JSON value); `Annotated[str, Meta(description="...")]` describes it to the model.
             name: The name by which the model calls it; the function's own name by default. Objects have none.
             description: What it does; the docstring by default.
 
@@ -282,8 +282,17 @@ def _arguments_type(function: Callable[..., object], name: str) -> type[Struct]:
 
 def _schema_of(arguments: type[Struct], name: str) -> dict[str, object]:
     """Return the JSON schema of the arguments, with its own definition at the top level, where providers expect it."""
+
+    def of_other(kind: type) -> dict[str, object]:
+        if kind is object:
+            return {"description": "any JSON value"}
+        raise InvalidInput(
+            f"a parameter of tool {name!r} has the type `{kind.__qualname__}`, which JSON cannot express: "
+            "use types such as str, int, list[str], a dataclass or a msgspec.Struct, or Any for any JSON value"
+        )
+
     try:
-        _, schemas = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+        _, schemas = msgspec.json.schema_components([arguments], schema_hook=of_other, ref_template="#/$defs/{name}")
     except TypeError as error:
         raise InvalidInput(f"the parameters of tool {name!r} cannot be described: {error}") from error
     own = {key: value for key, value in schemas.pop(arguments.__name__).items() if key != "title"}

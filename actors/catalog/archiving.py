@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .catalog import Catalog
 
 Reason: TypeAlias = Literal["inactive", "too_many"]
-"""Why a retention archives a session: no recent entries, or too many sessions of its project were used later."""
+"""Why a retention archives a session: no recent entries, or too many sessions of its project were appended to later."""
 
 
 class Retired(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class RetentionReport(Struct, frozen=True):
     """What a retention did, or what it would have done in a dry run.
 
     Attributes:
-        archived: The sessions that were archived, the least recently used first.
+        archived: The sessions that were archived, those that were appended to longest ago first.
         spared: The sessions that should have been archived but could not be.
         dry_run: Whether this was a dry run, which changes nothing.
     """

@@ -86,7 +86,7 @@ class PagedListing:
         except SessionNotFound:
             return None
         except (TreeringError, OSError) as error:
-            return corrupted(info.ref, None, info.modified, str(error))
+            return corrupted(info.ref, None, info.modified, error)
         project = project_of(log.index)
         hashed = None if project is None else await self._runtime.offload(project_hash, project)
         return summarize(log.index, ref=info.ref, dialect=log.dialect.name, project_hash=hashed)

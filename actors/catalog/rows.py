@@ -85,7 +85,7 @@ class Rows:
             return None
         except (TreeringError, OSError) as error:
             modified = EPOCH + timedelta(microseconds=stat.modified_ns // 1000)
-            return corrupted(ref, path, modified, str(error))
+            return corrupted(ref, path, modified, error)
         return self.hashed(summarize(index, ref=ref, dialect=dialect, path=path))
 
     def _has_snapshot(self, path: str) -> bool:

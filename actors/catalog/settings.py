@@ -42,7 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         debounce_ms: How long the index waits for further changes before it is written, in milliseconds.
         update_metadata_interval_ms: The minimum time between two writes of the index, in milliseconds.
         max_sessions_per_project: How many active sessions a project keeps; a retention sweep archives those that were
-            used longest ago.
+            appended to longest ago.
         auto_archive_after_days: After how many days without an entry the sweep archives a session.
         apply_retention_at_start: Run the sweep whenever a host opens, and not only on request.
     """

@@ -75,8 +75,8 @@ class Appending(Handle):
         """Append a message; see `append`.
 
         Args:
-            role: "user", "assistant", "tool", "system", or another of `ROLES`. Any other role is kept and shown, but
-                not sent to a model.
+            role: "user", "assistant", "tool", "system", or "developer", "bashExecution", "custom", "branchSummary" or
+                "compactionSummary". Any other role is kept and shown, but not sent to a model.
             content: A string, a content part, or a sequence of both.
             model: The model that answered.
             provider: Its provider.
@@ -148,7 +148,13 @@ class Appending(Handle):
     async def append_session_info(
         self, name: str | None = None, *, metadata: Mapping[str, object] | None = None, **options: Unpack[AppendOptions]
     ) -> str:
-        """Name the session ("" removes the name), or store a free JSON object about it; see `append`."""
+        """Name the session ("" removes the name), or store a free JSON object about it; see `append`.
+
+        Args:
+            name: The title; None leaves it as it is.
+            metadata: The new free JSON object, all of it; None leaves it as it is. `update_metadata` merges keys.
+            **options: See `AppendOptions`.
+        """
         raw = None if metadata is None else raw_object(metadata, "metadata")
         return await self.append(SessionInfo(name, raw_metadata=raw), **options)
 
@@ -203,7 +209,15 @@ class Appending(Handle):
         model: str | None = None,
         **options: Unpack[AppendOptions],
     ) -> str:
-        """Record usage that belongs to no message; see `append`."""
+        """Record usage that belongs to no message; see `append`.
+
+        Args:
+            kind: What it was used for, in a word of the program's own; not empty.
+            usage: What the provider counted.
+            provider: The provider.
+            model: The model.
+            **options: See `AppendOptions`.
+        """
         return await self.append(UsageRecord(kind, checked_usage(usage), provider, model), **options)
 
     async def append_tool_execution(
@@ -262,6 +276,12 @@ class Appending(Handle):
         **options: Unpack[AppendOptions],
     ) -> list[str]:
         """Append the messages of one turn and what it used, all of it or nothing.
+
+        Args:
+            messages: The messages, oldest first.
+            usage: What the whole turn used, including what its messages report.
+            metadata: A free JSON object to record with the turn.
+            **options: See `AppendOptions`.
 
         Returns:
             The ids of the messages, followed by that of the turn's record.

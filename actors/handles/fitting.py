@@ -115,7 +115,10 @@ class Fitting(Appending, Reading):
         target_tokens: int | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> CompactionReport:
-        """Report what `compact` would do: where it would cut, and the tokens before and after. No model is called."""
+        """Report what `compact` would do: where it would cut, and the tokens before and after. No model is called.
+
+        The arguments and errors are those of `compact`.
+        """
         return await compact(
             self, None, budget=budget, keep_tokens=keep_tokens, target_tokens=target_tokens, tokenizer=tokenizer
         )

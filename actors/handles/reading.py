@@ -128,6 +128,9 @@ class Reading(Handle):
         Args:
             after: The seq of the last entry to leave out.
             custom_type: Only an extension's entries of this type.
+
+        Raises:
+            InvalidInput: `after` is not a whole number of 0 or more.
         """
         check_count("after", after)
         log = await self.log()
@@ -149,7 +152,7 @@ class Reading(Handle):
         return await log.context(log.index.path_end(leaf_id))
 
     async def messages(self) -> list[Message]:
-        """Return the messages of the context."""
+        """Return the messages of the context, oldest first, as `history` does."""
         return [each.message for each in (await self.context()).messages]
 
     async def all_messages(self) -> list[Message]:
@@ -182,7 +185,7 @@ class Reading(Handle):
         return await self._core.view(await self.log(), self._follower, projection, from_scratch=False)
 
     async def rebuild(self, projection: Valued[V]) -> V:
-        """Fold a projection from scratch, ignoring its checkpoint, and return its value."""
+        """Fold a projection from scratch, ignoring its checkpoint, and return its value; see `view`."""
         return await self._core.view(await self.log(), self._follower, projection, from_scratch=True)
 
 

@@ -18,7 +18,12 @@ from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summar
 from ...projections.context import Context, ContextChange
 from ...projections.feed import transient
 from ...projections.labels import LabelChange
-from ...projections.subscriptions import EntrySubscription, TransientSubscription, ViewSubscription
+from ...projections.subscriptions import (
+    EntrySubscription,
+    TransientSubscription,
+    ViewSubscription,
+    require_view_arguments,
+)
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..commands import AppendOptions, MoveLeaf
@@ -106,7 +111,14 @@ class Session(Fitting, Conversing, Describing, Exporting):
         return await branch_off(self._core, self, leaf_id)
 
     async def fork(self, session_id: str | None = None) -> Session:
-        """Copy the whole session, including all branches, into a new session whose parent is this one."""
+        """Copy the whole session, including all branches, into a new session whose parent is this one.
+
+        Args:
+            session_id: The id of the copy; a fresh uuid4 by default.
+
+        Raises:
+            SessionExists: A session with this id exists.
+        """
         return await fork(self._core, await copy_of(self), session_id)
 
     async def summarize_branch(
@@ -193,6 +205,8 @@ class Session(Fitting, Conversing, Describing, Exporting):
     @overload
     def subscribe(self, view: Literal["labels"]) -> ViewSubscription[list[tuple[str, str]], LabelChange]: ...
     @overload
+    def subscribe(self, view: str) -> EntrySubscription | ViewSubscription[Any, Any]: ...
+    @overload
     def subscribe(self, view: Projection[V, C]) -> ViewSubscription[V, C]: ...
 
     def subscribe(
@@ -222,12 +236,13 @@ class Session(Fitting, Conversing, Describing, Exporting):
 
         Raises:
             InvalidInput: There is no such view, the object is not a projection, or its name is reserved for
-                treering; or `after` is neither a cursor nor a seq.
+                treering; `after` is neither a cursor nor a seq; or an argument for entries is given for a view.
         """
         self._check()
         source = self._core.source(self.ref, self._new_log, self._follower)
         if view == "entries":
             return TransientSubscription(source, after) if transient else EntrySubscription(source, after)
+        require_view_arguments(after, transient)
         return ViewSubscription(partial(self._core.shared_view, self.ref, source, view))
 
     def emit(self, name: str, data: object) -> None:

@@ -12,7 +12,7 @@ from ...events.stores.files import FileStore
 from ...events.telemetry import logger
 from ...projections.search.query import Query
 from ...projections.search.texts import EntryText, Filters
-from ...projections.summary import CORRUPTED, SessionSummary
+from ...projections.summary import SessionSummary
 from .file import IndexUnavailable
 from .index import SearchIndex
 from .portions import FileStamp, IndexedLog, stamp_of
@@ -62,7 +62,7 @@ class SearchScope:
         self.rows = rows
         self.index = index
         self.changes = index.changes if index is not None else -1
-        self.has_unreadable = any(row.status == CORRUPTED for row in rows)
+        self.has_unreadable = any(row.finding is not None for row in rows)
         self.numbers = {
             ref: indexed[ref].number for ref, stamp in (stamps or {}).items() if is_indexed(ref, stamp, indexed)
         }

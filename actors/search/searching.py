@@ -11,18 +11,18 @@ The logs are the truth. A session that cannot be read is named in `Search.findin
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from itertools import groupby, islice
 
 import anyio
+from msgspec.structs import replace
 
 from ...events.counts import check_count
 from ...events.disk import OsDisk
 from ...events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
-from ...events.findings import Finding
+from ...events.findings import Finding, unreadable
 from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
@@ -31,7 +31,7 @@ from ...projections.search.lines import TextReader
 from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
 from ...projections.search.texts import EntryText, Filters
-from ...projections.summary import CORRUPTED, SessionSummary
+from ...projections.summary import SessionSummary
 from ..inner_roots import inner_roots
 from ..listing import Listing
 from ..naming import check_text, checked_path
@@ -78,14 +78,16 @@ class Searching:
         """Start a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: The query is empty, the project is not a path, `limit` or `offset` is not a count, a time has
-                no time zone, or an argument has the wrong type.
+            InvalidInput: The query, the role or the tool is empty, the project is not a path, `limit` or `offset` is
+                not a count, a time has no time zone, or an argument has the wrong type.
         """
         check_count("limit", limit)
         check_count("offset", offset)
         _check_types(query, after, before)
-        check_text("role", role)
-        check_text("tool", tool)
+        for name, text in (("role", role), ("tool", tool)):
+            check_text(name, text)
+            if text == "":
+                raise InvalidInput(f"{name} is empty: leave it out to find entries of any {name}")
         if any(time is not None and time.tzinfo is None for time in (after, before)):
             raise InvalidInput("`after` and `before` need a time zone: give datetimes in UTC")
         request = SearchRequest(
@@ -171,8 +173,8 @@ class Searching:
     ) -> AsyncGenerator[tuple[SessionSummary, EntryText]]:
         """Yield what a scan finds in some sessions."""
         for row in rows:
-            if row.status == CORRUPTED:
-                findings.append(_unreadable(row, row.problem or "the file cannot be read"))
+            if row.finding is not None:
+                findings.append(_not_searched(row.finding))
                 continue
             async with aclosing(self._scanned_after(row, request, findings)) as texts:
                 async for text in texts:
@@ -214,9 +216,10 @@ class Searching:
         except HostClosed:
             raise
         except LogReplaced:
-            findings.append(_unreadable(row, "it was replaced while it was being searched: search again"))
+            problem = LogReplaced("it was replaced while it was being searched: search again")
+            findings.append(_not_searched(unreadable(row.path or row.ref, problem)))
         except (TreeringError, OSError) as error:
-            findings.append(_unreadable(row, str(error)))
+            findings.append(_not_searched(unreadable(row.path or row.ref, error)))
 
     # -- the scope of a search
 
@@ -289,14 +292,9 @@ def _forget_below(store: FileStore, ref: Ref) -> None:
                 index.close()
 
 
-def _unreadable(row: SessionSummary, problem: str) -> Finding:
-    """Return the finding on a session that cannot be read; a place at the beginning of the problem becomes its own."""
-    path = row.path or row.ref
-    place = re.match(rf"{re.escape(path)}(?::(\d+):(\d+))?: ", problem)
-    if place is None:
-        return Finding(path, None, None, "not_searched", "error", problem)
-    line, byte = (None if number is None else int(number) for number in place.groups())
-    return Finding(path, line, byte, "not_searched", "error", problem[place.end() :])
+def _not_searched(finding: Finding) -> Finding:
+    """Return the finding of a search on a session that cannot be read."""
+    return replace(finding, code="not_searched")
 
 
 def _check_types(query: object, *times: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import Unpack
@@ -28,9 +29,9 @@ class SyncKeyedSessions:
         self._bridge = host.bridge
         self._twin = KeyedSessions(host.twin)
 
-    def get_or_create(self, key: str) -> SyncSession:
+    def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession:
         """See `KeyedSessions.get_or_create`."""
-        return self.host.get_or_create(key)
+        return self.host.get_or_create(key, cwd=cwd)
 
     def keys(self) -> list[str]:
         """See `KeyedSessions.keys`."""

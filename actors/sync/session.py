@@ -23,6 +23,7 @@ from ...projections.context import Context, ContextChange
 from ...projections.labels import LabelChange
 from ...projections.metadata import SessionMetadata
 from ...projections.stats import SessionStats
+from ...projections.subscriptions import require_view_arguments
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..commands import AppendOptions
@@ -638,11 +639,13 @@ class SyncSession:
         self, view: Literal["labels"]
     ) -> SyncSubscription[Snapshot[list[tuple[str, str]]] | Changed[LabelChange]]: ...
     @overload
+    def subscribe(self, view: str) -> SyncEntrySubscription | SyncSubscription[Snapshot[Any] | Changed[Any]]: ...
+    @overload
     def subscribe(self, view: Projection[V, C]) -> SyncSubscription[Snapshot[V] | Changed[C]]: ...
 
     def subscribe(
         self,
-        view: Literal["entries", "context", "tree", "labels"] | Projection[Any, Any] = "entries",
+        view: str | Projection[Any, Any] = "entries",
         *,
         after: Cursor | int = 0,
         transient: bool = False,
@@ -654,6 +657,7 @@ class SyncSession:
         if view == "entries":
             entries = self._bridge.read(lambda: self.twin.subscribe(after=after))
             return SyncEntrySubscription(self._bridge, entries)
+        require_view_arguments(after, transient)
         return SyncSubscription(self._bridge, self._bridge.read(lambda: self.twin.subscribe(view)))
 
     def emit(self, name: str, data: object) -> None:

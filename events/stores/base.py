@@ -13,15 +13,17 @@ even if the caller is cancelled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from datetime import datetime
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, Self, TypeAlias, runtime_checkable
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
 from ..dialects.base import Dialect
 from ..entries import Header
-from ..errors import AppendError, SessionLocked, Where
+from ..errors import AppendError, InvalidInput, SessionLocked, Where
 
 Ref: TypeAlias = str
 """The name of a log within its store. It is opaque to callers: what it maps to is up to the store."""
@@ -31,15 +33,42 @@ BlobKind: TypeAlias = str
 (the checkpoint of a projection, derived)."""
 
 
+_CURSOR_TEXT = re.compile(r"(0|[1-9][0-9]{0,18})-([A-Za-z0-9_.~-]*)")
+
+
 class Cursor(Struct, frozen=True, order=True, gc=False):
     """A place in a log: the generation that it belongs to, and the seq of the last line before it.
 
     `generation` changes when the log is replaced or shortened from outside. Seqs of different generations cannot be
     compared.
+
+    `str(cursor)` is its text form: the seq, a "-" and the generation, such as "17-2f81a.9c01e77b.0". Each byte (in
+    UTF-8) of any other character than ASCII letters, digits, "-", "." and "_" is a "~" and two hex digits, so the text
+    is the same in a header, a URL and a file name. `Cursor.parse` reads it.
     """
 
     generation: str
     seq: int
+
+    def __str__(self) -> str:
+        generation = quote(self.generation, safe="").replace("~", "%7E").replace("%", "~")
+        return f"{self.seq}-{generation}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the cursor of which a text is the text form.
+
+        The text does not tell which session the cursor is of.
+
+        Raises:
+            InvalidInput: It is not the text form of a cursor.
+        """
+        match = _CURSOR_TEXT.fullmatch(text) if isinstance(text, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        if match is not None:
+            cursor = cls(unquote(match[2].replace("~", "%")), int(match[1]))
+            if str(cursor) == text:  # each cursor has one text form, but characters can be encoded without need
+                return cursor
+        raise InvalidInput(f"{text!r} is not a cursor: give the text that `str(cursor)` returned")
 
 
 class TornTail(Struct, frozen=True):

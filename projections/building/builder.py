@@ -111,7 +111,8 @@ class ContextBuilder:
 
     Args:
         tokenizer: Counts the tokens; by default they are estimated from bytes.
-        strategies: The strategies to try if the whole context does not fit; `default_strategies()` by default.
+        strategies: The strategies to try if the whole context does not fit; by default treering's own, which
+            docs/contexts.md describes.
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None, strategies: Iterable[ContextStrategy] | None = None) -> None:

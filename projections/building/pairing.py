@@ -111,9 +111,13 @@ def request_at(messages: Sequence[ContextMessage]) -> int:
 
 
 def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
-    """Return the last position at or before the given one at which paired messages can be cut.
+    """Return the last position at or before the given one at which the messages of a context can be cut.
 
     An assistant's turn with all of its calls and results is one unit.
+
+    Args:
+        messages: Messages of which each call has its result, such as `ContextSource.messages`.
+        position: Where to cut if possible: the index of the first message to keep.
     """
     while 0 < position < len(messages) and not _may_begin(messages, position):
         position -= 1

@@ -195,6 +195,7 @@ from .projections.building.builder import ContextBuilder as ContextBuilder
 from .projections.building.builder import ContextBuildResult as ContextBuildResult
 from .projections.building.builder import StrategyFailure as StrategyFailure
 from .projections.building.composing import compose as compose
+from .projections.building.pairing import safe_start as safe_start
 from .projections.building.source import ContextSource as ContextSource
 from .projections.building.strategy import ContextStrategy as ContextStrategy
 from .projections.building.strategy import NeededSummary as NeededSummary
@@ -453,6 +454,7 @@ __all__ = [
     "malformed_arguments",
     "message",
     "plain_text",
+    "safe_start",
     "summarizer_of",
     "text",
     "thinking",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,7 +40,7 @@ from treering import (
     tool_use,
 )
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
-from treering.events.content import ToolUse
+from treering.events.content import JSON, ToolUse
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 
@@ -84,6 +85,21 @@ def test_the_schema_of_a_tool_comes_from_the_type_hints() -> None:
     assert list(definitions) == ["Place"]
 
 
+async def test_a_parameter_of_type_object_takes_any_json_value() -> None:
+    @tool
+    async def keep(value: object, more: dict[str, object], none: object = None) -> list[object]:
+        """Keep something."""
+        return [value, more, none]
+
+    any_value = {"description": "any JSON value"}
+    assert keep.spec.parameters["properties"] == {
+        "value": any_value,
+        "more": {"type": "object", "additionalProperties": any_value},
+        "none": {**any_value, "default": None},
+    }
+    assert await keep({"value": [1, {"a": "b"}], "more": {"c": 1.5}}) == ToolOutput('[[1,{"a":"b"}],{"c":1.5},null]')
+
+
 async def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
     @tool
     async def look(place: Place, *, deep: bool = False) -> dict[str, object]:
@@ -117,7 +133,10 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
         (unresolved, "cannot be described"),
         (silent, "no type hint"),
         (many, "cannot be passed by name"),
-        (strange, "cannot be described"),
+        (
+            strange,
+            "^a parameter of tool 'strange' has the type `Callable`, which JSON cannot express: use types[^\\n]+$",
+        ),
     ):
         with pytest.raises(InvalidInput, match=why):
             Tool.of(function)  # type: ignore[arg-type]  # this is refused
@@ -563,6 +582,60 @@ async def test_log_events_of_tools_name_the_session_and_the_call(session: Sessio
         ("tool_failed", "main", "1", "fail"),
         ("tool_timed_out", "main", "2", "hang"),
     ]
+
+
+def deep() -> str:
+    raise OSError
+
+
+async def test_the_log_of_a_failed_tool_names_only_the_calls_within_it(session: Session) -> None:
+    @tool
+    async def in_the_loop() -> str:
+        """Fail in the event loop."""
+        return deep()
+
+    @tool
+    def in_a_thread() -> str:
+        """Fail in a thread."""
+        return deep()
+
+    @tool
+    def later() -> object:
+        """Return something that fails when it is awaited."""
+
+        async def fail() -> str:
+            return deep()
+
+        return fail()
+
+    @tool
+    async def calls_another() -> ToolOutput:
+        """Fail in another tool."""
+        return await in_a_thread({})
+
+    @tool
+    async def refused() -> object:
+        """Return no JSON."""
+        return object()
+
+    async def by_hand(arguments: dict[str, JSON]) -> str:
+        return deep()
+
+    tools = [in_the_loop, in_a_thread, later, calls_another, refused, Tool("by_hand", "", {"type": "object"}, by_hand)]
+    calls = answer([tool_use(str(number), each.name) for number, each in enumerate(tools)])
+    agent = AgentSession(ScriptedModel([calls, "Oh."]), session=session, tools=tools)
+    with capture_logs() as logs:
+        await agent.respond("Try")
+    names = {each["tool"]: [re.split(r"[ .]", place)[-1] for place in each["raised_at"]] for each in logs}
+    nested = names.pop("calls_another")
+    assert names == {
+        "in_the_loop": ["in_the_loop", "deep"],
+        "in_a_thread": ["in_a_thread", "deep"],
+        "later": ["fail", "deep"],
+        "refused": ["of"],
+        "by_hand": ["by_hand", "deep"],
+    }
+    assert (nested[0], nested[-2:]) == ("calls_another", ["in_a_thread", "deep"])
 
 
 async def test_failures_of_calls_become_results_for_the_model(session: Session, as_lines: AsLines, add: Tool) -> None:

@@ -118,6 +118,19 @@ async def test_a_listing_with_an_index_opens_only_the_changed_session_files(
     assert disk.opened == []
 
 
+async def test_an_index_of_another_version_of_the_library_is_used(
+    root: Path, index_path: Path, create_session: CreateSession
+) -> None:
+    await create_sessions(root, create_session, 2)
+    before = await listed(root)
+    damage_file(index_path, lambda whole: whole.replace(b'"finding":null', b'"of_a_later_version":[1]'))
+    assert all(line["session"].keys() >= {"of_a_later_version"} for line in lines_of(index_path))
+    assert not any("finding" in line["session"] for line in lines_of(index_path))
+    disk = CountingDisk()
+    assert await listed(root, disk) == before
+    assert disk.opened == []
+
+
 @pytest.mark.feature("N-12", "D-66")
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_missing_or_damaged_index_is_rebuilt_and_no_session_is_lost(
@@ -265,7 +278,11 @@ async def test_a_file_that_is_not_a_session_is_listed_as_corrupted(root: Path, c
         rows = {row.id: row for row in await listed(root)}
         assert rows.keys() == {"s00", "s01", "bad"}
         assert (rows["bad"].status, rows["bad"].path) == ("corrupted", str(root / "bad.jsonl"))
-        assert rows["bad"].problem
+        finding = rows["bad"].finding
+        assert finding is not None
+        assert (str(finding.where), finding.code) == (f"{root / 'bad.jsonl'}:1:0", "unreadable")
+        assert rows["bad"].problem == f"{finding.where}: {finding.message}"
+        assert rows["s00"].finding is None
     async with SessionHost(root) as host:
         assert [row.id for row in await host.list_sessions(status="corrupted")] == ["bad"]
         assert {row.id for row in await host.list_sessions(status="active")} == {"s00", "s01"}

@@ -208,6 +208,17 @@ async def test_an_archived_session_is_left_out_of_the_default_listing_only(host:
         assert {row.id for row in await host.list_sessions()} == {"abc-1", "abc-2", "xyz"}
 
 
+async def test_sessions_are_listed_by_a_status_of_the_program(host: SessionHost) -> None:
+    async with host:
+        session = await host.load("abc-1")
+        await session.append(SessionInfo(status="waiting"))
+        assert [row.id for row in await host.list_sessions(status="waiting")] == ["abc-1"]
+        assert {row.id for row in await host.list_sessions(status="active")} == {"abc-2", "xyz"}
+        assert {row.id for row in await host.list_sessions()} == {"abc-1", "abc-2", "xyz"}
+        await host.archive("abc-1")
+        assert await host.list_sessions(status="waiting") == []
+
+
 @pytest.mark.feature("U-16", "N-165")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_rebind_moves_a_session_to_another_project_by_an_appended_entry(

@@ -6,17 +6,41 @@ python tests/docs/api_page.py > docs/api.md
 from __future__ import annotations
 
 import inspect
+import re
 import sys
+import typing
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
 import treering
-from treering import AgentSession, FileStore, KeyedSessions, MemoryStore, Session, SessionHost, Store, TreeringError
+from treering import (
+    AgentSession,
+    EntrySubscription,
+    FileStore,
+    KeyedSessions,
+    MemoryStore,
+    Session,
+    SessionHost,
+    Store,
+    SyncHost,
+    SyncKeyedSessions,
+    SyncSession,
+    TransientSubscription,
+    TreeringError,
+)
 from treering.events.entries import EntryBase, OpaqueEntry
 
-NOT_FOR_PROGRAMS = {SessionHost: {"core"}, Session: {"log"}}
+NOT_FOR_PROGRAMS: dict[type, set[str]] = {
+    SessionHost: {"core"},
+    Session: {"log"},
+    EntrySubscription: {"cursor_before"},
+    TransientSubscription: {"cursor_before"},
+}
 """Members for internal use by other layers, as their docstrings say."""
+
+COUNTERPARTS: set[type] = {SyncHost, SyncSession, SyncKeyedSessions}
+"""Classes that have the methods of others, which the page lists."""
 
 ITERATED = {
     "follow_requests": "async with",
@@ -48,7 +72,7 @@ ALIASES = {
     "ModelEvent": "What a model yields while it answers: `TextDelta`, `ThinkingDelta`, `ToolCallStarted`, `Completed`.",
     "Payload": "What `append` takes: the content of an entry of any type.",
     "SessionLike": "What names a session: a handle, a row of the listing, an id, a name, or a path.",
-    "Summarizer": "An async function of `SummaryRequest` that returns a text, or an answer with its usage.",
+    "Summarizer": "An async function of `SummaryRequest` that returns a text, or messages, whose usage counts too.",
     "SyncSessionLike": "What names a session for a `SyncHost`: a handle, a row, an id, a name, or a path.",
     "TreeChange": "What a subscription to a tree yields as changes: `NodeAdded`, `LabelChanged` or `LeafChanged`.",
     "__version__": "The version of the library.",
@@ -82,7 +106,8 @@ This page is generated from the docstrings, by `python tests/docs/api_page.py`. 
 Members that read the content of entries, or write, are awaited. Subscriptions are opened with `async with` and iterated
 with `async for`; a search is iterated directly. `SyncHost` is the same host without an event loop: every member below
 has a blocking counterpart with the same name and arguments in `SyncHost`, `SyncSession` and `SyncKeyedSessions`;
-`async for` and `async with` become `for` and `with`. `AgentSession` has no counterpart.
+`async for` and `async with` become `for` and `with`. Only `save_every` takes one more, the event that ends it, and
+`AgentSession` has no counterpart.
 
 **Blocking.** Short reads, and appends to a disk that answers at once, run on the event loop, since a thread would take
 longer; everything else runs in threads ([durability.md](durability.md) says how to choose). Folds (`stats`, `view`),
@@ -214,9 +239,8 @@ SECTIONS = (
     ),
     Section(
         KeyedSessions,
-        "Conversations by key, for programs that do not need trees: `KeyedSessions(host)`. Each method is that of "
-        "`Session`, "
-        "with the key as its first argument. [keyed.md](keyed.md)",
+        "Conversations by key, for programs that do not need trees: `KeyedSessions(host)`. What concerns one "
+        "conversation is also a member of the `Session` that `get_or_create` returns. [keyed.md](keyed.md)",
         (
             Part(
                 "Methods",
@@ -275,7 +299,8 @@ them takes all that have arrived. In bursts, `for entry in await entries.receive
 
 `entries.cursor` is that of the last entry received. A client that comes back with it gets what follows, or a `Reset` if
 the log was replaced meanwhile, which a bare seq does not reveal. This is the sending half of a stream of server-sent
-events, whose browsers return the last `id` when they reconnect:
+events, whose browsers return the last `id` when they reconnect. `str(cursor)` is a text that fits into headers and
+URLs as it is, and `Cursor.parse` reads it, or raises `InvalidInput`, for which a server answers 400:
 
 <!-- run: until the host closes -->
 ```python
@@ -283,11 +308,10 @@ import msgspec
 from treering import Cursor
 
 last_event_id = ""  # the request's header of this name
-cursor = msgspec.json.decode(last_event_id, type=Cursor) if last_event_id else 0
+cursor = Cursor.parse(last_event_id) if last_event_id else 0
 async with session.subscribe(after=cursor) as entries:
     async for entry in entries:
-        data = msgspec.json.encode(entry)
-        event = b"id: %b\\ndata: %b\\n\\n" % (msgspec.json.encode(entries.cursor), data)
+        event = f"id: {entries.cursor}\\ndata: {msgspec.json.encode(entry).decode()}\\n\\n"
 ```
 
 A subscription to a view yields a `Snapshot`, then a `Changed` for each change; after too many missed changes, another
@@ -325,8 +349,8 @@ async with session.subscribe("context") as steps:
     Part(
         "Building and shortening contexts",
         "calculate_budget ContextBudget ContextBuilder ContextBuildResult ContextStrategy ContextSource StrategyResult "
-        "StrategyFailure NeededSummary StoredSummary compose Tokenizer MessageTokenizer ByteEstimator Summarizer "
-        "summarizer_of SummaryRequest SummarizerOptions CompactionReport BranchReport",
+        "StrategyFailure safe_start NeededSummary StoredSummary compose Tokenizer MessageTokenizer ByteEstimator "
+        "Summarizer summarizer_of SummaryRequest SummarizerOptions CompactionReport BranchReport",
         "[contexts.md](contexts.md), [tokens.md](tokens.md)\n",
     ),
     Part(
@@ -352,7 +376,7 @@ async with session.subscribe("context") as steps:
 VALUES_TEXT = """\
 ## Values
 
-What the members take and return, with their fields.
+What the members take and return, with their fields, properties and methods.
 """
 
 STORES = """\
@@ -446,16 +470,48 @@ def _value(name: str) -> str:
         return f"| `{name}` | | {_cell(ALIASES[name])} |"
     if not isinstance(of, type):
         return f"| `{name}({_arguments(of, skipped=0)})` | | {_summary(of)} |"
-    return f"| `{name}` | {', '.join(f'`{field}`' for field in _fields(of))} | {_summary(of)} |"
+    further = () if of in COUNTERPARTS or _is_entry(of) else (*_attributes(of), *_methods(of))
+    members = dict.fromkeys([*_fields(of), *further])
+    return f"| `{name}` | {', '.join(f'`{member}`' for member in members)} | {_summary(of)} |"
 
 
 def _fields(of: type) -> Iterator[str]:
     """Yield the fields and properties of a value; for an entry, only those that not all entries have."""
-    shared = {*EntryBase.__struct_fields__, "type"} if issubclass(of, (EntryBase, OpaqueEntry)) else set[str]()
+    shared = {*EntryBase.__struct_fields__, "type"} if _is_entry(of) else set[str]()
     fields = [field for field in getattr(of, "__struct_fields__", ()) if field not in shared]
     properties = [name for name, member in vars(of).items() if isinstance(member, property) and name[0] != "_"]
     yield from (field for field in fields if field.removeprefix("raw_") not in properties)
     yield from (name for name in properties if name not in shared)
+
+
+def _is_entry(of: type) -> bool:
+    return issubclass(of, (EntryBase, OpaqueEntry))
+
+
+def _attributes(of: type) -> Iterator[str]:
+    """Yield the inherited properties, the attributes that a docstring lists, and the keys of a dictionary."""
+    if typing.is_typeddict(of):
+        yield from inspect.get_annotations(of)
+    elif not hasattr(of, "__struct_fields__"):
+        listed = (inspect.getdoc(of) or "").partition("\nAttributes:\n")[2].partition("\n\n")[0]
+        yield from re.findall(r"^    (\w+):", listed, re.MULTILINE)
+        yield from (name for name, member in _public_members(of) if isinstance(member, property))
+
+
+def _methods(of: type) -> Iterator[str]:
+    """Yield the methods with their required arguments."""
+    for name, member in _public_members(of):
+        if isinstance(member, (classmethod, staticmethod)):
+            yield f"{name}({_arguments(getattr(of, name), skipped=0)})"
+        elif inspect.isfunction(member):
+            yield f"{name}({_arguments(member)})"
+
+
+def _public_members(of: type) -> Iterator[tuple[str, object]]:
+    """Yield the members that a class or its bases in this library define and that are for programs."""
+    for base in of.__mro__:
+        if base.__module__.startswith("treering."):
+            yield from ((name, member) for name, member in vars(base).items() if name in public(of))
 
 
 def _how_to_use(name: str, member: Callable[..., object]) -> str:

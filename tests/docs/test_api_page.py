@@ -44,12 +44,16 @@ def test_every_public_name_is_on_the_page_once() -> None:
     assert Counter([*named, *sections, *ELSEWHERE]) == Counter(treering.__all__)
 
 
-def test_a_value_is_shown_with_its_fields_and_properties() -> None:
+def test_a_value_is_shown_with_its_fields_properties_and_methods() -> None:
     rows = {line.split("`")[1]: line.split(" | ")[1] for line in page().splitlines() if line.startswith("| `")}
     assert rows["Snapshot"] == "`cursor`, `value`"
     assert rows["LabelEntry"] == "`label`"
     assert rows["Custom"] == "`custom_type`, `data`"
     assert "`text`" in rows["Turn"]
+    assert rows["EntrySubscription"] == "`cursor`, `lag`, `receive_many()`"
+    assert rows["Cursor"] == "`generation`, `seq`, `parse(text)`"
+    assert rows["Search"] == "`findings`, `aclose()`"
+    assert "`below`" in rows["AppendOptions"]
 
 
 def test_every_member_has_the_blocking_counterpart_that_the_page_promises() -> None:

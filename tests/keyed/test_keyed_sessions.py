@@ -71,6 +71,13 @@ async def data_of(session: Session, entry_id: str) -> dict[str, Any]:
 # -- one key, one session
 
 
+async def test_a_conversation_is_created_for_a_directory(sessions: KeyedSessions) -> None:
+    session = await sessions.get_or_create(KEY, cwd="/work/shop")
+    await session.append_message("user", "one")
+    again = await sessions.get_or_create(KEY, cwd="/elsewhere")
+    assert (session.header.cwd, again.header.cwd) == ("/work/shop", "/work/shop")
+
+
 @pytest.mark.feature("P-12", "P-13")
 async def test_a_key_identifies_one_session_that_its_first_message_creates(
     sessions: KeyedSessions, host: SessionHost, transcript: Transcript, files: Files

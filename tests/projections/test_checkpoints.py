@@ -257,7 +257,7 @@ async def test_the_names_of_the_librarys_own_views_are_reserved(words: Words, na
             with pytest.raises(InvalidInput, match=f"'{name}'"):
                 await fold(words)
         with pytest.raises(InvalidInput, match="context, entries, labels, tree"):
-            session.subscribe("nothing")  # type: ignore[call-overload]
+            session.subscribe("nothing")
 
 
 class InheritedName(UsageProjection):

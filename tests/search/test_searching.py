@@ -24,6 +24,7 @@ from treering import (
     Message,
     Session,
     SessionHost,
+    SessionInfo,
     SyncHost,
     file_text,
     image,
@@ -288,6 +289,10 @@ async def test_files_that_cannot_be_searched_are_reported(
             ]
             assert "bad.jsonl" not in search.findings[0].message  # a caller that prints `where` names the file once
         (root / "bad.jsonl").unlink()
+        session = await host.create("corrupt")
+        await session.append(SessionInfo(summary="needle of a program", status="corrupted"))
+        assert len(await ids(host, "needle of a program", index=index)) == 1  # the status is the program's own
+        await host.delete("corrupt")
         search = host.search("needle", index=index)
         assert len([hit async for hit in search]) == 5
         assert search.findings == []

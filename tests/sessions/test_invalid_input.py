@@ -36,6 +36,7 @@ from treering import (
     SyncHost,
     TextPart,
     Usage,
+    UsageProjection,
     message,
     plain_text,
     text,
@@ -252,6 +253,7 @@ LOOKUPS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is not a path"),
     (lambda host: host.list_sessions(project=5), InvalidInput, "5 is not a path"),
     (lambda host: host.list_sessions(status=5), InvalidInput, "5 is not a status"),
+    (lambda host: host.list_sessions(status=""), InvalidInput, "'' is not a status: give a string, such as 'active'"),
     (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number of 0 or more"),
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
@@ -272,6 +274,8 @@ SEARCHES: list[tuple[dict[str, Any], str]] = [
     ({"query": 5}, "the query is of type `int`"),
     ({"role": "\udcff"}, r"role is '\\udcff', which is not valid text"),
     ({"role": 5}, "role is of type `int`: give a string"),
+    ({"role": ""}, "role is empty: leave it out"),
+    ({"tool": ""}, "tool is empty: leave it out"),
     ({"tool": "\udcff"}, "tool is .* not valid text"),
     ({"after": "2026-01-01"}, "`after` or `before` is of type `str`: give a datetime"),
     ({"before": date(2026, 1, 1)}, "`after` or `before` is of type `date`"),
@@ -383,6 +387,23 @@ async def call_and_await(call: Callable[[], object]) -> None:
     answer = call()
     if isinstance(answer, Awaitable):
         await answer
+
+
+@pytest.mark.parametrize("options", [{"after": 1}, {"after": Cursor("", 0)}, {"transient": True}])
+async def test_a_subscription_to_a_view_refuses_the_arguments_of_one_to_entries(
+    host: SessionHost, options: dict[str, Any]
+) -> None:
+    subscribe: Callable[..., Any] = (await host.create()).subscribe
+    for view in "context", "tree", UsageProjection():
+        with pytest.raises(InvalidInput, match="a view always begins with a snapshot"):
+            subscribe(view, **options)
+
+
+def test_a_blocking_subscription_to_a_view_refuses_them_too() -> None:
+    with SyncHost() as host:
+        subscribe: Callable[..., Any] = host.create().subscribe
+        with pytest.raises(InvalidInput, match="a view always begins with a snapshot"):
+            subscribe("context", after=1)
 
 
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])

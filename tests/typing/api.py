@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_type
+from typing import Any, assert_type
 
 import treering
 from treering import Changed, Context, ContextChange, Cursor, Entry, Reset, Session, SessionHost, Snapshot, Transient
@@ -50,6 +50,7 @@ async def reading(session: Session) -> None:
     assert_type(await session.entry("id"), Entry | None)
     assert_type(session.leaf_id, str | None)
     assert_type(session.cursor, Cursor)
+    assert_type(Cursor.parse("1-a"), Cursor)
     assert_type(session.tree().nodes[0].children, tuple[str, ...])
 
 
@@ -125,6 +126,15 @@ async def following(session: Session) -> None:
     async with session.subscribe("context") as changes:
         async for change in changes:
             assert_type(change, Snapshot[Context] | Changed[ContextChange])
+    session.subscribe("context", after=0)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+async def following_by_name(session: Session, view: str) -> None:
+    """The name of a view may be known only at run time."""
+    async with session.subscribe(view) as steps:
+        assert_type(steps, treering.EntrySubscription | treering.ViewSubscription[Any, Any])
+        async for step in steps:
+            assert_type(step, Entry | Reset | Snapshot[Any] | Changed[Any])
 
 
 def following_from_threads(session: treering.SyncSession) -> None:
@@ -135,6 +145,13 @@ def following_from_threads(session: treering.SyncSession) -> None:
     with session.subscribe(transient=True) as items:
         for item in items:
             assert_type(item, Entry | Transient | Reset)
+
+
+def following_by_name_from_threads(session: treering.SyncSession, view: str) -> None:
+    """The name of a view may be known only at run time here too."""
+    with session.subscribe(view) as steps:
+        for step in steps:
+            assert_type(step, Entry | Reset | Snapshot[Any] | Changed[Any])
 
 
 @treering.tool
