@@ -146,8 +146,7 @@ def corrupted(ref: str, path: str | None, modified: datetime, error: TreeringErr
         ref: The name of the log in its store.
         path: The path of its file, if it has one.
         modified: When the file was last modified.
-        problem: Why it cannot be read, and where.
-        finding: The same in its parts: the file, the place in it, and the reason.
+        error: Why it cannot be read; it may name the place.
     """
     return SessionSummary(
         id=ref.rsplit("/", 1)[-1].removesuffix(".jsonl"),
