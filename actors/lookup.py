@@ -237,7 +237,7 @@ class SessionLookup:
         except SessionNotFound:
             return
         async with core.registry.leased(ref) as lease:
-            await self._store.remove(lease)
+            await core.runtime.moved_logs.remove(lease)
             core.registry.removed(ref)
         core.runtime.touched.add(ref)
         await self._sessions.removed(ref)
