@@ -475,7 +475,7 @@ class SessionHost(SessionLookup):
 
         self.core.check()
         await self._recover()
-        await archive(self.core, self._sessions, await self._find(session))
+        await archive(self.core, self._sessions, await self._find_to_write(session))
 
     async def unarchive(self, session: SessionLike) -> None:
         """Bring an archived session back, byte for byte; one that is not archived stays as it is.
@@ -491,7 +491,7 @@ class SessionHost(SessionLookup):
 
         self.core.check()
         await self._recover()
-        await unarchive(self.core, await self._find(session))
+        await unarchive(self.core, await self._find_to_write(session))
 
     async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
         """Archive the sessions that exceed the retention limits of the host's settings; nothing is ever deleted.
