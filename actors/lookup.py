@@ -204,7 +204,8 @@ class SessionLookup:
             SessionNotFound: There is no such session.
             AmbiguousSession: The text matches several sessions.
             LogError: The session cannot be read, so it could not be resumed; the pointer is unchanged.
-            OSError: The pointer cannot be written.
+            ReadOnly: This process may not write to the root.
+            OSError: The pointer cannot be written for another reason.
         """
         ref = session.ref if isinstance(session, Session) else None
         if session is not None and ref is None:
@@ -230,6 +231,7 @@ class SessionLookup:
             AmbiguousSession: The text matches several sessions; none was deleted.
             SessionLocked: Another process or host owns it.
             NotASession: The path is that of a directory, or the file does not begin with a header; it still exists.
+            ReadOnly: This process may not write there.
             OSError: The file cannot be deleted; the session still exists.
         """
         core = self.core
