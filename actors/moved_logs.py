@@ -17,7 +17,7 @@ from ..events.errors import SessionNotFound, TreeringError
 from ..events.stores.base import ArchivingStore, Lease, Ref, Store
 
 MOVES_MAX = 4096
-"""How many moves are remembered. A read that takes longer than as many moves of logs fails as if it came too late."""
+"""How many moves and deletions are remembered. A read that lasts while more logs are moved may raise `LogReplaced`."""
 
 
 class MovedLogs:
@@ -37,7 +37,7 @@ class MovedLogs:
     # -- moving and deleting
 
     async def pack(self, lease: Lease) -> str | None:
-        """Archive a log if the store can; see `ArchivingStore.pack`. Return its generation now, if it can be read."""
+        """Archive a log; see `ArchivingStore.pack`. Return its new generation; None if it cannot be read."""
         assert isinstance(self._store, ArchivingStore)
         with self._changing(lease.ref), anyio.CancelScope(shield=True):  # readers rely on the note of what was done
             await self._store.pack(lease)
@@ -73,7 +73,7 @@ class MovedLogs:
     def _note(self, lease: Lease, generation: str | None) -> None:
         """Note which generation comes after that of a lease; None if the log was deleted."""
         before = lease.head.generation
-        if before == generation:
+        if not before or before == generation:  # there was no log to read, or it is where it was
             return
         if generation is not None:
             self._later.pop((lease.ref, generation), None)  # a generation may come back, and is then the last one
