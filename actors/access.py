@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from ..events.errors import NotASession, ReadOnly, TreeringError
 from ..events.stores.base import Ref
-
-_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+from ..events.stores.files.disk_errors import NOT_WRITABLE
 
 
 @contextmanager
@@ -32,7 +31,7 @@ def opening(ref: Ref, *, to_write: bool = False) -> Generator[None]:
     except OSError as error:
         if error.errno == errno.EISDIR:
             raise NotASession(f"{ref} is a directory: give the path of a session's file, or an id") from error
-        if to_write and error.errno in _NOT_WRITABLE:
+        if to_write and error.errno in NOT_WRITABLE:
             why = error.strerror or error
             raise ReadOnly(
                 f"{ref} cannot be opened for writing ({why}): load it with `read_only=True`, or see to its permissions"

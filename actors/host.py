@@ -304,6 +304,7 @@ class SessionHost(SessionLookup):
             InvalidSessionId: The key is invalid: empty, ".", "..", or longer than 1 KiB.
             SessionExists: The file of this name belongs to another session.
             SessionLocked: Another process or host owns the session.
+            ReadOnly: This process may not write there.
         """
         core = self.core
         core.check()
@@ -369,6 +370,7 @@ class SessionHost(SessionLookup):
         Raises:
             SessionExists: A session with the same id exists, and `replace` is not set.
             SessionLocked: Another process or host owns the existing session.
+            ReadOnly: This process may not write there.
             AppendInDoubt: The session was written with its leaf, but may not survive a power cut: load it, or repeat
                 the call.
         """
@@ -398,6 +400,7 @@ class SessionHost(SessionLookup):
             UnsupportedVersion: A newer program wrote it.
             SessionExists: A different session exists under the name of one of them.
             SessionLocked: Another process or host owns one of them.
+            ReadOnly: This process may not write there.
         """
         from .imports.importing import import_sessions
 
@@ -469,6 +472,7 @@ class SessionHost(SessionLookup):
             SessionNotFound: There is no such session, or nothing has been appended to it yet.
             AmbiguousSession: The text matches several sessions.
             SessionLocked: Another process or host owns it.
+            ReadOnly: This process may not write there.
             AppendError: The write failed; the session is not archived.
             OSError: The file could not be compressed; the session is archived, and its file is as it was.
         """
@@ -476,7 +480,7 @@ class SessionHost(SessionLookup):
 
         self.core.check()
         await self._recover()
-        await archive(self.core, self._sessions, await self._find(session))
+        await archive(self.core, self._sessions, await self._find_to_write(session))
 
     async def unarchive(self, session: SessionLike) -> None:
         """Bring an archived session back, byte for byte; one that is not archived stays as it is.
@@ -485,6 +489,7 @@ class SessionHost(SessionLookup):
             SessionNotFound: There is no such session.
             AmbiguousSession: The text matches several sessions.
             SessionLocked: Another process or host owns it.
+            ReadOnly: This process may not write there.
             LogDamaged: Its compressed file is damaged; it was left as it is.
             AppendError: The write failed; the session is still archived.
         """
@@ -492,7 +497,7 @@ class SessionHost(SessionLookup):
 
         self.core.check()
         await self._recover()
-        await unarchive(self.core, await self._find(session))
+        await unarchive(self.core, await self._find_to_write(session))
 
     async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
         """Archive the sessions that exceed the retention limits of the host's settings; nothing is ever deleted.

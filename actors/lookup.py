@@ -205,7 +205,8 @@ class SessionLookup:
             SessionNotFound: There is no such session.
             AmbiguousSession: The text matches several sessions.
             LogError: The session cannot be read, so it could not be resumed; the pointer is unchanged.
-            OSError: The pointer cannot be written.
+            ReadOnly: This process may not write to the root.
+            OSError: The pointer cannot be written for another reason.
         """
         ref = session.ref if isinstance(session, Session) else None
         if session is not None and ref is None:
@@ -220,6 +221,8 @@ class SessionLookup:
     async def delete(self, session: SessionLike) -> None:
         """Delete a session permanently: its file, and every copy of its content; do nothing if it does not exist.
 
+        A file outside the root that is not a session is left as it is, and nothing is created beside it.
+
         The copies are the files beside it: its state before a migration or before it was replaced (`.bak`), and
         fragments that a crash left (`.torn-`). Its line in the index and the pointers to it are removed too. The
         session's handles can no longer be used: an append through one raises `SessionNotFound`. Subscriptions to the
@@ -228,17 +231,19 @@ class SessionLookup:
         Raises:
             AmbiguousSession: The text matches several sessions; none was deleted.
             SessionLocked: Another process or host owns it.
+            NotASession: The path is that of a directory, or the file does not begin with a header; it still exists.
+            ReadOnly: This process may not write there.
             OSError: The file cannot be deleted; the session still exists.
         """
         core = self.core
         core.check()
         await self._recover()
         try:
-            ref = await self._find(session)
+            ref = await self._find_to_write(session)
         except SessionNotFound:
             return
         async with core.registry.leased(ref) as lease:
-            await self._store.remove(lease)
+            await core.runtime.moved_logs.remove(lease)
             core.registry.removed(ref)
         core.runtime.touched.add(ref)
         await self._sessions.removed(ref)
@@ -296,6 +301,13 @@ class SessionLookup:
             if invalid is not None:
                 raise invalid from None
             raise
+
+    async def _find_to_write(self, session: SessionLike) -> Ref:
+        """Return the name of a session's log that is about to be locked; see `resolve` and `_refuse_others`."""
+        ref = await self._find(session)
+        with opening(ref):
+            await self._refuse_others(ref)
+        return ref
 
     async def _why_missing(self, ref: Ref, shown: str) -> str:
         """Return the message of an error about a log that has no row."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from ..events.entries import Entry
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt
 from ..events.stores.base import Ref
+from ..events.stores.files.disk_errors import NO_DIRECTORY, NOT_WRITABLE
 from .commands import AnswerFromLog, Append, Command
 
 CommandResult: TypeAlias = list[Entry]
@@ -69,13 +70,22 @@ def unreachable_error(
         written: Whether the command may have been written now.
     """
     doubtful = written or (isinstance(command, Append) and command.command_id is not None)
-    kind, remedy = (AppendInDoubt, "retry with the same command id") if doubtful else (AppendFailed, "append again")
+    kind, then = (AppendInDoubt, "retry with the same command id") if doubtful else (AppendFailed, "append again")
     reason = error.strerror or str(error)
     if error.filename is not None and not str(error.filename).endswith(ref):  # such as a parent folder
         reason += f": {error.filename}"
-    append_error = kind(f"{ref} cannot be opened or read ({reason}): fix that, then {remedy}")
+    append_error = kind(f"{ref} cannot be opened or read ({reason}): {_remedy_of(error)}, then {then}")
     append_error.__cause__ = error
     return append_error
+
+
+def _remedy_of(error: OSError) -> str:
+    """Return what to do about an error of the disk before a command is repeated."""
+    if error.errno in NOT_WRITABLE:
+        return "see to the permissions there"
+    if error.errno in NO_DIRECTORY:
+        return "make that a directory, or give the host another root"
+    return "fix that"
 
 
 class Decision(Struct):

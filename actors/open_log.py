@@ -329,15 +329,24 @@ class OpenLog:
         return await self._read(lambda generation: store.read(self.ref, generation, after, through=through))
 
     async def _read(self, reading: Callable[[str], Awaitable[T]]) -> T:
-        """Read, and repeat that if the owner unarchived the log meanwhile: the same bytes in another file."""
+        """Read, and repeat that if this host archived or unarchived the log meanwhile: the same bytes in another file.
+
+        Raises:
+            LogReplaced: Another program replaced the log.
+            SessionNotFound: The log was deleted.
+        """
         while True:
             generation = self.generation
             try:
                 return await reading(generation)
             except LogReplaced:
-                if self.generation == generation:
+                later = await self._runtime.moved_logs.later_generation(self.ref, generation)
+                if self.generation != generation:
+                    continue
+                if later is None:
                     self.replaced = True
                     raise
+                self.generation = later
 
     async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
         """Read the next visible entries of an interval; damaged lines are left out.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
 import anyio
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ..events.dialects.base import Dialect
 from ..events.entries import Header
-from ..events.errors import HostClosed, SessionLocked, SessionNotFound, TreeringError
+from ..events.errors import HostClosed, SessionLocked, SessionNotFound
 from ..events.stores.base import Lease, Ref
 from ..events.telemetry import failure_of, logger
 from ..projections.feed import Feed
@@ -117,12 +117,11 @@ class Registry:
 
     # -- logs that changed without their actor
 
-    async def packed(self, ref: Ref) -> None:
+    def packed(self, ref: Ref, generation: str) -> None:
         """Note that this host packed a passivated log, whose lines are the same: subscribers start nothing again."""
         follower = self._followers.get(ref)
         if follower is not None:
-            with suppress(TreeringError, OSError):  # the follower's next look at the file reports it
-                follower.log.generation = (await self._runtime.store.open(ref)).head.generation
+            follower.log.generation = generation
 
     def removed(self, ref: Ref) -> None:
         """Note that a log was deleted: no handle brings it back, and its subscriptions end.

@@ -23,6 +23,7 @@ from ..events.stores.base import Store
 from ..events.stores.files import FileStore
 from .bodies import BodyCache
 from .bounds import check_bounds
+from .moved_logs import MovedLogs
 from .statistics import Counters
 from .touched import Touched
 from .turns import Turns
@@ -125,6 +126,7 @@ class Runtime:
     Attributes:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
+        moved_logs: Archives and deletes logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
         turns: Decides how long commands may run on their callers' tasks.
         append_turns: The same for appends. If the store never appends at once, their turns do not end: a task whose
@@ -136,6 +138,7 @@ class Runtime:
         "bodies",
         "counters",
         "limits",
+        "moved_logs",
         "new_id",
         "now",
         "offload",
@@ -169,6 +172,7 @@ class Runtime:
         self.timer = timer
         self.bodies = BodyCache(limits.cache_bytes_max)
         self.counters = Counters()
+        self.moved_logs = MovedLogs(store)
         self.touched = Touched()
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
         if isinstance(store, FileStore) and not store.appends_at_once:

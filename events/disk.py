@@ -232,7 +232,7 @@ class OsDisk:
                 os.mkdir(each, DIRECTORY_MODE)
             except FileExistsError:
                 if not os.path.isdir(each):
-                    raise
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), each) from None
 
     def list_directory(self, path: str) -> Sequence[str]:
         """Return the names in a directory, sorted."""

@@ -109,14 +109,14 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
             await actor.perform(Append((SessionInfo(status=ARCHIVED),), expected_seq=expected))
         except LeafMoved:  # another command came first
             return False
-    store = core.runtime.store
-    if isinstance(store, ArchivingStore):
+    if isinstance(core.runtime.store, ArchivingStore):
         async with core.registry.leased(ref) as lease:
             row = await catalog.listing.row(ref)
             if row is None or row.status != ARCHIVED:  # the actor still answered a command that brought it back
                 return False
-            await store.pack(lease)
-            await core.registry.packed(ref)
+            generation = await core.runtime.moved_logs.pack(lease)
+            if generation is not None:
+                core.registry.packed(ref, generation)
     core.runtime.touched.add(ref)
     return True
 

@@ -17,6 +17,7 @@ from ...events.errors import InvalidSessionId
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...events.stores.files.atomic_files import write_atomically
+from ...events.stores.files.disk_errors import refusing_to_write
 from ...events.stores.files.private_folder import PRIVATE_FOLDER
 
 FOLDER_NAME = "current"
@@ -66,10 +67,14 @@ class Pointers:
         """Set the current session of a project.
 
         Raises:
-            OSError: A write failed; the pointer is unchanged.
+            ReadOnly: This process may not write there; the pointer is unchanged.
+            OSError: A write failed for another reason; the pointer is unchanged.
         """
         path = f"{self._folder}/{project_hash}"
-        target = os.path.relpath(self._store.path_of(ref), self._folder)
+        with refusing_to_write(path):
+            self._write(path, os.path.relpath(self._store.path_of(ref), self._folder))
+
+    def _write(self, path: str, target: str) -> None:
         self._disk.make_directory(self._folder)
         if isinstance(self._disk, LinkingDisk):
             try:
@@ -81,9 +86,15 @@ class Pointers:
         write_atomically(self._disk, path, [os.fsencode(target) + b"\n"], sync=False)
 
     def clear(self, project_hash: str) -> None:
-        """Clear the current session of a project, if it has one."""
-        with suppress(FileNotFoundError):
-            self._disk.unlink(f"{self._folder}/{project_hash}")
+        """Clear the current session of a project, if it has one.
+
+        Raises:
+            ReadOnly: This process may not write there; the pointer is unchanged.
+            OSError: It cannot be removed for another reason.
+        """
+        path = f"{self._folder}/{project_hash}"
+        with refusing_to_write(path), suppress(FileNotFoundError, NotADirectoryError):
+            self._disk.unlink(path)
 
     def forget(self, ref: Ref) -> None:
         """Remove every pointer to a session that is gone."""
@@ -108,7 +119,7 @@ class Pointers:
         """Yield the name of each pointer, and the path to which it points; links there are not followed."""
         try:
             names = self._disk.list_directory(self._folder)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         for name in names:
             target = self._target(f"{self._folder}/{name}")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ...events.entries import Entry, Message, Payload
-from ...events.errors import ReadOnly, SessionClosed, TreeringError
+from ...events.errors import InvalidInput, ReadOnly, SessionClosed, TreeringError
 from ...events.index import LogIndex
 from ...events.stores.base import Ref
 from ..commands import Append, AppendOptions, MoveLeaf
@@ -109,10 +109,11 @@ class Handle:
             await self._core.runtime.append_turns.pass_on()
         try:
             actor = await self._core.registry.actor(self.ref, self._new_log)
-        except TreeringError:
-            raise
-        except OSError as error:
-            raise unreachable_error(command, self.ref, error) from error
+        except (ReadOnly, InvalidInput, OSError) as error:
+            cause = error.__cause__ if isinstance(error, TreeringError) else error
+            if not isinstance(cause, OSError):
+                raise
+            raise unreachable_error(command, self.ref, cause) from cause
         return await actor.perform(command)
 
 

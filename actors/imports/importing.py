@@ -284,7 +284,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     try:
         while batch := await runtime.offload(_batch, lines):
             if lease.packed and isinstance(runtime.store, ArchivingStore):
-                lease = await runtime.store.unpack(lease)
+                lease = await runtime.moved_logs.unpack(lease)
                 head = lease.head
             head = await _append(core, Append(lease, head, tuple(batch)))
     except (AppendError, ForeignFormatError) as error:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from zlib import crc32
 
-from ...events.errors import TreeringError
+from ...events.errors import LogReplaced, TreeringError
 from ...events.stores.base import Cursor, Opening, Ref
 from ...events.stores.files import FileStore
 from ...events.telemetry import logger
@@ -104,9 +104,16 @@ async def texts_of(
     runtime: Runtime, ref: Ref, opening: Opening, reader: TextReader, after: int = 0
 ) -> AsyncGenerator[list[EntryText]]:
     """Yield the texts of a log after a seq, page by page."""
-    more = True
+    more, generation = True, opening.head.generation
     while more:
-        page = await runtime.store.read(ref, opening.head.generation, after)
+        try:
+            page = await runtime.store.read(ref, generation, after)
+        except LogReplaced:
+            later = await runtime.moved_logs.later_generation(ref, generation)
+            if later is None:
+                raise
+            generation = later
+            continue
         more, after = page.more and bool(page.lines), page.last
         if sum(map(len, page.lines)) <= INLINE_MAX:
             yield reader.take(page.lines, page.first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from errno import EACCES
 from pathlib import Path
 
@@ -108,6 +109,59 @@ async def test_loading_another_file_outside_the_root_creates_nothing_in_its_fold
                 await host.load(folder / "other.jsonl", read_only=read_only)
     assert [each.name for each in folder.iterdir()] == ["other.jsonl"]
     assert (folder / "other.jsonl").read_bytes() == content
+
+
+async def test_changing_a_missing_file_outside_the_root_creates_nothing_in_its_folder(
+    host: SessionHost, tmp_path: Path
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    async with host:
+        for path in (folder / "typo.jsonl", folder / "typo", folder / "missing" / "typo.jsonl"):
+            await host.delete(path)
+            for change in (host.archive, host.unarchive):
+                with pytest.raises(SessionNotFound):
+                    await change(path)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"notes\n"], ids=["empty", "notes"])
+@pytest.mark.parametrize("call", ["delete", "archive", "unarchive"])
+async def test_changing_another_file_outside_the_root_creates_and_deletes_nothing(
+    host: SessionHost, tmp_path: Path, content: bytes, call: str
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "other.jsonl").write_bytes(content)
+    refused = pytest.raises(NotASession if content else SessionNotFound)
+    async with host:
+        with nullcontext() if call == "delete" and not content else refused:
+            await getattr(host, call)(folder / "other.jsonl")
+    assert [each.name for each in folder.iterdir()] == ["other.jsonl"]
+    assert (folder / "other.jsonl").read_bytes() == content
+
+
+@pytest.mark.parametrize("call", ["delete", "unarchive"])
+async def test_changing_a_directory_outside_the_root_is_refused(host: SessionHost, tmp_path: Path, call: str) -> None:
+    folder = tmp_path / "elsewhere"
+    (folder / "other.jsonl").mkdir(parents=True)
+    async with host:
+        with pytest.raises(NotASession, match=r"other\.jsonl is a directory: give the path of a session's file"):
+            await getattr(host, call)(folder / "other.jsonl")
+    assert [each.name for each in folder.iterdir()] == ["other.jsonl"]
+
+
+@pytest.mark.parametrize("archived", [False, True])
+async def test_a_session_outside_the_root_is_deleted(
+    host: SessionHost, create_session: CreateSession, tmp_path: Path, archived: bool
+) -> None:
+    async with SessionHost(tmp_path / "elsewhere") as other:
+        await create_session(other, "s")
+        if archived:
+            await other.archive("s")
+    async with host:
+        await host.delete(tmp_path / "elsewhere" / "s.jsonl")
+    assert not list((tmp_path / "elsewhere").glob("s.jsonl*"))
 
 
 async def test_an_ambiguous_text_is_refused_with_the_candidates(

@@ -121,6 +121,24 @@ def test_a_session_that_cannot_be_compressed_is_archived_with_a_warning(
     assert not (root / "two.jsonl").exists()
 
 
+@pytest.mark.parametrize("content", [None, b"", b"notes\n"], ids=["missing", "empty", "notes"])
+@pytest.mark.parametrize("command", ["archive", "unarchive", "delete"])
+def test_a_path_that_is_not_that_of_a_session_is_left_as_it_is(
+    treering: Treering, tmp_path: Path, content: bytes | None, command: str
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    path = folder / "notes.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    result = treering(command, path, *(["--yes"] if command == "delete" else []))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert str(path) in result.stderr
+    assert [(each.name, each.read_bytes()) for each in folder.iterdir()] == (
+        [] if content is None else [("notes.jsonl", content)]
+    )
+
+
 def test_deleting_an_empty_text_is_refused(treering: Treering, create_session: CreateSession) -> None:
     create_session("One", session_id="one")
     result = treering("delete", "", "--yes")

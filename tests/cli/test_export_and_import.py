@@ -131,6 +131,21 @@ def test_a_read_only_disk_is_reported_with_what_to_check(
     assert result.stderr.endswith("cannot be opened for writing (Read-only file system): check its permissions\n")
 
 
+def test_a_root_without_permission_to_write_is_reported_with_its_place(
+    treering: Treering, create_session: CreateSession, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_session("Hello", session_id="one")
+
+    def refuse(disk: OsDisk, path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(OsDisk, "make_directory", refuse)
+    result = treering("rename", "one", "Talk")
+    assert result.exit_code == 1
+    place = f"(Permission denied: {root}/.treering/locks)"
+    assert result.stderr.endswith(f"{place}: see to the permissions there; viewing works\n")
+
+
 def test_the_path_to_another_leaf_can_be_exported(
     treering: Treering, create_session: CreateSession, branched: Path
 ) -> None:

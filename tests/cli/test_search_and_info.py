@@ -123,7 +123,20 @@ def test_a_search_without_hits_succeeds(treering: Treering, two_sessions: None) 
 
 
 def test_a_search_that_reaches_its_limit_says_so(treering: Treering, two_sessions: None) -> None:
-    assert treering("search", "lost", "--limit", "2").stderr == "2 hits; --limit shows more\n"
+    result = treering("search", "lost", "--limit", "2", "--json")
+    assert len(hits(result)) == 2
+    assert result.stderr == "2 hits; --limit shows more\n"
+    assert treering("search", "lost", "--limit", "4").stderr == "4 hits\n"
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "abc", "1.5", ""])
+def test_a_limit_that_is_not_a_number_of_hits_is_refused_in_plain_words(
+    treering: Treering, two_sessions: None, limit: str
+) -> None:
+    result = treering("search", "lost", "--limit", limit)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(f"'--limit': {limit!r} is not a whole number of 1 or more\n")
+    assert treering("search", "lost", "--limit", "9" * 30).stderr == "4 hits\n"
 
 
 def test_a_file_that_cannot_be_searched_is_named(treering: Treering, two_sessions: None, root: Path) -> None:
@@ -209,10 +222,21 @@ def test_without_a_name_info_shows_the_current_or_the_latest_session(
     assert shown_id() == "net"
 
 
-def test_info_without_any_session_is_an_error(treering: Treering, project: Path) -> None:
+def test_info_without_any_session_is_an_error(treering: Treering, root: Path) -> None:
     result = treering("info")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"there is no session in the project {project}" in result.stderr
+    assert result.stderr == f"treering: there are no sessions in {root} yet: start one with treering chat\n"
+    assert not root.exists()
+
+
+def test_info_in_a_project_without_sessions_says_how_to_find_others(
+    treering: Treering, create_session: CreateSession, tmp_path: Path, project: Path
+) -> None:
+    create_session("Hello", session_id="other", cwd=tmp_path / "bank")
+    result = treering("info")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"there is no session in the project {project}: name one" in result.stderr
+    assert "`treering sessions --all`" in result.stderr
 
 
 # -- completion

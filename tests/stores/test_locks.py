@@ -15,7 +15,7 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 
 from treering.events.disk import OsDisk
-from treering.events.errors import HostClosed, SessionLocked
+from treering.events.errors import HostClosed, InvalidInput, SessionLocked
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.locks import FileLocks, Held, Locks
@@ -265,7 +265,7 @@ def test_both_kinds_of_locks_exclude_others_and_increase_the_epoch(tmp_path: Pat
 async def test_a_folder_without_room_for_lock_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".treering").write_text("a file where a folder should be")
     store = FileStore(tmp_path)
-    with pytest.raises(OSError, match="treering"):
+    with pytest.raises(InvalidInput, match=rf"Not a directory: {tmp_path}/.treering\): make that a directory"):
         await ask(store)
     await store.aclose()
 

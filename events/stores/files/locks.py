@@ -104,15 +104,17 @@ class Locks:
         with self._mutex:
             if path in self._paths:
                 return self._refusal(path, os.getpid(), self._host)
-            last_error: FileNotFoundError | None = None
-            for _ in range(_TRIES_MAX):
+            tries = 0
+            while True:
                 held = Held(path, 0, [])
                 try:
                     refusal = self._take_all(held)
-                except FileNotFoundError as error:  # the folder was removed in the meantime: create it again
+                except FileNotFoundError:  # the folder was removed in the meantime: create it again
                     self._undo(held)
                     self._folders.clear()
-                    last_error = error
+                    tries += 1
+                    if tries == _TRIES_MAX:  # it cannot be created here, or is deleted repeatedly
+                        raise
                     continue
                 except BaseException:
                     self._undo(held)
@@ -122,9 +124,6 @@ class Locks:
                     return refusal
                 self._paths.add(path)
                 return held
-            raise FileNotFoundError(
-                errno.ENOENT, "the lock files cannot be created, or are deleted repeatedly", path
-            ) from last_error
 
     def give_back(self, held: Held) -> None:
         """Unlock a file."""
@@ -167,7 +166,7 @@ class Locks:
             held.locks.append((shard, key))
             if not shard.exists():
                 self._orphan(shard)
-                raise FileNotFoundError(shard.path)
+                raise FileNotFoundError(errno.ENOENT, "it is deleted repeatedly", shard.path)
             held.epoch = max(held.epoch, self._sign(shard.fd, key))
         return None
 
@@ -221,7 +220,7 @@ class Locks:
                 self._disk.make_directory(own)
                 folders = look_up_folders(directory)
             if own is not None and own not in folders:
-                raise PermissionError(errno.EACCES, "the folder of lock files cannot be read and written", own)
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), own)
             self._folders[directory] = folders
         return folders
 

@@ -10,6 +10,7 @@ from ...errors import SessionLocked
 from ...offload import Offload, carried_out
 from ..base import Cursor, Lease, Ref
 from . import archiving
+from .disk_errors import refusing_to_write
 from .flushing import make_durable
 from .group_committer import GroupCommitter
 from .journal_replay import JournalReplay
@@ -88,7 +89,8 @@ class Ownership:
         for ref, path in targets:
             real_path = self._disk.real_path(path)
             self._replay.before(real_path)
-            held = self._locks.take(real_path)
+            with refusing_to_write(real_path, "; what exists can be loaded with `read_only=True`"):
+                held = self._locks.take(real_path)
             if isinstance(held, SessionLocked):
                 results.append(held)
                 continue

@@ -249,7 +249,9 @@ class FileStore:
             InvalidSessionId: A ref does not name a log.
             NotASession: A log does not begin with a header. It is left unchanged, and no log is acquired.
             UnsupportedVersion: A log was written by a newer program. It is left unchanged, and no log is acquired.
-            OSError: A log or its lock cannot be opened. No log is acquired.
+            ReadOnly: A lock cannot be created or opened, since this process may not write there. No log is acquired.
+            InvalidInput: A lock cannot be created, since no directory can be created there. No log is acquired.
+            OSError: A log or its lock cannot be opened for another reason. No log is acquired.
             HostClosed: The store is closed.
         """
         self._logs.check_open()
@@ -403,7 +405,8 @@ class FileStore:
 
     def _remove(self, log: Log) -> None:
         self._ownership.detach_from_journals(log)
-        removal.remove(self._disk, self.root, log.path)
+        with naming_errors(log.path, "delete the session again"):
+            removal.remove(self._disk, self.root, log.path)
 
     async def pack(self, lease: Lease) -> None:
         """Pack a log; see `ArchivingStore.pack`.
@@ -462,7 +465,8 @@ class FileStore:
     def _put(self, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         self._unpack(log)
         self._ownership.detach_from_journals(log)
-        head = put(self._disk, log, header, lines)
+        with naming_errors(log.path, "write the session again"):
+            head = put(self._disk, log, header, lines)
         log.unjournaled = False
         return head
 

@@ -12,6 +12,7 @@ from ..actors.handles.compaction import KEEP_TOKENS, CompactionReport
 from ..events.wording import counted
 from .descriptions import short
 from .home import Home, root_option, session_argument
+from .number_input import Count
 from .opening import json_option
 from .output import clean, echo_json, echo_lines, quiet_option, run, tell
 
@@ -32,7 +33,7 @@ class _Request(Struct, frozen=True):
 @click.option(
     "--keep-tokens",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=Count(min=0),
     default=KEEP_TOKENS,
     show_default=True,
     help="About how many tokens stay as they are.",

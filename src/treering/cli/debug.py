@@ -16,6 +16,7 @@ from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.building.builder import ContextBuildResult
 from .descriptions import colored, part_text, short
 from .home import Home, root_option, session_argument
+from .number_input import Count
 from .opening import json_option
 from .output import clean, echo_json, echo_lines, quiet_option, run, tell
 
@@ -35,7 +36,7 @@ def debug() -> None:
 @click.option(
     "--window",
     metavar="TOKENS",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     help="The model's window, by default the one recorded in the session. If neither is known, everything is sent.",
 )
 @json_option

@@ -49,6 +49,7 @@ _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
         "close it there, or wait; viewing it works",
     ),
     (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
+    (ReadOnly, "; what exists can be loaded with `read_only=True`", "; viewing works"),
 )
 """Advice at the end of the library's error messages, and its equivalent on the command line."""
 

@@ -16,6 +16,7 @@ from ..events.wording import counted
 from .descriptions import colored, short
 from .home import Home, root_option
 from .logs import warn
+from .number_input import Count
 from .opening import json_option
 from .output import as_json as encoded
 from .output import clean, line, quiet_option, run, tell
@@ -47,7 +48,7 @@ _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted
 )
 @click.option("--before", metavar="TIME", type=Moment(), help="Search only entries appended earlier.")
 @click.option(
-    "-n", "--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most N hits."
+    "-n", "--limit", metavar="N", type=Count(min=1), default=50, show_default=True, help="Show at most N hits."
 )
 @click.option(
     "--index/--no-index",
@@ -97,30 +98,32 @@ class _SearchRequest(Struct, frozen=True):
 
 
 async def _search(home: Home, request: _SearchRequest, as_json: bool) -> None:
-    count, session, now = 0, "", datetime.now(UTC)
+    count, session, more, now = 0, "", "", datetime.now(UTC)
     async with home.opened() as host:
         rows = await host.list_sessions(status="any")
         titles = {row.ref: row.title for row in rows}
         prefixes = Prefixes(row.id for row in rows)
-        hits = host.search(
+        async with host.search(
             request.query,
             project=request.project,
             role=request.role,
             tool=request.tool,
             after=request.after,
             before=request.before,
-            limit=request.limit,
+            limit=request.limit + 1,  # one more tells whether there are more
             index=request.index,
-        )
-        async for hit in hits:
-            if hit.ref != session and not as_json:
-                click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
-            click.echo(encoded(hit) if as_json else _line(hit, now))
-            count, session = count + 1, hit.ref
+        ) as hits:
+            async for hit in hits:
+                if count == request.limit:
+                    more = "; --limit shows more"
+                    break
+                if hit.ref != session and not as_json:
+                    click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
+                click.echo(encoded(hit) if as_json else _line(hit, now))
+                count, session = count + 1, hit.ref
         hint = "" if count else await _hint(home, host, request)
     for finding in hits.findings:
         warn(f"{finding.where}: {finding.message}")
-    more = "; --limit shows more" if count == request.limit else ""
     tell(f"{counted(count, 'hit')}{more}" if count else f"nothing found{hint}")
 
 

@@ -7,6 +7,7 @@ import click
 from ..events.wording import counted
 from ..projections.summary import ARCHIVED, CORRUPTED
 from .home import Home, root_option
+from .number_input import Count
 from .opening import json_option
 from .output import echo_json, echo_lines, quiet_option, run, tell
 from .table import table_of
@@ -17,7 +18,7 @@ from .table import table_of
     "-a", "--all", "everywhere", is_flag=True, help="List the sessions of all projects, and files that cannot be read."
 )
 @click.option("--archived", is_flag=True, help="List archived sessions instead.")
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="List at most N sessions.")
+@click.option("-n", "--limit", metavar="N", type=Count(min=0), help="List at most N sessions.")
 @json_option
 @quiet_option
 @root_option

@@ -11,6 +11,7 @@ from click.exceptions import Exit
 from ...events.errors import InvalidInput
 from ...models.naming import check_address
 from ..home import Home, root_option
+from ..number_input import Count
 from .models import ECHO, Models
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--window",
     metavar="TOKENS",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     envvar="TREERING_WINDOW",
     show_envvar=True,
     help="The model's window; a conversation that outgrows it is compacted automatically.",

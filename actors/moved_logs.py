@@ -1,0 +1,102 @@
+"""Archiving, unarchiving and deleting of logs by this host, and what that means for reads that began before.
+
+Archiving and unarchiving move the same lines to another file, so the log gets another generation. A reader that still
+has the earlier one asks here where the lines are now. Without this, it would take the host's own work for that of
+another program.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+import anyio
+
+from ..events.errors import SessionNotFound, TreeringError
+from ..events.stores.base import ArchivingStore, Lease, Ref, Store
+
+MOVES_MAX = 4096
+"""How many moves and deletions are remembered. A read that lasts while more logs are moved may raise `LogReplaced`."""
+
+
+class MovedLogs:
+    """Moves and deletes logs whose lease the caller holds, and remembers their generations before and after.
+
+    Args:
+        store: The store of the logs.
+    """
+
+    __slots__ = ("_in_progress", "_later", "_store")
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._in_progress: dict[Ref, anyio.Event] = {}
+        self._later: OrderedDict[tuple[Ref, str], str | None] = OrderedDict()  # None: the log was deleted
+
+    # -- moving and deleting
+
+    async def pack(self, lease: Lease) -> str | None:
+        """Archive a log; see `ArchivingStore.pack`. Return its new generation; None if it cannot be read."""
+        assert isinstance(self._store, ArchivingStore)
+        with self._changing(lease.ref), anyio.CancelScope(shield=True):  # readers rely on the note of what was done
+            await self._store.pack(lease)
+            with suppress(TreeringError, OSError):  # the next read of the log reports it
+                generation = (await self._store.open(lease.ref)).head.generation
+                self._note(lease, generation)
+                return generation
+        return None
+
+    async def unpack(self, lease: Lease) -> Lease:
+        """Unarchive a log; see `ArchivingStore.unpack`."""
+        assert isinstance(self._store, ArchivingStore)
+        with self._changing(lease.ref):
+            unpacked = await self._store.unpack(lease)
+            self._note(lease, unpacked.head.generation)
+        return unpacked
+
+    async def remove(self, lease: Lease) -> None:
+        """Delete a log; see `Store.remove`."""
+        with self._changing(lease.ref):
+            await self._store.remove(lease)
+            self._note(lease, None)
+
+    @contextmanager
+    def _changing(self, ref: Ref) -> Generator[None]:
+        done = self._in_progress[ref] = anyio.Event()
+        try:
+            yield
+        finally:
+            del self._in_progress[ref]
+            done.set()
+
+    def _note(self, lease: Lease, generation: str | None) -> None:
+        """Note which generation comes after that of a lease; None if the log was deleted."""
+        before = lease.head.generation
+        if not before or before == generation:  # there was no log to read, or it is where it was
+            return
+        if generation is not None:
+            self._later.pop((lease.ref, generation), None)  # a generation may come back, and is then the last one
+        self._later[lease.ref, before] = generation
+        if len(self._later) > MOVES_MAX:
+            self._later.popitem(last=False)
+
+    # -- reading
+
+    async def later_generation(self, ref: Ref, generation: str) -> str | None:
+        """Return the generation that a log got when this host moved it; None if this host did not move it.
+
+        Args:
+            ref: The name of the log.
+            generation: The generation that the store no longer has.
+
+        Raises:
+            SessionNotFound: This host deleted the log.
+        """
+        in_progress = self._in_progress.get(ref)
+        if in_progress is not None:
+            await in_progress.wait()
+        later = self._later.get((ref, generation), "")
+        if later is None:
+            raise SessionNotFound(f"session {ref!r} was deleted while it was read: load or create another one")
+        return later or None
