@@ -9,9 +9,11 @@
 The model's output comes in items; the items between two inputs, from tools or from the user, become one message, so
 that parallel calls stay together. Events repeat what items say and are left out, except for usage, titles, runs of
 commands and rollbacks. Entries after a rollback go below the entry at which the conversation continued, and the turns
-that were rolled back stay on their branch. A compaction keeps none of the earlier history; it is followed by the
-history that Codex put in its place. Older versions did not record that history, and continued with the latest prompts.
-Lines of the first versions have no envelope, and are read as items.
+that were rolled back stay on their branch. After turns were reverted, a newer version continues in another file of the
+same session, whose header names the place in the earlier one (`history_base`); the two are read together. A compaction
+keeps none of the earlier history; it is followed by the history that Codex put in its place. Older versions did not
+record that history, and continued with the latest prompts. Lines of the first versions have no envelope, and are read
+as items.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from ..errors import ExtraMissing, ForeignFormatError, Where
 from ..findings import Finding
 from .base import ForeignSession
 from .chain import derived_id
-from .codex_reading import Rollout
+from .codex_reading import Part, Rollout
 from .json_lines import Line, Notes, decoded, objects_of
-from .values import Object, as_object, as_text, as_time
+from .values import Object, as_count, as_object, as_text, as_time
 
 NAME = "codex"
 
@@ -38,6 +40,7 @@ _START = b'{"timestamp"'
 _PREFIX = "rollout-"
 _FIRST = frozenset({"id", "timestamp", "instructions", "git"})
 _ID_IN_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DAY_DEPTH = 3  # the folders of a file: year, month, day
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -122,12 +125,55 @@ def _read(path: Path) -> ForeignSession:
     )
     findings: list[Finding] = []
     notes = Notes(path, findings)
-    base = as_text(as_object(metadata.get("history_base")).get("thread_id"))
-    if base:
-        message = f"the conversation begins in the rollout of {base}, which is a separate session"
+    parts, elsewhere = _parts(path, header.id, metadata, notes)
+    if elsewhere:
+        message = f"the conversation begins in the rollout {elsewhere}, which is a separate session, or is missing"
         notes.add("history_elsewhere", "warning", message)
     rollout = Rollout(header, as_text(metadata.get("model_provider")) or "openai", notes)
-    return ForeignSession(header=header, entries=rollout.entries(_lines(path, notes)), findings=findings)
+    return ForeignSession(header=header, entries=rollout.entries(parts), findings=findings)
+
+
+def _parts(path: Path, session: str, metadata: Object, notes: Notes) -> tuple[list[Part], str]:
+    """Return the parts of a session up to and including a file, or only this file if it does not continue another.
+
+    The second value identifies the rollout of another session that holds what came before; "" if there is none.
+    """
+    parts: list[Part] = []
+    names: list[str] = []
+    elsewhere = ""
+    for file in (*(_earlier(path, session) if metadata.get("history_base") else ()), path):
+        is_last = file == path
+        first = metadata if is_last else _metadata(file)
+        base = as_object(first.get("history_base"))
+        base_id, end = as_text(base.get("thread_id")), as_count(base.get("end_byte_offset"))
+        # The id of a file is the last one in its name; that of the first file is the session's.
+        endings = (f"-{base_id}", f"_{base_id}")
+        index = next((at for at, name in enumerate(names) if base_id and name.endswith(endings)), None)
+        if index is None and is_last:
+            parts.clear()
+        if index is None and (is_last or not parts):
+            elsewhere = base_id
+        if index is not None or is_last or not parts:
+            start = None if index is None else (index, end)
+            lines = _lines(file, notes if is_last else Notes(file, []))
+            parts.append(Part(lines, start, base, as_time(first.get("timestamp"))))
+            names.append(file.name.partition(".jsonl")[0])
+    return parts, elsewhere
+
+
+def _earlier(path: Path, session: str) -> list[Path]:
+    """Return the files of a session whose names come before this one's, which begin with the time."""
+    days = path.absolute().parents
+    by_day = len(days) > _DAY_DEPTH and all(each.name.isdigit() for each in days[:_DAY_DEPTH])
+    pattern = f"{_PREFIX}*.jsonl*"
+    others = days[_DAY_DEPTH].glob(f"[0-9]*/[0-9]*/[0-9]*/{pattern}") if by_day else days[0].glob(pattern)
+    named = [each for each in others if session in each.name and each.name.endswith((".jsonl", ".jsonl.zst"))]
+    return sorted((each for each in named if each.name < path.name), key=lambda each: each.name)
+
+
+def _metadata(file: Path) -> Object:
+    first = next(_lines(file, Notes(file, [])), None)
+    return as_object(first.value.get("payload")) if first is not None else {}
 
 
 def _parent(metadata: Object) -> str:

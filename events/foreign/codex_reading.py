@@ -7,9 +7,11 @@ then.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
@@ -58,11 +60,36 @@ _REPEATED_BYTES = 4 * 20_000
 """How much of the prompts Codex repeats after a summary: 20,000 tokens, which it estimates at four bytes each."""
 
 
+class Part(Struct, frozen=True):
+    """One file of a session, which may continue from the middle of an earlier one.
+
+    Attributes:
+        lines: Its lines.
+        start: The position of that earlier file among the parts, and the byte offset in it; None if there is none.
+        reference: What the file says about that place.
+        time: When the file was begun.
+    """
+
+    lines: Iterable[Line]
+    start: tuple[int, int] | None = None
+    reference: Object = {}
+    time: datetime | None = None
+
+
 class _Turn(Struct, frozen=True):
     """A turn of the user: the parent of its entry, and its prompt."""
 
     parent_id: str | None
     prompt: str
+
+
+class _Place(Struct, frozen=True):
+    """A place in the history, with the state of the reader there."""
+
+    leaf: str | None
+    turns: tuple[_Turn, ...]
+    model: str
+    level: str
 
 
 class _Step(Struct):
@@ -107,8 +134,33 @@ class Rollout:
         self._left_out = Counter[str]()
         self._has_header = False
 
-    def entries(self, lines: Iterable[Line]) -> Iterator[KnownEntry]:
-        """Yield the entries that the lines become."""
+    def entries(self, parts: Sequence[Part]) -> Iterator[KnownEntry]:
+        """Yield the entries that the lines of a session's files become."""
+        places: dict[tuple[int, int], _Place] = {}
+        for index, part in enumerate(parts):
+            place = None if part.start is None else places.get(part.start)
+            if place is not None and place.leaf != self._chain.leaf:
+                self._chain.leaf, self._turns = place.leaf, [*place.turns]
+                self._model, self._level = place.model, place.level
+                yield self._chain.add(Custom("codex.history_base", kept_json(part.reference)), time=part.time)
+            ends = sorted({each.start[1] for each in parts if each.start is not None and each.start[0] == index})
+            for passed, lines in _between(ends, part.lines):
+                yield from self._lines(lines)
+                if part is not parts[-1]:
+                    self._step.runs.clear()
+                    yield from self._end_step()
+                    here = _Place(self._chain.leaf, (*self._turns,), self._model, self._level)
+                    places |= {(index, end): here for end in ends[passed:]}
+        for _ in range(len(self._step.runs)):
+            self._notes.skip("run whose output is not in the file")
+        self._step.runs.clear()  # the output may still be written, and comes before the run
+        yield from self._end_step()
+        for kind, count in sorted(self._left_out.items()):
+            message = f"{counted(count, 'part')} of kind {kind} left out: treering messages have no such part"
+            self._notes.add("part_left_out", "warning", message)
+        self._notes.close()
+
+    def _lines(self, lines: Iterable[Line]) -> Iterator[KnownEntry]:
         last: Line | None = None
         for line in lines:
             if last is not None and "ordinal" in line.value and line.data == last.data:
@@ -122,14 +174,6 @@ class Rollout:
                 yield from self._line(kind, payload, time)
             else:
                 yield from self._line("response_item" if kind else "session_meta", line.value, time)
-        for _ in range(len(self._step.runs)):
-            self._notes.skip("run whose output is not in the file")
-        self._step.runs.clear()  # the output may still be written, and comes before the run
-        yield from self._end_step()
-        for kind, count in sorted(self._left_out.items()):
-            message = f"{counted(count, 'part')} of kind {kind} left out: treering messages have no such part"
-            self._notes.add("part_left_out", "warning", message)
-        self._notes.close()
 
     def _line(self, kind: str, payload: Object, time: datetime | None) -> Iterator[KnownEntry]:
         match kind:
@@ -358,6 +402,11 @@ class Rollout:
             if remaining <= 0:
                 break
         return prompts[::-1]
+
+
+def _between(places: Sequence[int], lines: Iterable[Line]) -> Iterator[tuple[int, Iterator[Line]]]:
+    """Split lines at byte offsets; yield the lines between two of them, with the number of offsets before these."""
+    return groupby(lines, lambda line: bisect_right(places, line.byte))
 
 
 def _run_of(kind: str, event: Object) -> Object | None:

@@ -6,12 +6,12 @@ continued.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from .chain import derived_id
-from .gemini_messages import ASSISTANTS, USERS, read_answer, read_responses, read_usage, read_user
+from .gemini_messages import ASSISTANTS, USERS, content_of_answer, read_answer, read_responses, read_usage, read_user
 from .json_lines import Line, Notes
 from .values import Object, as_objects, as_text
 
@@ -36,19 +36,33 @@ class HistoryMessage(Struct, eq=False):
         """The stored type, which names the author."""
         return as_text(self.raw.get("type"))
 
-    def has_same_content(self, raw: Object) -> bool:
-        """Return whether another stored form of a message has the same content."""
+    @property
+    def repeats_answer(self) -> bool:
+        """Whether it holds only results that are also in the record of the answer before it."""
+        return _repeats(self.raw, self.answer)
+
+    def has_same_content(self, raw: Object, after: Iterable[Object] = ()) -> bool:
+        """Return whether another stored form of a message has the same content.
+
+        Args:
+            raw: The other form.
+            after: The messages that are stored after it; the first of them may hold results of its calls.
+        """
         own_raw = self.raw
         if own_raw == raw:
             return True
         if any(own_raw.get(name) != raw.get(name) or not raw.get(name) for name in ("id", "type")):
             return False
         if self.type in ASSISTANTS:
-            same_model = own_raw.get("model") == raw.get("model")
+            same_model = raw.get("model") in (None, own_raw.get("model"))
             same_usage = read_usage(raw) in (None, read_usage(own_raw))
-            return same_model and same_usage and read_answer(own_raw, self.key, "") == read_answer(raw, self.key, "")
+            return same_model and same_usage and self._says(raw, after)
         has_responses = _has_responses(own_raw) or _has_responses(raw)
         return self.type in USERS and not has_responses and read_user(own_raw) == read_user(raw)
+
+    def _says(self, raw: Object, after: Iterable[Object]) -> bool:
+        own = content_of_answer(self.raw, self.key)
+        return own in (content_of_answer(raw, self.key), content_of_answer(raw, self.key, after))
 
 
 class History:
@@ -64,6 +78,7 @@ class History:
         self.metadata: Object = {}
         self.messages: list[HistoryMessage] = []
         self.current: dict[str, HistoryMessage] = {}
+        self._replaced: list[HistoryMessage] = []
         self._format = format
         self._notes = notes
 
@@ -118,32 +133,51 @@ class History:
     def _replace(self, raw_messages: list[Object]) -> None:
         """Replace the current history, continuing from the last message that both histories share.
 
-        A message whose tool results are also in the record of their answer does not end the shared part, since an
-        older history may lack it.
+        A session that is resumed may first be emptied, and then get its history back.
         """
-        previous: Iterator[HistoryMessage] = iter(list(self.current.values()))
-        existing = next(previous, None)
+        current = [*self.current.values()]
+        shared = max((_shared(path, raw_messages) for path in (current, self._replaced)), key=len)
+        end = max(shared, default=-1)
+        self._replaced = current
         self.current = {}
-        for raw in raw_messages:
-            if existing is not None and existing.has_same_content(raw):
-                self.current[existing.key] = existing
-                existing = next(previous, None)
-                continue
-            if existing is not None and not self._repeats_answer(raw):
-                existing = None
-            self._add(raw)
-
-    def _repeats_answer(self, raw: Object) -> bool:
-        """Return whether a message holds only results that are also in the record of the answer before it."""
-        answer = self.last.answer if self.last else None
-        if answer is None or as_text(raw.get("type")) not in USERS or read_user(raw) is not None:
-            return False
-        calls = read_answer(answer.raw, answer.key, "").calls
-        return next(read_responses(raw, "", calls), None) is None
+        for position, raw in enumerate(raw_messages):
+            if position > end:
+                self._add(raw)
+            elif position in shared:
+                self.current[shared[position].key] = shared[position]
 
     def _rewind(self, message_id: str) -> None:
         while self.current and self.current.popitem()[0] != message_id:
             pass
+
+
+def _shared(path: list[HistoryMessage], raw_messages: list[Object]) -> dict[int, HistoryMessage]:
+    """Return the messages of a path with which a new history begins, by their positions in the new history.
+
+    A message whose tool results are also in the record of their answer does not end the shared part, since the other
+    history may lack it.
+    """
+    shared: dict[int, HistoryMessage] = {}
+    rest = iter([each for each in path if not each.repeats_answer])
+    existing, answer = next(rest, None), None
+    for position, raw in enumerate(raw_messages):
+        if existing is None:
+            break
+        after = (raw_messages[later] for later in range(position + 1, len(raw_messages)))
+        if existing.has_same_content(raw, after):
+            shared[position], answer = existing, existing.answer
+            existing = next(rest, None)
+        elif not _repeats(raw, answer):
+            break
+    return shared
+
+
+def _repeats(raw: Object, answer: HistoryMessage | None) -> bool:
+    """Return whether a message holds only results that are also in the record of the answer before it."""
+    if answer is None or as_text(raw.get("type")) not in USERS or read_user(raw) is not None:
+        return False
+    calls = read_answer(answer.raw, answer.key, "").calls
+    return next(read_responses(raw, "", calls), None) is None
 
 
 def _has_responses(raw: Object) -> bool:

@@ -8,12 +8,14 @@
 An answer's calls and their results are in one record, since the record is replaced when the results arrive. A history
 that was masked or compressed repeats them as they were sent to the model: thoughts and calls as parts of the answer,
 results as parts of a user message. Content that is in both places is read once; content in only one is read from there.
+After such a history, the record of each call may hold the results of all calls of its answer. Images and other files
+directly after a result belong to it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -45,6 +47,7 @@ ASSISTANTS = frozenset({"gemini", "model"})
 _FAILED = frozenset({"error", "cancelled"})
 _CALL = "functionCall"
 _RESPONSE = "functionResponse"
+_FILES = frozenset({"inlineData", "fileData"})
 
 
 class Call(NamedTuple):
@@ -65,9 +68,8 @@ class Answer(NamedTuple):
 
 def read_user(raw: Object) -> Message | None:
     """Read a user message; return None if it holds only tool results."""
-    parts = _parts(raw)
-    own_parts = [part for part in parts if not _member(part, _RESPONSE)]
-    if parts and not own_parts:
+    own_parts, responses = _split(_parts(raw))
+    if responses and not own_parts:
         return None
     return Message("user", tuple(content for part in own_parts for content in _contents(part)))
 
@@ -84,15 +86,27 @@ def read_responses(raw: Object, key: str, calls: Sequence[Call]) -> Iterator[Mes
     by_tool: dict[str, deque[Call]] = {}
     for call in calls:
         by_tool.setdefault(call.name, deque()).append(call)
-    for position, part in enumerate(_parts(raw)):
-        response = _member(part, _RESPONSE)
-        if not response:
-            continue
+    for position, parts in enumerate(_split(_parts(raw))[1]):
+        response = _member(parts[0], _RESPONSE)
         call_id, name = as_text(response.get("id")), _name(response)
         if not call_id:
             call_id = by_tool[name].popleft().id if by_tool.get(name) else f"{key}.{position}"
         if call_id not in call_by_id or not call_by_id[call_id].answered:
-            yield _result(call_id, name, part, failed=False)
+            yield _result(call_id, name, parts, failed=False)
+
+
+def content_of_answer(raw: Object, key: str, after: Iterable[Object] = ()) -> tuple[object, ...]:
+    """Return what the model's message says, calls and was answered, equal for all forms of the message.
+
+    Args:
+        raw: The message as stored.
+        key: The prefix of ids generated for calls without one.
+        after: The messages after it, the first of which may hold results that its record lacks.
+    """
+    answer = read_answer(_with_results(raw, after), key, "")
+    thoughts = [_plain_thought(part) for part in answer.message.content if isinstance(part, ThinkingPart)]
+    others = tuple(part for part in answer.message.content if not isinstance(part, ThinkingPart))
+    return thoughts, others, answer.calls, tuple(result for result, _ in answer.results)
 
 
 def read_answer(raw: Object, key: str, model: str) -> Answer:
@@ -183,6 +197,50 @@ def _name(call: Object) -> str:
     return as_text(call.get("name")) or "unknown"
 
 
+def _with_results(raw: Object, after: Iterable[Object]) -> Object:
+    """Return the model's message with a record of each call that only the messages after it answer."""
+    calls = {as_text(call.get("id")): call for call in (_member(part, _CALL) for part in _parts(raw)) if call}
+    records = as_objects(raw.get("toolCalls"))
+    unanswered = calls.keys() - {"", *(as_text(record.get("id")) for record in records)}
+    added: list[JSON] = []
+    for message in after if unanswered else ():
+        if as_text(message.get("type")) not in USERS or read_user(message) is not None:
+            break
+        for parts in _split(_parts(message))[1]:
+            call_id = as_text(_member(parts[0], _RESPONSE).get("id"))
+            if call_id in unanswered:
+                unanswered.remove(call_id)
+                added.append({**calls[call_id], "result": parts})
+    return {**raw, "toolCalls": [*records, *added]} if added else raw
+
+
+def _plain_thought(part: ThinkingPart) -> str:
+    """Return a thought in the form of the record: the subject, which stands between asterisks, before the rest."""
+    thought = part.thinking.content
+    before, opening, rest = thought.partition("**")
+    subject, closing, after = rest.partition("**")
+    if not opening or not closing:
+        return thought.strip()
+    return "\n\n".join(filter(None, (subject.strip(), f"{before}{after}".strip())))
+
+
+def _split(parts: Sequence[JSON]) -> tuple[list[JSON], list[list[JSON]]]:
+    """Return the parts that belong to no tool's result, and for each result its own, beginning with the response."""
+    others: list[JSON] = []
+    results: list[list[JSON]] = []
+    in_result = False
+    for part in parts:
+        if _member(part, _RESPONSE):
+            results.append([part])
+            in_result = True
+        elif in_result and _FILES & as_object(part).keys():
+            results[-1].append(part)
+        else:
+            others.append(part)
+            in_result = False
+    return others, results
+
+
 def _parts(raw: Object) -> list[JSON]:
     content = raw.get("content")
     if content is None or content == "":
@@ -242,6 +300,9 @@ def _file(name: str) -> TextPart:
 def _recorded_result(record: Object, call_id: str, name: str) -> Message | None:
     """Return the result in the record of a call, or None if the record has none so far."""
     raw, failed = record.get("result"), as_text(record.get("status")) in _FAILED
+    for parts in _split(_listed(raw))[1]:
+        if as_text(_member(parts[0], _RESPONSE).get("id")) == call_id:
+            raw = parts
     return None if raw is None and not failed else _result(call_id, name, raw, failed=failed)
 
 

@@ -6,10 +6,10 @@
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "package main..."}]}
 
 A user's message that holds only tool results is read as one of role tool. Reading leaves out hints such as
-`cache_control`, and citations. Writing leaves out blank text and thinking without a signature, both of which the
-interface refuses, and the signatures of text and calls. An assistant's image goes into the user's message after it. The
-interface takes only text in a result that is an error: its images go beside it, and one without text says so. An image
-of a type that the interface refuses becomes a text that names the type.
+`cache_control`, and citations. Writing leaves out what the interface refuses (blank text, thinking without a signature,
+and thinking at the end of a turn), and the signatures of text and calls. An assistant's image goes into the user's
+message after it. The interface takes only text in a result that is an error: its images go beside it, and one without
+text says so. An image of a type that the interface refuses becomes a text that names the type.
 """
 
 from __future__ import annotations

@@ -131,7 +131,8 @@ def in_turns(
     Returns:
         The system's texts, and the turns as pairs of role and content. Adjacent messages of one role form one turn, and
         a user's turn begins with the results of tools. The first turn is a user's, see `OPENING`. Empty text and
-        thinking without a signature are left out; for other providers than Google, so is text that is only whitespace.
+        thinking without a signature are left out; for other providers than Google, so are text that is only whitespace
+        and thinking at the end of a turn.
     """
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
@@ -149,6 +150,8 @@ def in_turns(
             _extend_turn(turns, "user", [*images, *content])
             images = []
     _extend_turn(turns, "user", images)
+    if not for_google:
+        turns = _without_last_thinking(turns)
     if turns and turns[0][0] == "assistant":
         turns.insert(0, ("user", [text(OPENING)]))
     for role, content in turns:
@@ -163,6 +166,20 @@ def _is_accepted(part: Content, for_google: bool) -> bool:
     if isinstance(part, ThinkingPart):
         return bool(part.thinking.signature) and not (for_google and part.thinking.redacted)
     return True
+
+
+def _without_last_thinking(turns: Sequence[tuple[str, list[Content]]]) -> list[tuple[str, list[Content]]]:
+    """Return the turns without the thinking after which nothing follows.
+
+    Such an answer was cut off before it began. A provider that refuses it would refuse every later request, too.
+    """
+    kept: list[tuple[str, list[Content]]] = []
+    for role, content in turns:
+        end = len(content)
+        while end and isinstance(content[end - 1], ThinkingPart):
+            end -= 1
+        _extend_turn(kept, role, content[:end])
+    return kept
 
 
 def _extend_turn(turns: list[tuple[str, list[Content]]], role: str, content: Sequence[Content]) -> None:

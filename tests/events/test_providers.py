@@ -215,9 +215,10 @@ VISIBLE = st.lists(SPOKEN | IMAGES, min_size=1, max_size=3)
 RESULTS = st.builds(tool_result, IDS, st.text() | SHOWN) | st.builds(
     tool_result, IDS, SAID | st.lists(SPOKEN, min_size=1, max_size=3), is_error=st.just(True)
 )
+BEFORE = st.lists(SPOKEN | CALLS | SIGNED | REDACTED, max_size=3)
 ANTHROPIC = st.one_of(
     message("user", VISIBLE),
-    message("assistant", st.lists(SPOKEN | CALLS | SIGNED | REDACTED, min_size=1, max_size=4)),
+    message("assistant", st.builds(lambda parts, last: [*parts, last], BEFORE, SPOKEN | CALLS)),
     message("tool", st.lists(RESULTS, min_size=1, max_size=3)),
     message("user", st.lists(RESULTS, min_size=1, max_size=2), VISIBLE),
 )
@@ -782,6 +783,25 @@ def test_an_image_that_is_stored_elsewhere_is_replaced_by_a_note() -> None:
     for sent in (to_openai(messages), to_anthropic(messages).messages, to_google(messages).contents):
         encoded = json.dumps(sent)
         assert (encoded.count("[image: image/png]"), encoded.count("QUJD"), "blob:" in encoded) == (2, 1, False)
+
+
+def test_thinking_at_the_end_of_a_turn_is_not_sent_to_anthropic() -> None:
+    thought = thinking("Hm", signature="signed")
+    sealed = ThinkingPart(Thinking("", "sealed", redacted=True))
+    question, next_question = message_of("user", text("Why?")), message_of("user", text("Are you there?"))
+    cut_off = message_of("assistant", thought, sealed)
+    asked = to_anthropic([question, cut_off, next_question]).messages
+    assert asked == [{"role": "user", "content": [{"type": "text", "text": t} for t in ("Why?", "Are you there?")]}]
+    assert [turn["role"] for turn in to_anthropic([question, cut_off]).messages] == ["user"]
+    answers = [message_of("assistant", thought, text("So"), sealed), message_of("assistant", thought, text("it is"))]
+    for answer, types in [
+        (answers[:1], ["thinking", "text"]),
+        (answers, ["thinking", "text", "redacted_thinking", "thinking", "text"]),
+    ]:
+        turn = to_anthropic([question, *answer, next_question]).messages[1]
+        assert [block["type"] for block in cast("list[Block]", turn["content"])] == types
+    parts = cast("list[Block]", to_google([question, cut_off]).contents[1]["parts"])
+    assert [part["thought"] for part in parts] == [True]
 
 
 SEALED_CALL = ToolUsePart(ToolUse("c1", "ls", raw_json({}), "sealed"))

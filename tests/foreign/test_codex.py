@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from treering import SessionHost
 from treering.events.content import ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
 from treering.events.entries import (
     CompactionEntry,
@@ -369,6 +370,55 @@ def test_a_fork_without_its_history_is_reported(tmp_path: Path, read_sessions: R
     )))  # fmt: skip
     (session,) = read_sessions(path)
     assert session.codes() == ["history_elsewhere"]
+
+
+def reverted_session(folder: Path, *after: dict[str, object]) -> tuple[Path, Path]:
+    """The two files of a session whose second turn was reverted."""
+    said = [message_item("user", "One"), message_item("assistant", "1"), message_item("user", "Two")]
+    lines: list[dict[str, object]] = [{"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1"}}, *said]
+    begun = [json.dumps({**line, "ordinal": ordinal}) + "\n" for ordinal, line in enumerate(lines)]
+    base = {"thread_id": "s1", "end_ordinal_exclusive": 3, "end_byte_offset": len("".join(begun[:3]))}
+    meta = {"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1", "timestamp": TIME, "history_base": base}}
+    first, second = folder / "rollout-s1.jsonl", folder / "rollout-s1_x.jsonl"
+    first.write_text("".join(begun))
+    second.write_text("".join(json.dumps(line) + "\n" for line in (meta, *after)))
+    return first, second
+
+
+def test_reverted_turns_stay_on_their_branch(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    first, second = reverted_session(tmp_path, message_item("user", "Three"))
+    (before,), (session,) = read_sessions(first), read_sessions(second)
+    texts = [plain_text(entry.message.content) for entry in session.path() if isinstance(entry, MessageEntry)]
+    assert texts == ["One", "1", "Three"]
+    assert session.entries[: len(before.entries)] == before.entries
+    assert session.codes() == before.codes()
+    first.unlink()
+    (alone,) = read_sessions(second)
+    assert alone.codes() == ["history_elsewhere"]
+
+
+async def test_a_session_whose_last_turn_was_reverted_is_imported_as_one(tmp_path: Path) -> None:
+    first, second = reverted_session(tmp_path)
+    third, fourth = tmp_path / "rollout-s1_y.jsonl", tmp_path / "rollout-s1_z.jsonl"
+    async with SessionHost(tmp_path / "root") as host:
+        await host.import_sessions(first)
+        for path in (second, tmp_path):
+            await host.import_sessions(path)
+            session = await host.load("s1")
+            assert [plain_text(each.content) for each in (await session.context()).messages] == ["One", "1"]
+        offset = len("".join(first.read_text().splitlines(keepends=True)[:2]))
+        base: dict[str, object] = {"thread_id": "s1", "end_ordinal_exclusive": 2, "end_byte_offset": offset}
+        meta = {"id": "s1", "timestamp": TIME, "history_base": base}
+        lines = ({"timestamp": TIME, "type": "session_meta", "payload": meta}, message_item("user", "Four"))
+        third.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        await host.import_sessions(tmp_path)
+        session = await host.load("s1")
+        assert [plain_text(each.content) for each in (await session.context()).messages] == ["One", "Four"]
+        base |= {"thread_id": "y", "end_byte_offset": len(third.read_text().splitlines(keepends=True)[0])}
+        fourth.write_text("".join(json.dumps(line) + "\n" for line in (*lines[:1], message_item("user", "Five"))))
+        await host.import_sessions(tmp_path)
+        assert [plain_text(each.content) for each in (await session.context()).messages] == ["One", "Five"]
+        assert len([node for node in session.tree().nodes if node.parent_id is None]) == 1
 
 
 def test_a_rollout_of_the_first_version_needs_no_instructions(tmp_path: Path, read_sessions: ReadSessions) -> None:

@@ -188,6 +188,66 @@ def test_an_equivalent_history_makes_no_branch(tmp_path: Path, read_sessions: Re
     assert again.entries == session.entries
 
 
+def resumed(answered: dict[str, object], *, output: str = "Flour.") -> list[dict[str, object]]:
+    """The history that a session gets back when it is resumed: results once more, also those that are in a record."""
+    results = (response("c1", output), response("c2", "Yeast."))
+    again = [response_message("b_response", *results), response_message("r", *results)]
+    return [user("a"), answered, *again, answer("c", [{"text": "Done."}])]
+
+
+def started() -> list[dict[str, object]]:
+    """The lines of a session with parallel calls, whose results are also in a message."""
+    thoughts = [{"subject": "Plan", "description": "Read it."}]
+    asked = {**answer("b", "", 10, call("c1", "Flour."), call("c2", "Yeast.")), "thoughts": thoughts}
+    return [user("a"), asked, response_message("r", response("c1", "Flour."), response("c2", "Yeast.")),
+            answer("c", "Done.", 20)]  # fmt: skip
+
+
+def test_a_resumed_session_makes_no_branch(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    """Its records then hold the results of all calls of the answer."""
+    both: dict[str, object] = {"result": [response("c1", "Flour."), response("c2", "Yeast.")]}
+    asked = answer("b", [function_call("c1"), function_call("c2")], 10, {**call("c1"), **both}, {**call("c2"), **both})
+    history = resumed({**asked, "thoughts": started()[1]["thoughts"]})
+    before = read_sessions(log(tmp_path / "before.jsonl", *started()))[0]
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", *started(), {"$set": {"messages": history}}))
+    assert session.entries == before.entries
+    (continued,) = read_sessions(log(tmp_path / "s.jsonl", *started(), {"$set": {"messages": history}}, user("d")))
+    assert continued.roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
+    assert len(contents(continued)) == 6
+
+
+def test_a_session_that_is_emptied_and_gets_its_history_back_makes_no_branch(
+    tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    """The history then has no records, and its thoughts are as the model wrote them."""
+    thought = {"text": "**Plan**\nRead it.", "thought": True}
+    asked: dict[str, object] = {
+        "id": "b", "type": "gemini", "content": [thought, function_call("c1"), function_call("c2")]
+    }  # fmt: skip
+    back: list[dict[str, object]] = [{"$set": {"messages": [user("a")]}}, {"$set": {"messages": resumed(asked)}}]
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", *started(), *back, user("d")))
+    assert session.roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
+    assert len(contents(session)) == 6
+    assert token_totals(session) == [10, 20]
+    masked: dict[str, object] = {"$set": {"messages": resumed(asked, output="...")}}
+    (other,) = read_sessions(log(tmp_path / "s.jsonl", *started(), masked, user("d")))
+    assert contents(other)[2] == (tool_result("c1", "..."),)
+    assert len(other.roles) > len(session.roles)
+
+
+def test_each_call_gets_its_own_result_of_a_record_that_holds_all(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    picture: dict[str, object] = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+    parts = [response("c1", "Flour."), response("c2", "A cake."), picture]
+    records = [{**call(key), "result": parts} for key in ("c1", "c2")]
+    lines = [answer("b", "", 0, *records), response_message("r", *parts), user("d")]
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", *lines))
+    assert contents(session)[1:] == [
+        (tool_result("c1", "Flour."),),
+        (tool_result("c2", [text("A cake."), image("aGk=", "image/png")]),),
+        (text("d"),),
+    ]
+
+
 def test_thoughts_calls_and_results_among_the_parts_are_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
     thought = {"text": "Read it.", "thought": True, "thoughtSignature": "c2ln"}
     nameless = {"functionCall": {"name": "ls", "args": {}}, "thoughtSignature": "c2lnMg"}

@@ -102,7 +102,9 @@ async def test_signed_and_redacted_thoughts_are_sent_back_unchanged(server: Mode
     async with AnthropicModel("m", base_url=server.url, cache=None) as model:
         block = {"type": "redacted_thinking", "data": "sealed"}
         begun = {"type": "content_block_start", "index": 5, "content_block": block}
-        server.reply(Speech(thought=["Hm"], text=["So"], signature="signed", extra=[begun]))
+        said: dict[str, object] = {"type": "content_block_start", "index": 6, "content_block": {"type": "text"}}
+        more = {"type": "content_block_delta", "index": 6, "delta": {"type": "text_delta", "text": "it is"}}
+        server.reply(Speech(thought=["Hm"], text=["So"], signature="signed", extra=[begun, said, more]))
         answered = await answer(model, ModelRequest(messages=MESSAGES))
         assert answered.content[0] == ThinkingPart(Thinking("Hm", "signed"))
         assert answered.content[2] == ThinkingPart(Thinking("", "sealed", redacted=True))
@@ -112,6 +114,7 @@ async def test_signed_and_redacted_thoughts_are_sent_back_unchanged(server: Mode
         {"type": "thinking", "thinking": "Hm", "signature": "signed"},
         {"type": "text", "text": "So"},
         block,
+        {"type": "text", "text": "it is"},
     ]
 
 

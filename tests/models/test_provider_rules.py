@@ -68,6 +68,7 @@ def test_any_messages_are_sent_in_a_form_that_anthropic_accepts(messages: list[M
         assert blocks
         for block in blocks:
             check_block(block)
+        assert blocks[-1]["type"] not in {"thinking", "redacted_thinking"}
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         assert [block["type"] for block in blocks[: len(results)]] == ["tool_result"] * len(results)
         assert sorted(results) == sorted(waiting)
