@@ -65,7 +65,7 @@ class ContextSource(Struct, frozen=True):
         return cls(
             messages,
             len(context.messages),
-            frozenset(each.entry_id for each in context.messages),
+            frozenset([each.entry_id for each in context.messages]),
             tuple(entries),
             project_path,
             tuple(summaries),
