@@ -1,8 +1,11 @@
-"""A cache of recently read entries, shared by all sessions of a host and bounded in bytes.
+"""A cache of recently read entries and contexts, shared by all sessions of a host and bounded in bytes.
 
 Entries are frozen and keep free JSON raw, so the same object can be handed to every caller. The garbage collector would
 visit a hundred thousand of them again and again. So a few neighbours at a time are kept in a plain dict, which it skips
 as long as nothing in it is tracked; only these dicts are kept in the order of their use.
+
+The latest context of a log is kept too, so that the next one is made by extending it. It keeps the entries that it
+shows alive, so it counts as many bytes as they do, even if they are in the cache as well.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..events.entries import Entry
+from ..projections.building.paired_messages import PairedMessages
+from ..projections.context import Context
 
 _SEQ_BITS = 40
 """How many bits of a key hold the seq; those above hold the number of the log."""
@@ -29,18 +34,33 @@ class CachedBody(Struct, frozen=True, gc=False):
     size: int
 
 
-class BodyCache:
-    """A least-recently-used cache of decoded entries.
+class KeptContext(Struct):
+    """The latest context of a log.
 
-    Args:
-        max_bytes: How many bytes of lines it may hold; a single entry larger than that is not kept.
+    Attributes:
+        context: The context.
+        size: The size of the lines of the entries that it shows, in bytes.
+        paired: What was made of the messages of this context, or of one that it extends.
     """
 
-    __slots__ = ("_neighbours", "_size", "max_bytes")
+    context: Context
+    size: int
+    paired: PairedMessages | None = None
+
+
+class BodyCache:
+    """A least-recently-used cache of decoded entries, and of one context for each log.
+
+    Args:
+        max_bytes: How many bytes of lines it may hold; a single entry or context larger than that is not kept.
+    """
+
+    __slots__ = ("_contexts", "_neighbours", "_size", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._neighbours: OrderedDict[int, dict[int, CachedBody]] = OrderedDict()
+        self._contexts: dict[int, KeptContext] = {}  # each has a place in the order, under a negative key
         self._size = 0
 
     @property
@@ -99,8 +119,41 @@ class BodyCache:
             self._evict()
             at = until
 
+    def size_of(self, log: int, seqs: Sequence[int]) -> int | None:
+        """Return the size of the lines of a log's entries, in bytes; None if one of them is not cached."""
+        size = 0
+        last_key, neighbours = -1, None
+        for seq in seqs:
+            key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
+            if key != last_key:
+                last_key, neighbours = key, self._neighbours.get(key)
+            cached = None if neighbours is None else neighbours.get(seq)
+            if cached is None:
+                return None
+            size += cached.size
+        return size
+
+    def context(self, log: int) -> KeptContext | None:
+        """Return the context of a log that was kept last."""
+        kept = self._contexts.get(log)
+        if kept is not None:
+            self._neighbours.move_to_end(~log)
+        return kept
+
+    def put_context(self, log: int, kept: KeptContext) -> None:
+        """Keep the context of a log instead of the one before, evicting other things if the bound requires it."""
+        replaced = self._contexts.pop(log, None)
+        if replaced is not None:
+            del self._neighbours[~log]
+            self._size -= replaced.size
+        if 0 < kept.size <= self.max_bytes:
+            self._contexts[log] = kept
+            self._neighbours[~log] = {}
+            self._size += kept.size
+            self._evict()
+
     def _evict(self) -> None:
-        """Evict the least recently used entries until the bound is kept."""
+        """Evict what was least recently used until the bound is kept."""
         while self._size > self.max_bytes:
-            _, evicted = self._neighbours.popitem(last=False)
-            self._size -= sum(each.size for each in evicted.values())
+            key, evicted = self._neighbours.popitem(last=False)
+            self._size -= self._contexts.pop(~key).size if key < 0 else sum(each.size for each in evicted.values())

@@ -23,8 +23,11 @@ from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.stores.base import Blob, Cursor, LocalStore, Page, Ref
 from ..events.telemetry import logger
-from ..projections.context import Context, ContextPlan, boundary, build, plan
+from ..projections.building.paired_messages import PairedMessages
+from ..projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
 from ..projections.feed import EntryAdded, Feed, LeafChange
+from ..projections.tokens import Tokenizer
+from .bodies import KeptContext
 from .leaf_record import decode_leaf
 from .runtime import Runtime
 
@@ -387,9 +390,38 @@ class OpenLog:
         )
 
     async def context(self, leaf: int) -> Context:
-        """Build the context of a leaf, reading only the bodies that it shows."""
-        context_plan = await self.plan(leaf)
-        return build(self.index, context_plan, await self.entries_at(context_plan.needed))
+        """Return the context of a leaf, reading only the bodies that it shows, or only those that are new."""
+        kept = self._runtime.bodies.context(self._number)
+        since = None if kept is None else plan_since(self.index, leaf, kept.context)
+        if kept is None or since is None:
+            whole = await self.plan(leaf)
+            context = build(self.index, whole, await self.entries_at(whole.needed))
+            self._keep(context, whole.needed)
+        elif leaf == kept.context.leaf:
+            context = kept.context
+        else:
+            context = extended_to(self.index, since, await self.entries_at(since.needed), kept.context)
+            self._keep(context, since.needed, kept)
+        return context
+
+    def _keep(self, context: Context, seqs: Sequence[int], extended: KeptContext | None = None) -> None:
+        """Keep the leaf's context in the cache, unless the entries that were read for it have no room there."""
+        cache = self._runtime.bodies
+        size = cache.size_of(self._number, seqs) if context.leaf == self.index.leaf else None
+        if size is None:
+            return
+        kept = KeptContext(context, size)
+        if extended is not None:
+            kept = KeptContext(context, extended.size + size, extended.paired)
+        cache.put_context(self._number, kept)
+
+    def paired(self, context: Context, tokenizer: Tokenizer) -> PairedMessages:
+        """Return the messages of a context of this log as they can be sent, with their sizes."""
+        kept = self._runtime.bodies.context(self._number)
+        paired = PairedMessages.of(context.messages, tokenizer, None if kept is None else kept.paired)
+        if kept is not None and kept.context is context:
+            kept.paired = paired
+        return paired
 
     async def plan(self, leaf: int) -> ContextPlan:
         """Return which entries the context of a leaf is built from."""

@@ -90,7 +90,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         idle_after_s: Seconds without a command after which a session is passivated.
         feed_events_max: Events that a feed keeps for slow subscribers before they read from the log.
         feed_bytes_max: Bytes of lines that a feed keeps.
-        cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions.
+        cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions; those of a context that is
+            kept count again.
         snapshot_after_lines: Lines by which a log must have grown before passivation rewrites its snapshot; for a long
             log, a hundredth of its lines.
         inline_for_s: Seconds for which commands may run on their callers' tasks before the event loop serves everything

@@ -191,6 +191,48 @@ def plan(index: LogIndex, leaf: int, boundary_entry: Entry | None) -> ContextPla
     return ContextPlan(leaf, compaction, index.models[leaf], index.levels[leaf], tuple(kept), warnings)
 
 
+def plan_since(index: LogIndex, leaf: int, context: Context) -> ContextPlan | None:
+    """Return which entries are needed to extend an earlier context of the same log to `leaf`; see `extended_to`.
+
+    None means that the context must be built as a whole: its leaf is not on the path to `leaf`, or an entry after it
+    rearranges the context, or it has warnings, in which case a missing parent that turns up could close a cycle.
+    """
+    before = context.leaf
+    if not before or context.warnings:
+        return None
+    if index.boundaries[leaf] != index.boundaries[before] or index.edits[leaf] != index.edits[before]:
+        return None
+    kept: list[int] = []
+    seq = leaf
+    while seq > before:
+        if index.kinds[seq] in _RELEVANT:
+            kept.append(seq)
+        seq = index.parents[seq]
+    if seq != before:
+        return None
+    model, level = index.models[leaf], index.levels[leaf]
+    return ContextPlan(
+        leaf,
+        0,
+        model if model != index.models[before] else 0,
+        level if level != index.levels[before] else 0,
+        tuple(reversed(kept)),
+    )
+
+
+def extended_to(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None], context: Context) -> Context:
+    """Return what `build` returns for the plan's leaf, given an earlier context and a plan of `plan_since`."""
+    later = build(index, plan, entries)
+    return Context(
+        context.session_id,
+        later.leaf,
+        later.leaf_id,
+        later.model if plan.model else context.model,
+        later.thinking_level if plan.level else context.thinking_level,
+        context.messages + later.messages,
+    )
+
+
 def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> Context:
     """Build a context from the entries that its plan needs.
 

@@ -7,7 +7,7 @@ image are defined here; a tokenizer that knows better counts whole messages itse
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, cast
+from typing import Protocol, TypeGuard
 
 from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
 from ..events.entries import Entry, Message, MessageEntry, OpaqueEntry
@@ -23,7 +23,7 @@ MESSAGE_TOKENS = 4
 
 
 class Tokenizer(Protocol):
-    """Counts the tokens of a text."""
+    """Counts the tokens of a text. The same text always has the same count, since counts are remembered."""
 
     def count(self, text: str) -> int:
         """Return the number of tokens of the text."""
@@ -79,6 +79,9 @@ class ByteEstimator:
         return -(-eighths // 8)
 
 
+_ESTIMATOR = ByteEstimator()
+
+
 def tokenizer_of(tokenizer: Tokenizer | None) -> Tokenizer:
     """Return the tokenizer, or by default one that estimates tokens from bytes.
 
@@ -86,7 +89,7 @@ def tokenizer_of(tokenizer: Tokenizer | None) -> Tokenizer:
         InvalidInput: It has no method `count`.
     """
     if tokenizer is None:
-        return ByteEstimator()
+        return _ESTIMATOR
     if not callable(getattr(tokenizer, "count", None)):
         raise InvalidInput(f"`{type(tokenizer).__name__}` is not a tokenizer: give an object with `count(text)`")
     return tokenizer
@@ -118,14 +121,19 @@ def count_messages(messages: Sequence[Message], tokenizer: Tokenizer | None = No
             itself.
     """
     tokenizer = tokenizer_of(tokenizer)
-    # An isinstance check of the protocol takes longer than the counting.
-    if getattr(tokenizer, "count_messages", None) is not None:
-        return cast("MessageTokenizer", tokenizer).count_messages(messages)
+    if counts_whole_messages(tokenizer):
+        return tokenizer.count_messages(messages)
     return sum(
         MESSAGE_TOKENS + sum(_part_tokens(part, tokenizer) for part in message.content)
         for message in map(rendered, messages)
         if message is not None
     )
+
+
+def counts_whole_messages(tokenizer: Tokenizer) -> TypeGuard[MessageTokenizer]:
+    """Return whether a tokenizer counts messages itself; the count of several need not be the sum of their counts."""
+    # An isinstance check of the protocol takes longer than the counting.
+    return getattr(tokenizer, "count_messages", None) is not None
 
 
 def context_tokens(messages: Iterable[ContextMessage], tokenizer: Tokenizer | None = None) -> int:

@@ -20,6 +20,7 @@ from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.full_history import FullHistory
 from ...projections.building.strategy import needs_path
 from ...projections.building.summaries import Summarizer, SummarizerOptions, Summary, SummaryRequest
+from ..handles.contexts import source_of
 from ..handles.open_calls import OpenCall, Recovery, suspension
 from ..handles.session import Session
 from .calling import GRACE_S, Finished
@@ -194,7 +195,7 @@ class LiveTurn:
             self._builder.tokenizer, [each for each in self._builder.strategies if not needs_path(each)]
         )
         try:
-            return _only_masked(quick.build(await self._session.context(), window.budget))
+            return _only_masked(quick.build(await source_of(self._session, quick.tokenizer), window.budget))
         except ContextOverflow:
             return False
 

@@ -11,6 +11,8 @@ from typing import Protocol, TypeAlias
 from ...events.entries import Message, Usage
 from ...events.errors import InvalidInput, ModelError
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
+from ...projections.building.paired_messages import PairedMessages
+from ...projections.building.source import ContextSource
 from ...projections.context import Context, ContextMessage
 from ..handles.open_calls import OpenCall, Recovery, unanswered
 from .calling import Finished
@@ -112,6 +114,7 @@ class BufferedTurn:
         self._builder = builder
         self._history: tuple[Message, ...] = ()
         self._messages: list[Message] = []
+        self._paired: PairedMessages | None = None
         self.session_id: str | None = None if session is None else session.id
 
     async def prepare(self) -> Recovery | None:
@@ -168,7 +171,9 @@ class BufferedTurn:
     async def context(self, window: Window) -> ContextBuildResult:
         """See `TurnStorage.context`."""
         messages = tuple(self._numbered())
-        return self._builder.build(Context(self.session_id or "", len(messages), messages=messages), window.budget)
+        context = Context(self.session_id or "", len(messages), messages=messages)
+        self._paired = PairedMessages.of(messages, self._builder.tokenizer, self._paired)
+        return self._builder.build(ContextSource.of(context, counted=self._paired), window.budget)
 
     async def shrunk_context(self, window: Window) -> ContextBuildResult:
         """See `TurnStorage.shrunk_context`."""

@@ -34,7 +34,7 @@ from ...projections.building.summary_cache import (
     stored_summaries,
     summarizer_id,
 )
-from ...projections.building.used_tokens import UsedTokens, used_tokens
+from ...projections.building.used_tokens import UsedTokens, last_measured, used_since
 from ...projections.context import Context, ContextMessage, boundary, messages_of
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
 from .shown_path import ShownPath
@@ -63,12 +63,8 @@ async def built_context(
         raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
     log = await session.log()
     leaf = log.index.path_end(leaf_id)
-    context = await log.context(leaf)
-    request = await _request(log, leaf, context)
-    source = ContextSource.of(
-        context, project_path=log.index.info.project or log.index.header.cwd or "", request=request
-    )
-    if context_tokens(source.messages, builder.tokenizer) > budget.available_tokens:
+    source = await _source(log, leaf, builder.tokenizer)
+    if source.tokens(builder.tokenizer) > budget.available_tokens:
         source = replace(source, summaries=await _summaries(log))
     result = _build_without_path(builder, source, budget)
     if result is None:
@@ -83,12 +79,23 @@ async def built_context(
 async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
     """Return how full the window is; see `Session.used_tokens`."""
     check_count("overhead", overhead)
+    tokenizer = tokenizer_of(tokenizer)
     log = await session.log()
     index, leaf = log.index, log.index.leaf
-    first = boundary(index, leaf)
     context = await log.context(leaf)
-    newer_seqs = list(takewhile(lambda seq: seq != first, index.upward(leaf)))[::-1]
-    return used_tokens(await log.entries_in(newer_seqs), context, tokenizer, overhead=overhead)
+    messages = context.messages
+    position = last_measured(messages)
+    # A count is valid while what was sent before it is unchanged.
+    changed_at = max(boundary(index, leaf), index.edits[leaf])
+    if position >= 0 and index.find(messages[position].entry_id) > changed_at:
+        return used_since(messages, position, tokenizer)
+    return UsedTokens(0, overhead + log.paired(context, tokenizer).tokens)
+
+
+async def source_of(session: Fitting, tokenizer: Tokenizer) -> ContextSource:
+    """Return the source of the leaf's context, without the entries of the path and without stored summaries."""
+    log = await session.log()
+    return await _source(log, log.index.leaf, tokenizer)
 
 
 async def summary_for_range(
@@ -183,6 +190,16 @@ async def _make_and_store(
     entry = await session.entry(stored_id)
     assert isinstance(entry, CustomEntry)
     return stored.kept_by(entry)
+
+
+async def _source(log: OpenLog, leaf: int, tokenizer: Tokenizer) -> ContextSource:
+    context = await log.context(leaf)
+    return ContextSource.of(
+        context,
+        project_path=log.index.info.project or log.index.header.cwd or "",
+        request=await _request(log, leaf, context),
+        counted=log.paired(context, tokenizer),
+    )
 
 
 async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage | None:

@@ -15,7 +15,7 @@ These calls are not open by accident, and stay as they are until they are answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -111,12 +111,12 @@ def suspension(calls: Iterable[OpenCall]) -> Custom:
     return Custom(SUSPENDED_TYPE, Raw(msgspec.json.encode({"calls": listed_calls})))
 
 
-def unanswered(messages: Iterable[ContextMessage]) -> list[OpenCall]:
+def unanswered(messages: Sequence[ContextMessage]) -> list[OpenCall]:
     """Return the calls of the assistant's last turn that have no result among these messages."""
-    messages = list(messages)
+    turn = messages[pairing.last_turn(messages) :]
     return [
-        OpenCall(call.id, call.name, call.raw_input, message_id=messages[position].entry_id)
-        for position, call in pairing.unanswered([each.message for each in messages])
+        OpenCall(call.id, call.name, call.raw_input, message_id=turn[position].entry_id)
+        for position, call in pairing.unanswered([each.message for each in turn])
     ]
 
 

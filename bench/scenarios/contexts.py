@@ -41,7 +41,7 @@ SCENARIOS = [
         _compacted,
         (Goal("treering/uvloop", "figure", 5.0),),
         rounds_max=5,
-        note="The first context reads its messages from the file, the second finds them decoded. "
+        note="The first context reads its messages from the file, and the second finds the first one kept. "
         "pi holds all in memory.",
     ),
     *map(_whole, (1_000, 10_000, 100_000)),

@@ -20,7 +20,7 @@ from ...events.content import JSON, json_object
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import Context, ContextMessage
-from ..tokens import Tokenizer, context_tokens, tokenizer_of
+from ..tokens import Tokenizer, tokenizer_of
 from .budget import ContextBudget
 from .full_history import FullHistory
 from .masking import MaskedTools
@@ -145,7 +145,7 @@ class ContextBuilder:
         if isinstance(source, Context):
             source = ContextSource.of(source)
         whole = FullHistory().build(source, budget.available_tokens, self.tokenizer)
-        tokens = self._count(whole.messages)
+        tokens = source.tokens(self.tokenizer)
         if tokens <= budget.available_tokens:
             return self._result(source, budget, FullHistory.name, whole, tokens, None, ())
         needed: NeededSummary | None = None
@@ -183,7 +183,7 @@ class ContextBuilder:
             result = MinimalState().build(source, available, self.tokenizer)
         except ContextOverflow:
             result = result_of(source, (*source.messages[: source.opening], last_request(source)))
-        tokens = self._count(result.messages)
+        tokens = source.tokens(self.tokenizer, result.messages)
         if tokens > available:
             raise ContextOverflow(
                 f"the smallest context takes {tokens} tokens and {available} are available: "
@@ -204,16 +204,13 @@ class ContextBuilder:
             result = strategy.build(source, available, self.tokenizer)
             if isinstance(result, NeededSummary):
                 return result
-            tokens = self._count(result.messages)
+            tokens = source.tokens(self.tokenizer, result.messages)
         except Exception as error:  # noqa: BLE001  # a strategy may raise anything; a context is needed anyway
             return f"raised {type(error).__name__}: {error}"
         if tokens > available:
             return f"takes {tokens} tokens, and {available} are available"
         fault = pairing_fault(result.messages) or _fault(source, result)
         return fault or (result, tokens)
-
-    def _count(self, messages: Iterable[ContextMessage]) -> int:
-        return context_tokens(messages, self.tokenizer)
 
     @staticmethod
     def _result(

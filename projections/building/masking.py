@@ -63,7 +63,8 @@ class MaskedTools:
         messages = source.messages
         limit = int(budget_tokens * self.trigger)
         masked = self.masked(messages)
-        through = masked_through(messages, masked, tokenizer, limit, self.keep_last, int(limit * self.min_gain))
+        sizes = source.sizes(tokenizer)
+        through = masked_through(messages, masked, sizes, tokenizer, limit, self.keep_last, int(limit * self.min_gain))
         count = sum(one is not other for one, other in zip(masked[:through], messages[:through], strict=True))
         return StrategyResult((*masked[:through], *messages[through:]), source.originals(messages), masked_count=count)
 
@@ -84,6 +85,7 @@ class MaskedTools:
 def masked_through(
     messages: Sequence[ContextMessage],
     masked: Sequence[ContextMessage],
+    sizes: Sequence[int],
     tokenizer: Tokenizer,
     limit: int,
     keep_last: int,
@@ -94,12 +96,12 @@ def masked_through(
     Args:
         messages: The messages, oldest first.
         masked: The same messages with their results cleared; see `MaskedTools.masked`.
-        tokenizer: Counts the tokens.
+        sizes: The tokens of the messages.
+        tokenizer: Counts the tokens of the masked messages.
         limit: The maximum size of a request.
         keep_last: The number of results to keep.
         min_gain: The tokens that a step must free.
     """
-    sizes = [message_tokens(each.message, tokenizer) for each in messages]
     gains = [
         0 if one is other else size - message_tokens(other.message, tokenizer)
         for one, other, size in zip(messages, masked, sizes, strict=True)

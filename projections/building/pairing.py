@@ -84,6 +84,20 @@ def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
     return list(waiting.values())
 
 
+def last_turn(messages: Sequence[ContextMessage]) -> int:
+    """Return the position at which the assistant's last turn begins, or 0 if there is none.
+
+    What comes before it is paired without regard to it: `paired` of both pieces is `paired` of the whole.
+    """
+    begins = 0
+    for position in range(len(messages) - 1, -1, -1):
+        if _is_assistant(messages[position]):
+            begins = position
+        elif begins and _is_sendable(messages[position].message):
+            break
+    return begins
+
+
 def closing(call_id: str, name: str) -> Message:
     """Return the placeholder result that closes a call which will never be answered."""
     return Message("tool", (tool_result(call_id, NO_RESULT, is_error=True),), tool_name=name or None)

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from ...events.entries import Entry
 from ..context import Context, ContextMessage
+from ..tokens import Tokenizer, context_tokens, message_tokens
+from .paired_messages import PairedMessages
 from .pairing import is_request, paired, request_at
 from .summary_cache import StoredSummary
 
@@ -23,6 +25,7 @@ class ContextSource(Struct, frozen=True):
             the messages are used.
         project_path: The directory of the project.
         summaries: The stored summaries.
+        counted: The messages with their sizes, if they were counted before.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -31,6 +34,7 @@ class ContextSource(Struct, frozen=True):
     entries: tuple[Entry, ...] = ()
     project_path: str = ""
     summaries: tuple[StoredSummary, ...] = ()
+    counted: PairedMessages | None = None
 
     @classmethod
     def of(
@@ -41,6 +45,7 @@ class ContextSource(Struct, frozen=True):
         project_path: str = "",
         summaries: Sequence[StoredSummary] = (),
         request: ContextMessage | None = None,
+        counted: PairedMessages | None = None,
     ) -> ContextSource:
         """Make a source from a context.
 
@@ -51,18 +56,20 @@ class ContextSource(Struct, frozen=True):
             summaries: The stored summaries.
             request: The last user message of the path, in case a compaction kept none: it is inserted after the
                 compaction's summary, so that the model sees the request.
+            counted: The messages of the context, if they were paired and counted before.
         """
-        messages = paired(context.messages)
+        messages = paired(context.messages) if counted is None else counted.messages
         if request is not None and not any(is_request(each.message) for each in messages):
             place = _opening(messages, ("system", "compactionSummary"))
             messages = (*messages[:place], request, *messages[place:])
         return cls(
             messages,
             len(context.messages),
-            frozenset(each.entry_id for each in context.messages),
+            frozenset([each.entry_id for each in context.messages]),
             tuple(entries),
             project_path,
             tuple(summaries),
+            counted,
         )
 
     @property
@@ -75,9 +82,39 @@ class ContextSource(Struct, frozen=True):
         """The position of the last request, see `request_at`; -1 if there is none."""
         return request_at(self.messages)
 
+    def tokens(self, tokenizer: Tokenizer, messages: Sequence[ContextMessage] | None = None) -> int:
+        """Return the number of tokens of the messages, or of those that a strategy made of them.
+
+        Messages that were counted before are not counted again, unless the tokenizer counts messages together.
+        """
+        counted = self._counted_by(tokenizer)
+        messages = self.messages if messages is None else messages
+        if counted is not None and counted.messages is messages:
+            return counted.tokens
+        if counted is None or not counted.sizes:
+            return context_tokens(messages, tokenizer)
+        size_by_id = dict(zip(map(id, counted.messages), counted.sizes, strict=True))
+        known_sizes = [size_by_id.get(id(each), 0) for each in messages]
+        others = [each for each in messages if id(each) not in size_by_id]
+        return sum(known_sizes) + context_tokens(others, tokenizer)
+
+    def sizes(self, tokenizer: Tokenizer) -> Sequence[int]:
+        """Return the number of tokens of each message."""
+        counted = self._counted_by(tokenizer)
+        if counted is not None and counted.sizes:
+            return counted.sizes
+        return [message_tokens(each.message, tokenizer) for each in self.messages]
+
+    def _counted_by(self, tokenizer: Tokenizer) -> PairedMessages | None:
+        """Return the known sizes if they are those of the messages, and this tokenizer's."""
+        counted = self.counted
+        is_valid = counted is not None and counted.messages is self.messages and counted.tokenizer is tokenizer
+        return counted if is_valid else None
+
     def originals(self, messages: Iterable[ContextMessage]) -> int:
         """Count the messages that come from the original context."""
-        return sum(each.entry_id in self.entry_ids for each in messages)
+        ids = self.entry_ids
+        return len([None for each in messages if each.entry_id in ids])
 
 
 def _opening(messages: Sequence[ContextMessage], roles: tuple[str, ...]) -> int:

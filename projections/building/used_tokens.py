@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...events.entries import CompactionEntry, ContextEditEntry, Entry, Message, MessageEntry, Usage
-from ...events.kinds import RESET_TYPE
-from ..context import Context, message_of
-from ..tokens import Tokenizer, context_tokens, count_messages
+from ...events.entries import Message, Usage
+from ..context import ContextMessage
+from ..tokens import Tokenizer, context_tokens
 
 INTERRUPTED = frozenset({"aborted", "error"})
 """The stop reasons of an interrupted answer."""
@@ -32,31 +31,18 @@ class UsedTokens(Struct, frozen=True):
         return self.measured + self.estimated
 
 
-def used_tokens(
-    path: Sequence[Entry], context: Context, tokenizer: Tokenizer | None = None, *, overhead: int = 0
-) -> UsedTokens:
-    """Return how much of the window the next request takes.
+def last_measured(messages: Sequence[ContextMessage]) -> int:
+    """Return the position of the last message with a provider's count, or -1.
 
-    A provider's count is valid while the messages before it are unchanged: a compaction, a reset or a context edit
-    invalidates it, and the count of an interrupted answer cannot be trusted.
-
-    Args:
-        path: The entries of the path, oldest first; those since the latest compaction or reset are enough.
-        context: The context at the end of that path.
-        tokenizer: Counts the rest; by default its tokens are estimated from bytes.
-        overhead: The tokens of system prompt and tools, used if no provider has counted.
+    The count of an interrupted answer cannot be trusted.
     """
-    since: list[Message] = []
-    for entry in reversed(path):
-        if isinstance(entry, (CompactionEntry, ContextEditEntry)) or entry.type == RESET_TYPE:
-            break
-        measured = _measured(entry)
-        if measured > 0:  # a provider that did not count may report -1
-            return UsedTokens(measured, count_messages(since[::-1], tokenizer))
-        message = message_of(entry)
-        if message is not None:
-            since.append(message)
-    return UsedTokens(0, overhead + context_tokens(context.messages, tokenizer))
+    positions = range(len(messages) - 1, -1, -1)
+    return next((position for position in positions if _measured(messages[position].message) > 0), -1)
+
+
+def used_since(messages: Sequence[ContextMessage], position: int, tokenizer: Tokenizer | None = None) -> UsedTokens:
+    """Return the count at a position, see `last_measured`, and an estimate of the messages after it."""
+    return UsedTokens(_measured(messages[position].message), context_tokens(messages[position + 1 :], tokenizer))
 
 
 def request_tokens(usage: Usage) -> int:
@@ -66,10 +52,7 @@ def request_tokens(usage: Usage) -> int:
     )
 
 
-def _measured(entry: Entry) -> int:
-    if not isinstance(entry, MessageEntry):
-        return 0
-    message = entry.message
+def _measured(message: Message) -> int:
     if message.role != "assistant" or message.usage is None or message.stop_reason in INTERRUPTED:
         return 0
-    return request_tokens(message.usage)
+    return request_tokens(message.usage)  # a provider that did not count may report -1

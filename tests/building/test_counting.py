@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 import pytest
 
 from treering import (
     BashExecution,
-    CompactionEntry,
     Context,
-    Entry,
     Message,
-    MessageEntry,
     Usage,
     image,
     message,
@@ -21,8 +17,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.events.entries import Compaction
-from treering.projections.building.used_tokens import UsedTokens, used_tokens
+from treering.projections.building.used_tokens import UsedTokens, last_measured, used_since
 from treering.projections.tokens import (
     IMAGE_TOKENS,
     MESSAGE_TOKENS,
@@ -31,8 +26,6 @@ from treering.projections.tokens import (
     count_messages,
     message_tokens,
 )
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.feature("N-76")
@@ -75,50 +68,31 @@ def test_the_tokenizer_can_be_replaced_and_the_default_is_documented_as_an_estim
     assert "estimate" in (ByteEstimator.__doc__ or "").lower()
 
 
-def path(*messages: Message | Compaction) -> list[Entry]:
-    entries: list[Entry] = []
-    for place, each in enumerate(messages):
-        if isinstance(each, Compaction):
-            entries.append(CompactionEntry(id=f"e{place}", parent_id=None, timestamp=START, compaction=each))
-        else:
-            entries.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
-    return entries
-
-
 def answer(tokens: int, stop_reason: str = "stop") -> Message:
     return message("assistant", "ok", usage=Usage(input_tokens=tokens), stop_reason=stop_reason)
+
+
+def used(context: Context, tokenizer: Tokenizer) -> UsedTokens:
+    return used_since(context.messages, last_measured(context.messages), tokenizer)
 
 
 def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated(
     words: Tokenizer, context_of: Callable[..., Context]
 ) -> None:
     question = message("user", "one two three")
-    counted = [question, answer(500), question, answer(900), question]
-    assert used_tokens(path(*counted), context_of(*counted), words) == UsedTokens(900, MESSAGE_TOKENS + 3)
-    broken = [question, answer(500), question, answer(900, "aborted")]
-    assert used_tokens(path(*broken), context_of(*broken), words).measured == 500
-    uncounted = [
-        question,
-        answer(500),
-        question,
-        Message("assistant", (text("ok"),), usage=Usage(-1), stop_reason="stop"),
-    ]
-    assert used_tokens(path(*uncounted), context_of(*uncounted), words).measured == 500
+    counted = context_of(question, answer(500), question, answer(900), question)
+    assert used(counted, words) == UsedTokens(900, MESSAGE_TOKENS + 3)
+    assert used(context_of(question, answer(500), question, answer(900, "aborted")), words).measured == 500
+    uncounted = Message("assistant", (text("ok"),), usage=Usage(-1), stop_reason="stop")
+    assert used(context_of(question, answer(500), question, uncounted), words).measured == 500
+    assert last_measured(context_of(question, uncounted).messages) == -1
     assert UsedTokens(900, 7).total == 907
-
-
-def test_counts_from_before_a_compaction_are_not_used(words: Tokenizer, context_of: Callable[..., Context]) -> None:
-    question = message("user", "one two three")
-    context = context_of(Message("compactionSummary", (text("so far"),)), question)
-    stored = path(question, answer(90_000), Compaction("so far", None, 90_000), question)
-    used = used_tokens(stored, context, words, overhead=50)
-    assert used == UsedTokens(0, 50 + count_messages([each.message for each in context.messages], words))
 
 
 def test_the_parts_of_a_usage_are_added_if_it_has_no_total(
     words: Tokenizer, context_of: Callable[..., Context]
 ) -> None:
     answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000))
-    assert used_tokens(path(answered), context_of(answered), words).total == 4321
+    assert used(context_of(answered), words).total == 4321
     answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=321))
-    assert used_tokens(path(answered), context_of(answered), words).total == 321
+    assert used(context_of(answered), words).total == 321

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from treering import BashExecution, Context, ContextMessage, Message, image, message, text, tool_result, tool_use
-from treering.projections.building.pairing import NO_RESULT, next_start, paired, pairing_fault, safe_start
+from treering.projections.building.pairing import (
+    NO_RESULT,
+    last_turn,
+    next_start,
+    paired,
+    pairing_fault,
+    safe_start,
+    unanswered,
+)
+from treering.testing import strategies
 
 USER = message("user", "go on")
 ANSWER = message("assistant", "done")
@@ -30,6 +41,23 @@ def test_messages_that_are_paired_are_returned_as_the_same_objects(context_of: C
     repaired = paired(context.messages)
     assert all(one is other for one, other in zip(repaired, context.messages, strict=True))
     assert pairing_fault(repaired) is None
+
+
+@given(st.lists(strategies.messages() | st.sampled_from([USER, ANSWER, calls("a"), results("a"), calls("b", "a")])))
+def test_the_last_turn_is_paired_independently_of_what_comes_before_it(drawn: list[Message]) -> None:
+    messages = [ContextMessage(f"e{place}", each) for place, each in enumerate(drawn)]
+    turn = last_turn(messages)
+    assert paired(messages) == (*paired(messages[:turn]), *paired(messages[turn:]))
+    open_calls = [(turn + place, call) for place, call in unanswered(drawn[turn:])]
+    assert unanswered(drawn) == open_calls
+
+
+def test_the_last_turn_begins_with_the_first_of_adjacent_answers(context_of: Callable[..., Context]) -> None:
+    hidden = Message("unknown", (text("x"),))
+    messages = context_of(USER, ANSWER, USER, calls("a"), hidden, ANSWER, results("a"), USER).messages
+    assert last_turn(messages) == 3
+    assert last_turn(messages[:3]) == 1
+    assert last_turn(messages[:1]) == last_turn(()) == 0
 
 
 @pytest.mark.timeout(15)

@@ -9,7 +9,18 @@ from typing import Literal
 import msgspec
 import pytest
 
-from treering import CustomEntry, EntryNotFound, Session, SessionHost, Usage, message, tool_result, tool_use
+from treering import (
+    ContextEdit,
+    CustomEntry,
+    EntryNotFound,
+    Session,
+    SessionHost,
+    Usage,
+    message,
+    text,
+    tool_result,
+    tool_use,
+)
 from treering.events.errors import InvalidEntry, InvalidInput, SummaryRefused
 from treering.projections.building.budget import ContextBudget, calculate_budget
 from treering.projections.building.builder import ContextBuilder
@@ -171,6 +182,25 @@ async def test_the_provider_s_count_is_used_until_a_compaction(session: Session)
     await session.append_compaction("They talked.", kept, 1129)
     used = await session.used_tokens(overhead=50)
     assert (used.measured, used.total) == (0, 50 + count_messages(await session.messages()))
+
+
+async def test_the_provider_s_count_is_not_used_after_a_compaction_that_keeps_the_answer(session: Session) -> None:
+    await session.append_message("user", "word " * 100)
+    kept = await session.append_message("assistant", "ok", usage=Usage(input_tokens=900, output_tokens=100))
+    await session.append_compaction("They talked.", kept, 1000)
+    used = await session.used_tokens(overhead=50)
+    assert (used.measured, used.total) == (0, 50 + count_messages(await session.messages()))
+
+
+async def test_the_provider_s_count_is_used_until_a_message_before_it_is_edited(session: Session) -> None:
+    question = await session.append_message("user", "word " * 100)
+    await session.append_message("assistant", "ok", usage=Usage(input_tokens=900, output_tokens=100))
+    assert (await session.used_tokens()).total == 1000
+    await session.append(ContextEdit(question, (text("shorter"),)))
+    assert (await session.used_tokens()).total == count_messages(await session.messages())
+    await session.append_message("assistant", "ok", usage=Usage(input_tokens=10, output_tokens=5))
+    await session.append_message("user", "word " * 100)
+    assert (await session.used_tokens()).total == 15 + 129
 
 
 @pytest.mark.parametrize("dialect", ["pi", "omp"])

@@ -47,7 +47,9 @@ from treering.projections.context import (
     build,
     diff,
     extended,
+    extended_to,
     plan,
+    plan_since,
     to_json,
 )
 from treering.projections.tokens import entry_tokens
@@ -92,6 +94,13 @@ class Log:
         end = boundary(self.index, leaf)
         chosen = plan(self.index, leaf, self.entries[end] if end else None)
         return build(self.index, chosen, {seq: self.entries[seq] for seq in chosen.needed})
+
+    def extended(self, context: Context, leaf: int) -> Context | None:
+        """The context of a leaf, made from an earlier one if that is possible."""
+        chosen = plan_since(self.index, leaf, context)
+        if chosen is None:
+            return None
+        return extended_to(self.index, chosen, {seq: self.entries[seq] for seq in chosen.needed}, context)
 
     def roles_and_texts(self) -> list[tuple[str, str]]:
         """The context as (role, text)."""
@@ -370,6 +379,41 @@ def test_a_replica_that_applies_changes_equals_the_context_at_every_step() -> No
             assert replica == now, seed
     assert quick > 2_000
     assert rebuilt > 500
+
+
+@pytest.mark.feature("G-97")
+def test_a_context_that_extends_an_earlier_one_equals_one_built_as_a_whole() -> None:
+    extended_by_messages = rebuilt = 0
+    for seed in range(400):
+        log = RandomLog(seed)
+        earlier: list[Context] = []
+        for _ in range(30):
+            log.grow()
+            leaf = log.rng.choice([log.index.leaf, log.rng.randint(0, log.index.head)])
+            whole = None if json_or_corrupt(log, leaf) == "corrupt" else log.context(leaf)
+            for context in earlier:
+                longer = log.extended(context, leaf)
+                assert longer is None or longer == whole, (seed, context.leaf, leaf)
+                rebuilt += longer is None
+                extended_by_messages += longer is not None and len(longer.messages) > len(context.messages)
+            if whole is not None and log.index.is_entry(leaf):
+                earlier = [*earlier[-3:], whole]
+    assert extended_by_messages > 5_000
+    assert rebuilt > 5_000
+
+
+def test_an_extended_context_needs_only_the_entries_that_are_new() -> None:
+    log = Log()
+    log.add(ModelChange("openai", "gpt"))
+    log.add_message("user", "one")
+    before = log.context()
+    log.add(Label("e1", "start"))
+    log.add(message("assistant", "two", provider="openai", model="other"))
+    log.add(ThinkingLevel("high"))
+    chosen = plan_since(log.index, log.index.leaf, before)
+    assert chosen is not None
+    assert chosen.needed == [4, 5]
+    assert log.extended(before, log.index.leaf) == log.context()
 
 
 def test_entries_that_do_not_simply_extend_a_context_give_no_quick_change() -> None:
