@@ -7,7 +7,7 @@ only the innermost gutters are drawn, with the number of those left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from ..projections.tree import TreeNode
 
@@ -20,10 +20,15 @@ _ASCII = ("|- ", "`- ", "|  ")
 _BLANK = " " * _WIDTH
 
 
-def gutters(nodes: Sequence[TreeNode], *, ascii_only: bool = False) -> Iterator[tuple[TreeNode, str]]:
-    """Yield each node of a tree with the gutter to draw in front of it."""
+def gutters(nodes: Iterable[TreeNode], roots: int, *, ascii_only: bool = False) -> Iterator[tuple[TreeNode, str]]:
+    """Yield each node of a tree with the gutter to draw in front of it.
+
+    Args:
+        nodes: The nodes, depth first.
+        roots: The number of roots among them.
+        ascii_only: Draw with ASCII characters.
+    """
     fork, last, through = _ASCII if ascii_only else _UNICODE
-    roots = sum(not node.depth for node in nodes)
     # The gutters of the nodes to come, as a stack, since they come depth first.
     pending = _below("", 0, roots, fork, last)
     for node in nodes:

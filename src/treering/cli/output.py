@@ -171,6 +171,15 @@ def echo_json(value: object) -> None:
     click.echo(as_json(value))
 
 
+def echo_json_array(values: Iterable[object]) -> None:
+    """Write a JSON array on a line, without holding all of its elements in memory."""
+    remaining, before = iter(values), b"["
+    while block := list(islice(remaining, _LINES_AT_ONCE)):
+        click.echo(before + as_json(block)[1:-1], nl=False)
+        before = b","
+    click.echo(b"]" if before == b"," else b"[]")
+
+
 def as_json(value: object) -> bytes:
     """Encode a value, even if it contains lone surrogates."""
     try:
