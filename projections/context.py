@@ -221,8 +221,8 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
         index.header.id,
         plan.leaf,
         index.ids[plan.leaf] if plan.leaf else None,
-        _model_of(entries.get(plan.model)),
-        _level_of(entries.get(plan.level)) or DEFAULT_THINKING_LEVEL,
+        model_of(entries.get(plan.model)),
+        level_of(entries.get(plan.level)) or DEFAULT_THINKING_LEVEL,
         tuple(messages),
         plan.warnings,
     )
@@ -332,8 +332,8 @@ def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange |
         () if message is None else (ContextMessage(entry.id, message),),
         seq,
         entry.id,
-        _model_of(entry) if index.models[seq] == seq else context.model,
-        _level_of(entry) or DEFAULT_THINKING_LEVEL if index.levels[seq] == seq else context.thinking_level,
+        model_of(entry) if index.models[seq] == seq else context.model,
+        level_of(entry) or DEFAULT_THINKING_LEVEL if index.levels[seq] == seq else context.thinking_level,
     )
 
 
@@ -450,7 +450,8 @@ def _left_out(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
     return tuple(ToolResultPart(replace(each, content=LEFT_OUT)) for each in results)
 
 
-def _model_of(entry: Entry | None) -> ModelRef | None:
+def model_of(entry: Entry | None) -> ModelRef | None:
+    """Return the model that an entry sets, or None."""
     if isinstance(entry, ModelChangeEntry):
         return ModelRef(entry.model_change.provider, entry.model_change.model_id)
     if isinstance(entry, MessageEntry) and entry.message.provider is not None and entry.message.model is not None:
@@ -458,7 +459,8 @@ def _model_of(entry: Entry | None) -> ModelRef | None:
     return None
 
 
-def _level_of(entry: Entry | None) -> str | None:
+def level_of(entry: Entry | None) -> str | None:
+    """Return the thinking level that an entry sets, or None."""
     return entry.thinking_level.thinking_level if isinstance(entry, ThinkingLevelEntry) else None
 
 
