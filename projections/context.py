@@ -20,19 +20,16 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.content import (
-    JSON,
     Content,
     ImagePart,
     TextPart,
     ToolResult,
     ToolResultPart,
     ToolUsePart,
-    json_object,
     text,
 )
 from ..events.entries import (
@@ -375,9 +372,9 @@ def apply_change(context: Context, change: ContextChange) -> Context:
     )
 
 
-def to_json(context: Context) -> dict[str, JSON]:
-    """Return the context as plain JSON values, which the caller may modify, with the parts in native form."""
-    fields = {
+def json_fields(context: Context) -> dict[str, object]:
+    """Return the context as values for `msgspec.json.encode`, with the parts in native form."""
+    return {
         "session_id": context.session_id,
         "leaf_id": context.leaf_id,
         "model": context.model,
@@ -386,7 +383,6 @@ def to_json(context: Context) -> dict[str, JSON]:
             {"entry_id": each.entry_id, "role": each.role, "content": each.content} for each in context.messages
         ],
     }
-    return json_object(Raw(msgspec.json.encode(fields)))
 
 
 _NO_EDIT = ContextEdit("-", ())

@@ -293,12 +293,7 @@ def tree_changes(index: LogIndex, entry: Entry) -> list[TreeChange]:
     return changes
 
 
-def to_json(tree: Tree) -> list[dict[str, JSON]]:
-    """Return the nodes as plain JSON values, which the caller may modify, in the order of the tree."""
-    return [node_to_json(node) for node in tree.nodes]
-
-
-def node_to_json(node: TreeNode) -> dict[str, JSON]:
+def to_json(node: TreeNode) -> dict[str, JSON]:
     """Return a node as a plain JSON value, which the caller may modify."""
     return {
         "id": node.id,

@@ -9,7 +9,7 @@ import click
 
 from ..actors.handles.session import Session
 from ..events.entries import Entry
-from ..projections.tree import TreeNode, iter_nodes, node_to_json
+from ..projections.tree import TreeNode, iter_nodes, to_json
 from .descriptions import colored, preview_of, role_of, short
 from .drawing import gutters
 from .home import root_option
@@ -40,7 +40,7 @@ async def _tree(file: str, root: str | None, leaf: str | None, as_json: bool) ->
     async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         if as_json:
-            echo_json_array(map(node_to_json, iter_nodes((await session.log()).index, seq)))
+            echo_json_array(map(to_json, iter_nodes((await session.log()).index, seq)))
             return
         async for lines in tree_pages(session, seq):
             echo_lines(lines)
