@@ -140,6 +140,27 @@ def test_the_lines_of_a_tree_fit_the_terminal_whatever_the_width_of_their_charac
     assert [line.removesuffix("  <- leaf")[-1] for line in terminal.lines] == ["…", "…"]
 
 
+def test_the_lines_of_a_tree_fit_the_terminal_however_many_branches_are_nested(
+    at_terminal: AtTerminal, write: Write, message_line: MessageLine
+) -> None:
+    def uuid(number: int) -> str:
+        return f"{number:08x}-0000-4000-8000-000000000000"
+
+    path = write(
+        message_line(uuid(1), None, "x" * 200, 1),
+        *(message_line(uuid(seq), uuid(seq // 2 * 2 - 1), "x" * 200, seq, "assistant") for seq in range(2, 22)),
+    )
+    terminal = at_terminal("tree", path, columns=60)
+    assert terminal.wait() == 0
+    lines = terminal.lines
+    assert len(lines) == 21
+    assert all(line.endswith(("…", "…  <- leaf")) for line in lines)
+    assert lines[-2:] == [
+        f"(8 more)    ├─   00000014 assistant: {'x' * 22}…",
+        f"(8 more)    └─ • 00000015 assistant: {'x' * 13}…  <- leaf",
+    ]
+
+
 def test_tree_draws_several_roots_as_branches(treering: Treering, write: Write, message_line: MessageLine) -> None:
     path = write(
         message_line("a", None, "One", 1), message_line("b", "a", "below", 2), message_line("c", None, "Two", 3)

@@ -12,20 +12,25 @@ from collections.abc import Iterable, Iterator
 from ..projections.tree import TreeNode
 
 GUTTERS_MAX = 24
-"""The maximum number of nested branches that are drawn."""
+"""The maximum number of nested branches that are drawn, however wide the terminal is."""
 
-_WIDTH = 3
+GUTTER_WIDTH = 3
+"""The width of the gutter of one branch."""
+
 _UNICODE = ("├─ ", "└─ ", "│  ")
 _ASCII = ("|- ", "`- ", "|  ")
-_BLANK = " " * _WIDTH
+_BLANK = " " * GUTTER_WIDTH
 
 
-def gutters(nodes: Iterable[TreeNode], roots: int, *, ascii_only: bool = False) -> Iterator[tuple[TreeNode, str]]:
+def gutters(
+    nodes: Iterable[TreeNode], roots: int, *, most: int = GUTTERS_MAX, ascii_only: bool = False
+) -> Iterator[tuple[TreeNode, str]]:
     """Yield each node of a tree with the gutter to draw in front of it.
 
     Args:
         nodes: The nodes, depth first.
         roots: The number of roots among them.
+        most: The maximum number of nested branches that are drawn.
         ascii_only: Draw with ASCII characters.
     """
     fork, last, through = _ASCII if ascii_only else _UNICODE
@@ -36,8 +41,8 @@ def gutters(nodes: Iterable[TreeNode], roots: int, *, ascii_only: bool = False) 
         yield node, _shown(gutter, above) + connector
         if connector:
             gutter += through if connector == fork else _BLANK
-            if len(gutter) > GUTTERS_MAX * _WIDTH:
-                gutter, above = gutter[_WIDTH:], above + 1
+            if len(gutter) > most * GUTTER_WIDTH:
+                gutter, above = gutter[GUTTER_WIDTH:], above + 1
         pending += _below(gutter, above, len(node.children), fork, last)
 
 

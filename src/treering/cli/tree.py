@@ -11,12 +11,13 @@ from ..actors.handles.session import Session
 from ..events.entries import Entry
 from ..projections.tree import TreeNode, iter_nodes, to_json
 from .descriptions import colored, preview_of, role_of, short
-from .drawing import gutters
+from .drawing import GUTTER_WIDTH, GUTTERS_MAX, gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import can_write_unicode, clean, columns, echo_json_array, echo_lines, run
 
-_PREVIEW_LEAST = 20
+_PREVIEW_LEAST = 12
+_BESIDE_GUTTERS = 56  # the number of gutters left out, a connector, the mark, the id, role, preview and leaf
 _AT_ONCE = 256
 
 
@@ -40,7 +41,7 @@ async def _tree(file: str, root: str | None, leaf: str | None, as_json: bool) ->
     async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         if as_json:
-            echo_json_array(map(to_json, iter_nodes((await session.log()).index, seq)))
+            await echo_json_array(map(to_json, iter_nodes((await session.log()).index, seq)))
             return
         async for lines in tree_pages(session, seq):
             echo_lines(lines)
@@ -55,7 +56,9 @@ async def tree_pages(session: Session, leaf: int | None = None) -> AsyncGenerato
     """
     log = await session.log()
     leaf = log.index.leaf if leaf is None else leaf
-    drawn = gutters(iter_nodes(log.index, leaf), len(session.children(None)), ascii_only=not can_write_unicode())
+    most = max(1, min(GUTTERS_MAX, (columns() - _BESIDE_GUTTERS) // GUTTER_WIDTH))
+    nodes, roots = iter_nodes(log.index, leaf), len(session.children(None))
+    drawn = gutters(nodes, roots, most=most, ascii_only=not can_write_unicode())
     while page := list(islice(drawn, _AT_ONCE)):
         entries_by_seq = await log.entries_at(sorted(node.seq for node, _ in page))
         yield list(_lines(page, entries_by_seq, leaf))
