@@ -20,19 +20,16 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.content import (
-    JSON,
     Content,
     ImagePart,
     TextPart,
     ToolResult,
     ToolResultPart,
     ToolUsePart,
-    json_object,
     text,
 )
 from ..events.entries import (
@@ -263,8 +260,8 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
         index.header.id,
         plan.leaf,
         index.ids[plan.leaf] if plan.leaf else None,
-        _model_of(entries.get(plan.model)),
-        _level_of(entries.get(plan.level)) or DEFAULT_THINKING_LEVEL,
+        model_of(entries.get(plan.model)),
+        level_of(entries.get(plan.level)) or DEFAULT_THINKING_LEVEL,
         tuple(messages),
         plan.warnings,
     )
@@ -374,8 +371,8 @@ def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange |
         () if message is None else (ContextMessage(entry.id, message),),
         seq,
         entry.id,
-        _model_of(entry) if index.models[seq] == seq else context.model,
-        _level_of(entry) or DEFAULT_THINKING_LEVEL if index.levels[seq] == seq else context.thinking_level,
+        model_of(entry) if index.models[seq] == seq else context.model,
+        level_of(entry) or DEFAULT_THINKING_LEVEL if index.levels[seq] == seq else context.thinking_level,
     )
 
 
@@ -417,9 +414,9 @@ def apply_change(context: Context, change: ContextChange) -> Context:
     )
 
 
-def to_json(context: Context) -> dict[str, JSON]:
-    """Return the context as plain JSON values, which the caller may modify, with the parts in native form."""
-    fields = {
+def json_fields(context: Context) -> dict[str, object]:
+    """Return the context as values for `msgspec.json.encode`, with the parts in native form."""
+    return {
         "session_id": context.session_id,
         "leaf_id": context.leaf_id,
         "model": context.model,
@@ -428,7 +425,6 @@ def to_json(context: Context) -> dict[str, JSON]:
             {"entry_id": each.entry_id, "role": each.role, "content": each.content} for each in context.messages
         ],
     }
-    return json_object(Raw(msgspec.json.encode(fields)))
 
 
 _NO_EDIT = ContextEdit("-", ())
@@ -492,7 +488,8 @@ def _left_out(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
     return tuple(ToolResultPart(replace(each, content=LEFT_OUT)) for each in results)
 
 
-def _model_of(entry: Entry | None) -> ModelRef | None:
+def model_of(entry: Entry | None) -> ModelRef | None:
+    """Return the model that an entry sets, or None."""
     if isinstance(entry, ModelChangeEntry):
         return ModelRef(entry.model_change.provider, entry.model_change.model_id)
     if isinstance(entry, MessageEntry) and entry.message.provider is not None and entry.message.model is not None:
@@ -500,7 +497,8 @@ def _model_of(entry: Entry | None) -> ModelRef | None:
     return None
 
 
-def _level_of(entry: Entry | None) -> str | None:
+def level_of(entry: Entry | None) -> str | None:
+    """Return the thinking level that an entry sets, or None."""
     return entry.thinking_level.thinking_level if isinstance(entry, ThinkingLevelEntry) else None
 
 

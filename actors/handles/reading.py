@@ -93,7 +93,7 @@ class Reading(Handle):
         return [
             index.ids[seq]
             for seq in range(1, index.head + 1)
-            if index.is_entry(seq) and (parents[seq] == parent or (not parent and parents[seq] < 0))
+            if (parents[seq] == parent or (not parent and parents[seq] < 0)) and index.is_entry(seq)
         ]
 
     def label(self, entry_id: str) -> str | None:

@@ -114,7 +114,7 @@ class ContextSource(Struct, frozen=True):
     def originals(self, messages: Iterable[ContextMessage]) -> int:
         """Count the messages that come from the original context."""
         ids = self.entry_ids
-        return len([None for each in messages if each.entry_id in ids])
+        return sum(each.entry_id in ids for each in messages)
 
 
 def _opening(messages: Sequence[ContextMessage], roles: tuple[str, ...]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from zlib import crc32
 
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry
+from ...events.entries import Batch, Entry
 from .query import Query
 from .texts import EntryText, entry_text
 
@@ -37,7 +37,7 @@ class TextReader:
         self._decode: Callable[[bytes, int], Entry | None] = dialect.decode
         self._session_id = session_id
         self._query = query
-        self._open: list[Entry] = []
+        self._open: list[tuple[Entry, bool]] = []  # whether the line may match is noted, since most lines do not
         self.settled = after
         self.crc = crc
 
@@ -48,7 +48,7 @@ class TextReader:
             interesting = self._query is None or self._query.may_match(line)
             entry = self._decode(line, seq) if interesting or b'"batch"' in line else None
             if entry is not None and entry.batch is not None and entry.batch.session == self._session_id:
-                self._take_batch_line(entry, entry.batch.i, entry.batch.n, texts)
+                self._take_batch_line(entry, entry.batch, texts, interesting=interesting)
                 continue
             self._open.clear()
             if entry is not None and interesting:
@@ -58,18 +58,19 @@ class TextReader:
             self.crc = crc32(lines[self.settled - first])
         return texts
 
-    def _take_batch_line(self, entry: Entry, i: int, n: int, texts: list[EntryText]) -> None:
+    def _take_batch_line(self, entry: Entry, batch: Batch, texts: list[EntryText], *, interesting: bool) -> None:
         """Hold back one line of a batch, or add the whole batch if it is the last line."""
-        before = self._open[-1].batch if self._open else None
-        if not (before is not None and entry.batch is not None and (before.id, before.i + 1) == (entry.batch.id, i)):
+        before = self._open[-1][0].batch if self._open else None
+        if before is None or (before.id, before.i + 1) != (batch.id, batch.i):
             self._open.clear()
-            self.settled = entry.seq - 1 if i == 0 else entry.seq
-            if i != 0:
+            self.settled = entry.seq - 1 if batch.i == 0 else entry.seq
+            if batch.i != 0:
                 return
-        self._open.append(entry)
-        if i + 1 >= n:
-            for each in self._open:
-                self._add(each, texts)
+        self._open.append((entry, interesting))
+        if batch.i + 1 >= batch.n:
+            for each, may_match in self._open:
+                if may_match:
+                    self._add(each, texts)
             self._open.clear()
             self.settled = entry.seq
 

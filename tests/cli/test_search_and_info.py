@@ -201,6 +201,31 @@ def test_info_can_be_printed_as_json(treering: Treering, branched: Path, project
     assert "5 on 2 branches" in shown
 
 
+def test_info_shows_a_session_whose_path_runs_into_a_cycle(
+    treering: Treering, write: Write, message_line: MessageLine
+) -> None:
+    path = write(message_line("a", "a", "One", 1), message_line("b", "a", "Two", 2), message_line("c", "a", "Three", 3))
+    found = json.loads(treering("info", path, "--json").stdout)
+    assert (found["leaf_id"], found["branches"], found["thinking_level"]) == ("c", 2, "off")
+
+
+def test_info_shows_the_model_at_the_leaf_however_far_back_it_was_set(treering: Treering, write: Write) -> None:
+    def set_at(seq: int, kind: str, payload: object) -> dict[str, Any]:
+        return entry(kind, f"e{seq}", f"e{seq - 1}", payload, seq)
+
+    path = write(
+        line_of_message("e1", None, "Which way?", 1),
+        set_at(2, "model_change", {"provider": "acme", "model_id": "m-1"}),
+        set_at(3, "thinking_level", {"thinking_level": "high"}),
+        set_at(4, "message", {"role": "assistant", "content": "This.", "provider": "acme", "model": "m-2"}),
+        *(line_of_message(f"e{seq}", f"e{seq - 1}", "And now?", seq) for seq in range(5, 1_500)),
+    )
+    lines = dict(line.split(None, 1) for line in treering("info", path).stdout.splitlines())
+    assert lines["model"] == "acme/m-2, thinking high"
+    assert lines["messages"] == "1,497: 1,496 by the user, 1 by the assistant, 0 by tools"
+    assert lines["entries"] == "1,499 on 1 branch"
+
+
 def test_info_shows_usage_and_cost(treering: Treering, write: Write) -> None:
     usage = {"input_tokens": 12_000, "output_tokens": 340, "cost": 0.3}
     answer = {"role": "assistant", "content": "Yes.", "provider": "acme", "model": "m-1", "usage": usage}

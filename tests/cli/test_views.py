@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
+from hypothesis import given, strategies
+from rich.cells import cell_len
 
+from treering import Message, SessionHost
+from treering.cli.columns import cut, width_of
 from treering.cli.drawing import GUTTERS_MAX, gutters
+from treering.cli.tree import tree_pages
+from treering.events.content import as_content
+from treering.events.disk import OsDisk
 from treering.projections.tree import TreeNode
+from treering.testing.disks import WrappedDisk
 
 from .terminal import Terminal
 
@@ -19,6 +28,19 @@ Treering = Callable[..., Result]
 Write = Callable[..., Path]
 MessageLine = Callable[..., dict[str, Any]]
 AtTerminal = Callable[..., Terminal]
+
+
+class CountingDisk(WrappedDisk):
+    """The real disk; counts the bytes that are read from it."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.bytes_read = 0
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        data = super().pread(fd, length, offset)
+        self.bytes_read += len(data)
+        return data
 
 
 def text(content: str) -> dict[str, object]:
@@ -118,6 +140,27 @@ def test_the_lines_of_a_tree_fit_the_terminal_whatever_the_width_of_their_charac
     assert [line.removesuffix("  <- leaf")[-1] for line in terminal.lines] == ["…", "…"]
 
 
+def test_the_lines_of_a_tree_fit_the_terminal_however_many_branches_are_nested(
+    at_terminal: AtTerminal, write: Write, message_line: MessageLine
+) -> None:
+    def uuid(number: int) -> str:
+        return f"{number:08x}-0000-4000-8000-000000000000"
+
+    path = write(
+        message_line(uuid(1), None, "x" * 200, 1),
+        *(message_line(uuid(seq), uuid(seq // 2 * 2 - 1), "x" * 200, seq, "assistant") for seq in range(2, 22)),
+    )
+    terminal = at_terminal("tree", path, columns=60)
+    assert terminal.wait() == 0
+    lines = terminal.lines
+    assert len(lines) == 21
+    assert all(line.endswith(("…", "…  <- leaf")) for line in lines)
+    assert lines[-2:] == [
+        f"(8 more)    ├─   00000014 assistant: {'x' * 22}…",
+        f"(8 more)    └─ • 00000015 assistant: {'x' * 13}…  <- leaf",
+    ]
+
+
 def test_tree_draws_several_roots_as_branches(treering: Treering, write: Write, message_line: MessageLine) -> None:
     path = write(
         message_line("a", None, "One", 1), message_line("b", "a", "below", 2), message_line("c", None, "Two", 3)
@@ -139,13 +182,13 @@ def chain(length: int, *, side: bool) -> list[TreeNode]:
 
 
 def test_a_deep_chain_stays_in_one_column() -> None:
-    drawn = list(gutters(chain(100_000, side=False)))
+    drawn = list(gutters(chain(100_000, side=False), 1))
     assert len(drawn) == 100_000
     assert {gutter for _, gutter in drawn} == {""}
 
 
 def test_the_gutters_of_deeply_nested_branches_are_bounded() -> None:
-    drawn = list(gutters(chain(20_000, side=True)))
+    drawn = list(gutters(chain(20_000, side=True), 1))
     assert len(drawn) == 2 * 20_000 - 1
     assert max(len(gutter) for _, gutter in drawn) < 3 * GUTTERS_MAX + 20
     assert drawn[1][1] == "├─ "
@@ -162,6 +205,60 @@ def test_tree_draws_a_session_of_20000_levels(treering: Treering, write: Write, 
     assert drawn[-1] == f"• e{count - 1} user: x  <- leaf"
     nodes = json.loads(treering("tree", path, "--json").stdout)
     assert nodes[-1]["depth"] == count - 1
+
+
+async def test_the_first_lines_of_a_tree_are_drawn_before_all_entries_are_read(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("s-1")
+        await session.append_many([Message("user", as_content("x" * 100)) for _ in range(2_000)])
+    size = (tmp_path / "s-1.jsonl").stat().st_size
+    disk = CountingDisk()
+    async with SessionHost(tmp_path, disk=disk) as host, await host.load("s-1", read_only=True) as session:
+        await session.log()
+        disk.bytes_read = 0
+        async with aclosing(tree_pages(session)) as pages:
+            first = await anext(pages)
+            assert first[0].endswith("x…")
+            assert 0 < disk.bytes_read < size / 4
+            assert len(first) + sum([len(lines) async for lines in pages]) == 2_000
+        assert disk.bytes_read < size * 1.1  # each entry is read once
+
+
+def test_the_tree_of_an_empty_session_is_empty(treering: Treering, write: Write) -> None:
+    path = write()
+    assert treering("tree", path).output == ""
+    assert treering("tree", path, "--json").output == "[]\n"
+
+
+def test_the_tree_of_a_session_with_a_cycle_shows_every_entry(
+    treering: Treering, write: Write, message_line: MessageLine
+) -> None:
+    path = write(message_line("a", "a", "One", 1), message_line("b", "a", "Two", 2))
+    nodes = json.loads(treering("tree", path, "--json").stdout)
+    assert [(each["id"], each["depth"], each["on_path"]) for each in nodes] == [("a", 0, True), ("b", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("content", "width", "shown"),
+    [
+        ("short", 5, "short"),
+        ("longer", 5, "long…"),
+        ("long er", 6, "long…"),
+        ("long…", 5, "long…"),
+        ("木には", 6, "木には"),
+        ("木にはなぜ", 6, "木に…"),
+        ("e\u0301" * 4, 4, "e\u0301" * 4),
+        ("x", 0, "…"),
+    ],
+)
+def test_texts_are_cut_by_the_cells_that_they_take(content: str, width: int, shown: str) -> None:
+    assert cut(content, width) == shown
+    assert width_of(shown) <= max(width, 1)
+
+
+@given(strategies.text(alphabet=strategies.characters(max_codepoint=0x3FFF, exclude_categories=["Cc", "Cs"])))
+def test_the_width_of_a_text_is_what_rich_measures(content: str) -> None:
+    assert width_of(content) == cell_len(content)
 
 
 # -- labels

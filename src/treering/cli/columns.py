@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
@@ -10,6 +11,8 @@ GAP = "  "
 
 _FIRST_LEAST = 16
 _SHORTENED_LEAST = 12
+_NARROW = re.compile("[ -~\xa0-\xac\xae-\u02ff•…─-╿]*")
+"""Characters that take one cell each. rich measures a text with any other one by one, and the ellipsis is such."""
 
 
 def aligned(
@@ -45,8 +48,15 @@ def aligned(
     return [list(row) for row in zip(*padded, strict=True)]
 
 
+def width_of(text: str) -> int:
+    """Return how many cells of a terminal a text takes."""
+    return len(text) if _NARROW.fullmatch(text) else cell_len(text)
+
+
 def cut(text: str, width: int) -> str:
     """Truncate a text to the width, with an ellipsis at the cut."""
+    if _NARROW.fullmatch(text):
+        return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
     return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 1)).rstrip() + "…"
 
 

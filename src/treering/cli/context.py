@@ -7,7 +7,7 @@ from textwrap import indent
 
 import click
 
-from ..projections.context import Context, to_json
+from ..projections.context import Context, json_fields
 from .descriptions import colored, part_text, short
 from .home import root_option
 from .logs import warn
@@ -39,7 +39,7 @@ async def _context(file: str, root: str | None, leaf: str | None, as_json: bool)
     for warning in shown.warnings:
         warn(f"{file}: {warning}")
     if as_json:
-        echo_json(to_json(shown))
+        echo_json(json_fields(shown))
     else:
         echo_lines(_lines(shown))
 

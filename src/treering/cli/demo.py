@@ -29,7 +29,7 @@ from ..projections.feed import Reset
 from .descriptions import preview_of, role_of, short
 from .output import echo_lines, run
 from .story import SESSION, TORN, story_clock, story_ids
-from .tree import tree_lines
+from .tree import tree_pages
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -88,7 +88,8 @@ async def play(folder: str) -> None:
             await _recover(host, folder, acknowledged)
             _title("5. The tree of the plan")
             plan = await host.load("plan")
-            echo_lines(await tree_lines(plan))
+            async for lines in tree_pages(plan):
+                echo_lines(lines)
             click.echo()
 
 

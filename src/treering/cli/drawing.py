@@ -7,23 +7,33 @@ only the innermost gutters are drawn, with the number of those left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from ..projections.tree import TreeNode
 
 GUTTERS_MAX = 24
-"""The maximum number of nested branches that are drawn."""
+"""The maximum number of nested branches that are drawn, however wide the terminal is."""
 
-_WIDTH = 3
+GUTTER_WIDTH = 3
+"""The width of the gutter of one branch."""
+
 _UNICODE = ("├─ ", "└─ ", "│  ")
 _ASCII = ("|- ", "`- ", "|  ")
-_BLANK = " " * _WIDTH
+_BLANK = " " * GUTTER_WIDTH
 
 
-def gutters(nodes: Sequence[TreeNode], *, ascii_only: bool = False) -> Iterator[tuple[TreeNode, str]]:
-    """Yield each node of a tree with the gutter to draw in front of it."""
+def gutters(
+    nodes: Iterable[TreeNode], roots: int, *, most: int = GUTTERS_MAX, ascii_only: bool = False
+) -> Iterator[tuple[TreeNode, str]]:
+    """Yield each node of a tree with the gutter to draw in front of it.
+
+    Args:
+        nodes: The nodes, depth first.
+        roots: The number of roots among them.
+        most: The maximum number of nested branches that are drawn.
+        ascii_only: Draw with ASCII characters.
+    """
     fork, last, through = _ASCII if ascii_only else _UNICODE
-    roots = sum(not node.depth for node in nodes)
     # The gutters of the nodes to come, as a stack, since they come depth first.
     pending = _below("", 0, roots, fork, last)
     for node in nodes:
@@ -31,8 +41,8 @@ def gutters(nodes: Sequence[TreeNode], *, ascii_only: bool = False) -> Iterator[
         yield node, _shown(gutter, above) + connector
         if connector:
             gutter += through if connector == fork else _BLANK
-            if len(gutter) > GUTTERS_MAX * _WIDTH:
-                gutter, above = gutter[_WIDTH:], above + 1
+            if len(gutter) > most * GUTTER_WIDTH:
+                gutter, above = gutter[GUTTER_WIDTH:], above + 1
         pending += _below(gutter, above, len(node.children), fork, last)
 
 

@@ -11,8 +11,9 @@ from msgspec import Struct
 from ..actors.host import SessionHost
 from ..events.entries import Usage
 from ..events.errors import SessionNotFound
+from ..events.index import LogIndex
 from ..events.kinds import Kind
-from ..projections.context import ModelRef
+from ..projections.context import DEFAULT_THINKING_LEVEL, ModelRef, level_of, model_of
 from ..projections.summary import CORRUPTED, SessionSummary
 from .descriptions import short
 from .home import Home, root_option, session_completion
@@ -111,7 +112,9 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
         TreeringError: The session cannot be read.
     """
     async with await host.load(row, read_only=True) as session:
-        context = await session.context()
+        log = await session.log()
+        model, level = log.index.models[log.index.leaf], log.index.levels[log.index.leaf]
+        entries_by_seq = await log.entries_at(sorted({model, level} - {0}))
         stats = await session.stats()
         metadata = session.metadata
         return Info(
@@ -119,24 +122,31 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
             description=metadata.description,
             extra=dict(metadata.extra),
             entries=session.cursor.seq,
-            branches=sum(not node.children for node in session.tree().nodes),
+            branches=_branch_count(log.index),
             leaf_id=session.leaf_id,
-            model=context.model,
-            thinking_level=context.thinking_level,
+            model=model_of(entries_by_seq.get(model)),
+            thinking_level=level_of(entries_by_seq.get(level)) or DEFAULT_THINKING_LEVEL,
             tool_executions=stats.tool_execution_count,
-            tool_results=(await session.log()).index.message_counts[Kind.TOOL],
+            tool_results=log.index.message_counts[Kind.TOOL],
             total_tokens=stats.total_tokens,
             usage=await session.total_usage(),
             labels=session.labels(),
         )
 
 
+def _branch_count(index: LogIndex) -> int:
+    """Return the number of entries without children."""
+    seqs = [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
+    parents = {index.parents[seq] for seq in seqs}
+    return sum(seq not in parents for seq in seqs)
+
+
 def info_lines(details: Info) -> Iterator[tuple[str, str]]:
     """Yield the details for people, as names and values; unknown ones are left out."""
     row, now = details.session, datetime.now(UTC)
     others = row.message_count - row.user_count - row.assistant_count - details.tool_results
-    by_role = f"{row.user_count} by the user, {row.assistant_count} by the assistant, {details.tool_results} by tools"
-    by_role += f", {others} others" if others else ""
+    by_role = f"{row.user_count:,} by the user, {row.assistant_count:,} by the assistant, "
+    by_role += f"{details.tool_results:,} by tools" + (f", {others:,} others" if others else "")
     if row.name is not None:
         yield "name", name_of(row)
     if (about := details.description or row.title) and about != row.name:
@@ -147,9 +157,9 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
     yield "project", place_of(row)
     yield "created", when(row.created, now)
     yield "used", used(row, now)
-    yield "messages", f"{row.message_count}: {by_role}"
+    yield "messages", f"{row.message_count:,}: {by_role}"
     yield "entries", f"{details.entries:,} on {details.branches:,} {'branch' if details.branches == 1 else 'branches'}"
-    yield "tool runs", str(max(details.tool_executions, details.tool_results))
+    yield "tool runs", f"{max(details.tool_executions, details.tool_results):,}"
     yield "tokens", f"about {details.total_tokens:,} in all messages"
     if details.usage != Usage():
         used_tokens = f"{details.usage.input_tokens:,} tokens in, {details.usage.output_tokens:,} out"

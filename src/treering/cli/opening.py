@@ -15,6 +15,7 @@ import click
 from ..actors.handles.session import Session
 from ..actors.host import SessionHost
 from ..actors.naming import SUFFIX
+from ..actors.runtime import Limits
 from ..events.disk import OsDisk
 from ..events.doctor import places
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError
@@ -38,6 +39,10 @@ leaf_option = click.option(
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 """Output for programs."""
+
+
+_CACHE_BYTES_MAX = 1024 * 1024
+"""The maximum size of cached entries: a command reads each entry once, so a cache would only take memory."""
 
 
 class DamageReporter:
@@ -101,7 +106,7 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
     path, packed = _located(file)
     reporter = None if packed else DamageReporter(file)  # positions in a compressed file are of no use
     with logs_on_stderr(None if reporter is None else reporter.note_line):
-        async with SessionHost(os.path.dirname(path)) as host:
+        async with SessionHost(os.path.dirname(path), limits=Limits(cache_bytes_max=_CACHE_BYTES_MAX)) as host:
             session = await host.load(path, read_only=True)
             if reporter is not None:
                 reporter.report(await session.log())

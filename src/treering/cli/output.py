@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple, cast
 
 import anyio
+import anyio.lowlevel
 import click
 import msgspec
 from click.exceptions import Exit
@@ -169,6 +170,16 @@ def prepare() -> None:
 def echo_json(value: object) -> None:
     """Write one JSON value on a line."""
     click.echo(as_json(value))
+
+
+async def echo_json_array(values: Iterable[object]) -> None:
+    """Write a JSON array on a line, without holding all of its elements in memory; Ctrl-C ends it in between."""
+    remaining, before = iter(values), b"["
+    while block := list(islice(remaining, _LINES_AT_ONCE)):
+        click.echo(before + as_json(block)[1:-1], nl=False)
+        before = b","
+        await anyio.lowlevel.checkpoint()
+    click.echo(b"]" if before == b"," else b"[]")
 
 
 def as_json(value: object) -> bytes:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from itertools import islice
 
 import click
 
 from ..actors.handles.session import Session
-from ..projections.tree import LeafChanged, Tree, TreeNode, TreeReplica, to_json
+from ..events.entries import Entry
+from ..projections.tree import TreeNode, iter_nodes, to_json
 from .descriptions import colored, preview_of, role_of, short
-from .drawing import gutters
+from .drawing import GUTTER_WIDTH, GUTTERS_MAX, gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import can_write_unicode, clean, columns, echo_json, echo_lines, run
+from .output import can_write_unicode, clean, columns, echo_json_array, echo_lines, run
 
-_PREVIEW_LEAST = 20
+_PREVIEW_LEAST = 12
+_BESIDE_GUTTERS = 56  # the number of gutters left out, a connector, the mark, the id, role, preview and leaf
+_AT_ONCE = 256
 
 
 @click.command()
@@ -37,53 +41,48 @@ async def _tree(file: str, root: str | None, leaf: str | None, as_json: bool) ->
     async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         if as_json:
-            echo_json(to_json(_seen_from(session.tree(), seq)))
-        else:
-            echo_lines(await tree_lines(session, seq))
+            await echo_json_array(map(to_json, iter_nodes((await session.log()).index, seq)))
+            return
+        async for lines in tree_pages(session, seq):
+            echo_lines(lines)
 
 
-async def tree_lines(session: Session, leaf: int | None = None) -> Iterator[str]:
-    """Draw a session's tree, with the path to its leaf or to another entry marked.
+async def tree_pages(session: Session, leaf: int | None = None) -> AsyncGenerator[list[str]]:
+    """Draw a session's tree, some lines at a time, so that the first of many are shown at once.
 
     Args:
         session: The session.
-        leaf: The seq of the other entry.
+        leaf: The seq of the entry whose path is marked; by default the session's leaf.
     """
-    shown = _seen_from(session.tree(), leaf)
-    captions: dict[int, tuple[str, str]] = {}
-    async for entry in session.iter_entries():
-        captions[entry.seq] = role_of(entry), preview_of(entry)
-    return _lines(shown, captions)
+    log = await session.log()
+    leaf = log.index.leaf if leaf is None else leaf
+    most = max(1, min(GUTTERS_MAX, (columns() - _BESIDE_GUTTERS) // GUTTER_WIDTH))
+    nodes, roots = iter_nodes(log.index, leaf), len(session.children(None))
+    drawn = gutters(nodes, roots, most=most, ascii_only=not can_write_unicode())
+    while page := list(islice(drawn, _AT_ONCE)):
+        entries_by_seq = await log.entries_at(sorted(node.seq for node, _ in page))
+        yield list(_lines(page, entries_by_seq, leaf))
 
 
-def _seen_from(tree: Tree, leaf: int | None) -> Tree:
-    """Return a tree in which the path to another entry is marked."""
-    if leaf is None or leaf == tree.leaf:
-        return tree
-    replica = TreeReplica(tree)
-    replica.apply(LeafChanged(leaf))
-    return replica.tree()
-
-
-def _lines(tree: Tree, captions: dict[int, tuple[str, str]]) -> Iterator[str]:
-    from rich.cells import cell_len
-
-    from .columns import cut
+def _lines(
+    drawn: Iterable[tuple[TreeNode, str]], entries_by_seq: Mapping[int, Entry | None], leaf: int
+) -> Iterator[str]:
+    from .columns import cut, width_of
 
     width = columns()
-    ascii_only = not can_write_unicode()
-    dot = "*" if ascii_only else "•"
-    for node, gutter in gutters(tree.nodes, ascii_only=ascii_only):
-        name, preview = captions.get(node.seq, (node.role or node.type, ""))
+    dot = "•" if can_write_unicode() else "*"
+    for node, gutter in drawn:
+        entry = entries_by_seq[node.seq]
+        name, preview = (node.role or node.type, "") if entry is None else (role_of(entry), preview_of(entry))
         mark = dot if node.on_path else " "
-        tail = _tail(tree, node)
-        taken = cell_len(f"{gutter}{mark} {short(node.id)} {name}: {tail}")
+        tail = _tail(node, leaf)
+        taken = width_of(f"{gutter}{mark} {short(node.id)} {name}: {tail}")
         line = f"{gutter}{mark} {click.style(short(node.id), dim=True)} {colored(name)}"
         if preview:
             line += f": {cut(preview, max(width - taken, _PREVIEW_LEAST))}"
         yield line + (click.style(tail, bold=True) if tail else "")
 
 
-def _tail(tree: Tree, node: TreeNode) -> str:
+def _tail(node: TreeNode, leaf: int) -> str:
     label = f"  [{clean(node.label)}]" if node.label else ""
-    return label + ("  <- leaf" if node.seq == tree.leaf else "")
+    return label + ("  <- leaf" if node.seq == leaf else "")

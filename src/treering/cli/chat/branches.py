@@ -8,7 +8,7 @@ from ..compact import report_lines
 from ..descriptions import short
 from ..opening import find_entry
 from ..output import clean
-from ..tree import tree_lines
+from ..tree import tree_pages
 from .chat import Chat
 from .slash import slash
 
@@ -19,7 +19,8 @@ async def tree(chat: Chat, rest: str) -> None:
     if session.leaf_id is None and not session.message_count:
         chat.note("nothing has been said yet")
         return
-    chat.lines(await tree_lines(session))
+    async for lines in tree_pages(session):
+        chat.lines(lines)
 
 
 @slash("branch", "ENTRY", "Continue from another entry, by its label or id; the current branch stays.")
