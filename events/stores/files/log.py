@@ -236,7 +236,12 @@ class Log:
             OSError: The file cannot be read or written.
         """
         self._load()
-        if reader is not None and reader.generation == self.generation and not self._continues_from(reader):
+        if (
+            reader is not None
+            and self.header is not None  # files that are missing have the same generation
+            and reader.generation == self.generation
+            and not self._continues_from(reader)
+        ):
             self._load(changed=True)
         if self.dialect is not None and self.dialect.old:
             with self.opened(os.O_RDONLY) as fd:
