@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ...events.counts import check_count
-from ...events.entries import CustomEntry, UsageRecord
+from ...events.entries import CustomEntry, Entry, UsageRecord
 from ...events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ...events.kinds import Kind
 from ...events.wording import counted
@@ -37,6 +37,7 @@ from ...projections.building.summary_cache import (
 from ...projections.building.used_tokens import UsedTokens, used_tokens
 from ...projections.context import Context, ContextMessage, boundary, messages_of
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
+from .handle import read_log
 from .shown_path import ShownPath
 
 if TYPE_CHECKING:
@@ -61,7 +62,17 @@ async def built_context(
     builder = builder or ContextBuilder()
     if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
-    log = await session.log()
+    source, result = await read_log(session, lambda log: _built_from(log, builder, budget, leaf_id))
+    if summarizer is None or result.needs_summary is None:
+        return result
+    stored = await _make_and_store(session, result.needs_summary, summarizer, builder.tokenizer, options)
+    return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+
+
+async def _built_from(
+    log: OpenLog, builder: ContextBuilder, budget: ContextBudget, leaf_id: str | None
+) -> tuple[ContextSource, ContextBuildResult]:
+    """Return what a context is built from, with the context as the stored summaries allow it."""
     leaf = log.index.path_end(leaf_id)
     context = await log.context(leaf)
     request = await _request(log, leaf, context)
@@ -74,21 +85,23 @@ async def built_context(
     if result is None:
         source = replace(source, entries=tuple(await (await ShownPath.to(log, leaf)).entries()))
         result = builder.build(source, budget)
-    if summarizer is None or result.needs_summary is None:
-        return result
-    stored = await _make_and_store(session, result.needs_summary, summarizer, builder.tokenizer, options)
-    return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+    return source, result
 
 
 async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
     """Return how full the window is; see `Session.used_tokens`."""
     check_count("overhead", overhead)
-    log = await session.log()
+    newer_entries, context = await read_log(session, _newest)
+    return used_tokens(newer_entries, context, tokenizer, overhead=overhead)
+
+
+async def _newest(log: OpenLog) -> tuple[list[Entry], Context]:
+    """Return the entries of the path after the latest compaction, and the context."""
     index, leaf = log.index, log.index.leaf
     first = boundary(index, leaf)
     context = await log.context(leaf)
     newer_seqs = list(takewhile(lambda seq: seq != first, index.upward(leaf)))[::-1]
-    return used_tokens(await log.entries_in(newer_seqs), context, tokenizer, overhead=overhead)
+    return await log.entries_in(newer_seqs), context
 
 
 async def summary_for_range(
