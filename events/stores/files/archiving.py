@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 from zlib import crc32
 
 from ...disk import Disk, flush_file
-from ...errors import Conflict, ExtraMissing, LogDamaged
+from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
 from . import beside
 from .atomic_files import removed_on_error, write_temporary
 from .codecs import best_suffix, codec_of
-from .packed import PIECE, PackedFile, packed_forms
+from .packed import PIECE, PackedFile, packed_forms, stat_if_exists
 
 
 def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
@@ -65,6 +65,7 @@ def unpack(disk: Disk, path: str) -> None:
     """Replace a log's packed form by the log; do nothing if it is not packed.
 
     Raises:
+        LogReplaced: Another program has put a file in the log's place. Both are left unchanged.
         LogDamaged: The packed form is damaged. It is left unchanged.
         ExtraMissing: Reading the packed form needs a package that is not installed.
         OSError: The log cannot be written. The packed form is unchanged.
@@ -81,6 +82,10 @@ def unpack(disk: Disk, path: str) -> None:
         def check(temporary: str) -> None:
             if _content_of(disk, temporary) != content:
                 raise OSError(errno.EIO, "the file read back differs from what was written", path)
+            if stat_if_exists(disk, path) is not None:
+                raise LogReplaced(
+                    f"{path} was put in the place of the archived session by another program: read it from the start"
+                )
 
         write_checked(disk, path, (content.add(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
     finally:

@@ -31,6 +31,7 @@ from .head import generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
 from .mounts import is_slow_device
+from .packed import stat_if_exists
 from .packed_disk import PackedDisk, reading_disk
 from .snapshots import Snapshot
 from .table import Table
@@ -212,12 +213,17 @@ class Log:
             if self.packed is None:
                 self.examine()  # it may have been unpacked in between
 
-    def find_packed(self) -> None:
-        """Examine the packed form, if there is one."""
-        self.packed = reading_disk(self.disk, self.path)
+    def find_packed(self) -> bool:
+        """Examine the packed form, if there is one; return False if the file itself exists after all."""
+        disk = self.disk
+        self.packed = reading_disk(disk, self.path)
         if self.packed is not None:
             self.disk = self.packed
             self.examine()
+        if stat_if_exists(disk, self.path) is None:
+            return True
+        self.disk, self.packed = disk, None
+        return False
 
     def note_unpacked(self, disk: Disk) -> None:
         """Own the file that was just unpacked; see `own`."""

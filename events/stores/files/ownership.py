@@ -101,9 +101,9 @@ class Ownership:
         """Examine and repair a log that was just locked."""
         log.unflushed_folders = self._names.unflushed_folders(log.path)
         log.own(self._logs.read(log.ref))
-        if log.header is None:
-            log.find_packed()
-        elif packed_forms(self._disk, log.path):
+        if log.header is None and not log.find_packed():
+            log.own()  # another program has just put the file there
+        elif log.packed is None and log.header is not None and packed_forms(self._disk, log.path):
             archiving.remove_leftovers(self._disk, log.path)
         if log.packed is not None:
             return
