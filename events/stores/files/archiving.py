@@ -27,7 +27,8 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
 
     Args:
         disk: The disk.
-        path: The log, which the caller owns.
+        path: The log, which the caller owns and has flushed: while both forms exist, the log takes precedence, so a
+            power cut must not shorten it.
         is_unchanged: Tells whether the file is still as its owner left it.
 
     Raises:
@@ -41,7 +42,6 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
     packed = path + best_suffix()
     codec = codec_of(packed)
     content = _Content()
-    _flush(disk, path)  # while both forms exist, the log takes precedence, so a power cut must not shorten it
     fd = disk.open(path, os.O_RDONLY)
     try:
         size = disk.fstat(fd).size
@@ -73,6 +73,10 @@ def unpack(disk: Disk, path: str) -> None:
     forms = packed_forms(disk, path)
     if not forms:
         return
+    if stat_if_exists(disk, path) is not None:  # the packed form could not be removed when the log was unpacked
+        if not remove_leftovers(disk, path):
+            raise _replaced_error(path)
+        return
     packed = forms[0]
     fd = disk.open(packed, os.O_RDONLY)
     try:
@@ -83,9 +87,7 @@ def unpack(disk: Disk, path: str) -> None:
             if _content_of(disk, temporary) != content:
                 raise OSError(errno.EIO, "the file read back differs from what was written", path)
             if stat_if_exists(disk, path) is not None:
-                raise LogReplaced(
-                    f"{path} was put in the place of the archived session by another program: read it from the start"
-                )
+                raise _replaced_error(path)
 
         write_checked(disk, path, (content.add(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
     finally:
@@ -94,6 +96,12 @@ def unpack(disk: Disk, path: str) -> None:
     if len(forms) > 1:  # for example after the folders of two machines were merged
         remove_leftovers(disk, path)
     disk.sync_directory(os.path.dirname(path))
+
+
+def _replaced_error(path: str) -> LogReplaced:
+    return LogReplaced(
+        f"{path} was put in the place of the archived session by another program: read it from the start"
+    )
 
 
 def remove_leftovers(disk: Disk, path: str) -> bool:

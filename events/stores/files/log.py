@@ -175,6 +175,11 @@ class Log:
             self.doubt = doubt
             self.doubt_in_background = True
 
+    def note_not_flushed(self, error: BaseException) -> None:
+        """Note that a flush failed outside of an append: the bytes have to be written again before the next one."""
+        self.unsynced = True
+        self.note_background_doubt(AppendInDoubt(f"{self.path} could not be flushed ({error}): check the disk"))
+
     def note_idle(self) -> None:
         """Note that no worker thread works on the log any more, and wake those who wait for that."""
         self.busy = False
@@ -226,9 +231,13 @@ class Log:
         return False
 
     def note_unpacked(self, disk: Disk) -> None:
-        """Own the file that was just unpacked; see `own`."""
-        self.disk, self.packed = disk, None
-        self.own()
+        """Own the file that was just unpacked; see `own`. After an error, the log still counts as packed."""
+        packed, self.disk, self.packed = self.packed, disk, None
+        try:
+            self.own()
+        except BaseException:
+            self.disk, self.packed = packed or disk, packed
+            raise
 
     def own(self, reader: Log | None = None) -> None:
         """Examine the file from its beginning as its owner: migrate an old version, and repair the tail.

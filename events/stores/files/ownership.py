@@ -141,6 +141,18 @@ class Ownership:
             self._group.journals.note_durable(log.path)
         return head
 
+    def flush(self, log: Log) -> None:
+        """Flush a log at every durability; in a worker thread.
+
+        Raises:
+            OSError: The log cannot be flushed: its bytes have to be written again before the next append.
+        """
+        try:
+            make_durable(self._disk, log)
+        except OSError as error:
+            log.note_not_flushed(error)
+            raise
+
     def detach_from_journals(self, log: Log) -> None:
         """Flush a log whose appends a journal may hold, and void its records in all journals; in a worker thread.
 

@@ -426,6 +426,7 @@ class FileStore:
             raise Conflict(f"the content of {log.path} is in doubt: load the session, then archive it")
         self._ownership.detach_from_journals(log)
         with naming_errors(log.path, "archive the session again"):
+            self._ownership.flush(log)
             archiving.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
 
     async def unpack(self, lease: Lease) -> Lease:

@@ -118,7 +118,7 @@ async def _live(world: World, host: SessionHost, followers: list[Subscriber]) ->
             with anyio.fail_after(PATIENCE_S * 10):
                 async with anyio.create_task_group() as writers:
                     for number in range(world.random.randint(1, 4)):
-                        writers.start_soon(Writer(world, number).run)
+                        writers.start_soon(Writer(world, number, writers).run)
             disturbance.cancel_scope.cancel()
         world.disk.heal()
         world.tell("the disk is well at the end")
