@@ -272,6 +272,7 @@ class Subscriber:
         name: The name of the session.
 
     Attributes:
+        read_only: Whether it follows the file, as another process does, and sees lines before they are flushed.
         seen: The ids of the entries received since the last reset, by seq.
     """
 
@@ -279,6 +280,7 @@ class Subscriber:
         self._world = world
         self._random = world.random
         self.name = name
+        self.read_only = self._random.random() < 0.4
         self.seen: dict[int, str] = {}
         self.cursor: Cursor | int = 0
 
@@ -286,10 +288,15 @@ class Subscriber:
         """Follow until cancelled."""
         while True:
             try:
-                await self._follow(await self._world.session(self.name))
+                await self._follow(await self._session())
             except (TreeringError, OSError) as error:
                 self._world.tell(f"subscriber: {self.name} {type(error).__name__}")
             await anyio.sleep(0.1)
+
+    async def _session(self) -> Session:
+        if self.read_only:
+            return await self._world.host.load(self._world.path(self.name), read_only=True)
+        return await self._world.session(self.name)
 
     async def _follow(self, session: Session) -> None:
         async with session.subscribe(after=self.cursor) as entries:

@@ -100,11 +100,12 @@ async def _play(seed: int, durability: Durability, trace: list[str]) -> World:
         await world.live(life)
         await world.check_all()
         may_lose_lines = may_lose_lines or world.end == "killed"
-        if world.end == "power cut" and may_lose_lines:
+        if world.end == "power cut":
+            for follower in followers:
+                if may_lose_lines or follower.read_only:  # it may have seen lines that were never flushed
+                    follower.seen.clear()
+                    follower.cursor = 0
             may_lose_lines = durability == "os"
-            for follower in followers:  # they may have seen lines that were never flushed and are lost now
-                follower.seen.clear()
-                follower.cursor = 0
     return world
 
 
