@@ -14,6 +14,7 @@ from typing import Literal
 import pytest
 
 from treering import (
+    Conflict,
     ExtraMissing,
     Limits,
     LogDamaged,
@@ -497,3 +498,29 @@ async def test_a_read_only_handle_reads_all_the_same_while_another_host_archives
             break
         in_another_thread(lambda other: other.unarchive("old"))
     assert moment > 1
+
+
+class EmptyingDisk(OsDisk):
+    """A disk on which another program empties a log after it was flushed."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+
+    def datasync(self, fd: int) -> None:
+        super().datasync(fd)
+        if self.path is not None:
+            os.truncate(self.path, 0)
+            self.path = None
+
+
+async def test_a_log_that_another_program_empties_is_not_archived(root: Path) -> None:
+    disk = EmptyingDisk()
+    async with SessionHost(root, disk=disk) as host:
+        session, disk.path, before = await create_session(host)
+        path = disk.path
+        with pytest.raises(Conflict, match="archive it again"):
+            await host.archive(session)
+        assert files(root) == [path.name]
+        path.write_bytes(before)
+        await host.archive(session)
+        assert files(root) == [path.name + ".zst"]

@@ -47,11 +47,15 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
         size = disk.fstat(fd).size
         pieces = (disk.pread(fd, min(PIECE, size - at), at) for at in range(0, size, PIECE))
 
-        def check(temporary: str) -> None:
-            if _content_of(disk, temporary, packed) != content:
-                raise OSError(errno.EIO, "the file read back differs from what was written", packed)
+        def refuse_change() -> None:
             if not is_unchanged():
                 raise Conflict(f"{path} was changed by another program while it was being archived: archive it again")
+
+        def check(temporary: str) -> None:
+            refuse_change()  # a file that was emptied meanwhile has no valid packed form
+            if _content_of(disk, temporary, packed) != content:
+                raise OSError(errno.EIO, "the file read back differs from what was written", packed)
+            refuse_change()
 
         write_checked(disk, packed, (codec.pack(content.add(piece)) for piece in pieces), check)
     finally:
