@@ -474,6 +474,7 @@ class SessionHost(SessionLookup):
             SessionLocked: Another process or host owns it.
             ReadOnly: This process may not write there.
             AppendError: The write failed; the session is not archived.
+            Conflict: Another program changed the file meanwhile; the session is archived, and its file stays.
             OSError: The file could not be compressed; the session is archived, and its file is as it was.
         """
         from .catalog.archiving import archive

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
+import anyio
+
 from ..events.counts import check_count
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ..events.stores.base import Ref, Store
@@ -243,11 +245,13 @@ class SessionLookup:
         except SessionNotFound:
             return
         async with core.registry.leased(ref) as lease:
-            await core.runtime.moved_logs.remove(lease)
-            core.registry.removed(ref)
+            with anyio.CancelScope(shield=True):
+                await core.runtime.moved_logs.remove(lease)
+                core.registry.removed(ref)
         core.runtime.touched.add(ref)
-        await self._sessions.removed(ref)
-        await self._searching_of().forget(ref)
+        with anyio.CancelScope(shield=True):  # a repeated call finds no session, and would leave its text in the index
+            await self._sessions.removed(ref)
+            await self._searching_of().forget(ref)
 
     # -- finding
 

@@ -159,8 +159,12 @@ class OwnedLog:
             LogReplaced: Another log has taken its place; that one is served from now on.
         """
         if self.lease.packed and isinstance(self._runtime.store, ArchivingStore):
-            self.lease = await self._runtime.moved_logs.unpack(self.lease)
-            self.log.generation = self.lease.head.generation  # another file with the same bytes
+            try:
+                self.lease = await self._runtime.moved_logs.unpack(self.lease)
+            except LogReplaced:
+                self.lease = await self._runtime.store.unpack(self.lease)  # only to get the lease on the other log
+            else:
+                self.log.generation = self.lease.head.generation  # another file with the same bytes
         head = await self._runtime.store.resolve(self.lease)
         if not self.written and head.seq == 0 and not head.generation:
             self.stale = False

@@ -53,6 +53,11 @@ class ThreadOffload:
         return await to_thread.run_sync(fn, *args, limiter=limiter)
 
 
+_INTERRUPTIONS_MAX = 8
+"""How often a call may be cancelled before it runs on the event loop. A task that awaits another one, and is itself in
+a cancelled scope, passes a cancellation on in every round of the loop."""
+
+
 class _Once(Generic[T]):
     """A call that runs once, however often it is requested; later requests wait for it to finish."""
 
@@ -89,12 +94,16 @@ async def carried_out(offload: Offload, fn: Callable[[*Ts], T], *args: *Ts) -> T
     """
     once = _Once(partial(fn, *args))
     interruption: BaseException | None = None
+    interruptions = 0
     with CancelScope(shield=True):
         while not once.done:
             try:
                 await offload(once.run)
             except get_cancelled_exc_class() as error:
                 interruption = error
+                interruptions += 1
+                if interruptions == _INTERRUPTIONS_MAX:  # whoever cancels this often never lets a thread begin
+                    once.run()
     if interruption is not None:
         raise interruption
     return once.outcome()

@@ -37,6 +37,7 @@ from ...projections.building.summary_cache import (
 from ...projections.building.used_tokens import UsedTokens, last_measured, used_since
 from ...projections.context import Context, ContextMessage, boundary, messages_of
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
+from .handle import read_log
 from .shown_path import ShownPath
 
 if TYPE_CHECKING:
@@ -61,7 +62,17 @@ async def built_context(
     builder = builder or ContextBuilder()
     if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
-    log = await session.log()
+    source, result = await read_log(session, lambda log: _built_from(log, builder, budget, leaf_id))
+    if summarizer is None or result.needs_summary is None:
+        return result
+    stored = await _make_and_store(session, result.needs_summary, summarizer, builder.tokenizer, options)
+    return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+
+
+async def _built_from(
+    log: OpenLog, builder: ContextBuilder, budget: ContextBudget, leaf_id: str | None
+) -> tuple[ContextSource, ContextBuildResult]:
+    """Return what a context is built from, with the context as the stored summaries allow it."""
     leaf = log.index.path_end(leaf_id)
     source = await _source(log, leaf, builder.tokenizer)
     if source.tokens(builder.tokenizer) > budget.available_tokens:
@@ -70,17 +81,17 @@ async def built_context(
     if result is None:
         source = replace(source, entries=tuple(await (await ShownPath.to(log, leaf)).entries()))
         result = builder.build(source, budget)
-    if summarizer is None or result.needs_summary is None:
-        return result
-    stored = await _make_and_store(session, result.needs_summary, summarizer, builder.tokenizer, options)
-    return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+    return source, result
 
 
 async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
     """Return how full the window is; see `Session.used_tokens`."""
     check_count("overhead", overhead)
-    tokenizer = tokenizer_of(tokenizer)
-    log = await session.log()
+    counter = tokenizer_of(tokenizer)
+    return await read_log(session, lambda log: _used_tokens(log, counter, overhead))
+
+
+async def _used_tokens(log: OpenLog, tokenizer: Tokenizer, overhead: int) -> UsedTokens:
     index, leaf = log.index, log.index.leaf
     context = await log.context(leaf)
     messages = context.messages
@@ -94,8 +105,7 @@ async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead:
 
 async def source_of(session: Fitting, tokenizer: Tokenizer) -> ContextSource:
     """Return the source of the leaf's context, without the entries of the path and without stored summaries."""
-    log = await session.log()
-    return await _source(log, log.index.leaf, tokenizer)
+    return await read_log(session, lambda log: _source(log, log.index.leaf, tokenizer))
 
 
 async def summary_for_range(

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from ...events.entries import Compaction, Message, SessionInfo, Usage
+from ...events.entries import Compaction, Entry, Message, SessionInfo, Usage
 from ...projections.event_count import EventCount
 from ...projections.usage import UsageProjection, usage_totals
 from ..commands import AppendOptions
 from .appending import Appending
+from .handle import read_log
 from .reading import Reading
 from .truncating import truncate
+
+if TYPE_CHECKING:
+    from ..open_log import OpenLog
 
 
 class Conversing(Appending, Reading):
@@ -111,6 +115,8 @@ class Conversing(Appending, Reading):
         """
         if leaf_id is None:
             return (await self.view(UsageProjection())).total
-        log = await self.log()
-        seqs = log.index.path(log.index.seq_of(leaf_id))
-        return usage_totals(await log.entries_in(seqs)).total
+
+        async def read(log: OpenLog) -> list[Entry]:
+            return await log.entries_in(log.index.path(log.index.seq_of(leaf_id)))
+
+        return usage_totals(await read_log(self, read)).total

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from msgspec import Struct
 
@@ -23,7 +23,11 @@ from ...projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from ..commands import AppendOptions
 from ..naming import checked_path
 from .appending import Appending
-from .reading import Reading
+from .handle import read_log
+from .reading import Reading, all_entries
+
+if TYPE_CHECKING:
+    from ..open_log import OpenLog
 
 _TRIES_MAX = 100
 
@@ -146,10 +150,14 @@ class Describing(Appending, Reading):
         if tokenizer is None:
             return await self.view(StatsProjection())
         projection = StatsProjection(tokenizer_of(tokenizer))
-        stats = projection.initial(self.header)
-        async for entry in self.iter_entries():
-            stats, _ = projection.apply(stats, entry)
-        return stats
+
+        async def read(log: OpenLog) -> SessionStats:
+            stats = projection.initial(log.index.header)
+            async for entry in all_entries(log):
+                stats, _ = projection.apply(stats, entry)
+            return stats
+
+        return await read_log(self, read)
 
     async def total_tokens(self, *, tokenizer: Tokenizer | None = None) -> int:
         """Return how many tokens all messages of the session take; see `stats`."""
@@ -157,7 +165,11 @@ class Describing(Appending, Reading):
 
     async def tool_executions(self) -> list[ToolExecutionEntry]:
         """Return the records of all tool runs, in the order of the file."""
-        return [entry async for entry in self.iter_entries() if isinstance(entry, ToolExecutionEntry)]
+
+        async def read(log: OpenLog) -> list[ToolExecutionEntry]:
+            return [entry async for entry in all_entries(log) if isinstance(entry, ToolExecutionEntry)]
+
+        return await read_log(self, read)
 
     def budget(
         self,

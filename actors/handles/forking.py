@@ -27,6 +27,7 @@ from ..naming import current, new_ref
 from ..open_log import OpenLog
 from ..registry import NewLog
 from ..whole_log import put_log
+from .handle import read_log
 from .path_labels import labels_for
 
 if TYPE_CHECKING:
@@ -74,23 +75,30 @@ async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
     Raises:
         EntryNotFound: The session has no such entry.
     """
-    log = await source.log()
+    copy = await read_log(source, lambda log: _path_of(source, log, leaf_id))
+    return await _write(core, *_child(core, copy))
+
+
+async def _path_of(source: Session, log: OpenLog, leaf_id: str) -> SessionCopy:
+    """Read the path from the root to an entry, with its labels."""
     leaf = log.index.seq_of(leaf_id)
     last = (await log.entries_at([leaf]))[leaf]
     moved = UNSET if last is not None and log.index.becomes_leaf(last) else leaf_id  # such as an entry aside
     path = log.index.path(leaf)
     copy = await _read(source, log, path, moved)
     labels = await labels_for(log, path, log.index.head, copy.dialect)
-    lines = (*copy.lines, *map(copy.dialect.encode, labels))
-    return await _write(core, *_child(core, replace(copy, lines=lines)))
+    return replace(copy, lines=(*copy.lines, *map(copy.dialect.encode, labels)))
 
 
 async def copy_of(source: Session) -> SessionCopy:
     """Read everything visible of a session, with the leaf where it was moved to."""
-    log = await source.log()
-    index = log.index
-    leaf = UNSET if index.leaf == index.tip else index.leaf_id
-    return await _read(source, log, range(1, index.head + 1), leaf)
+
+    async def read(log: OpenLog) -> SessionCopy:
+        index = log.index
+        leaf = UNSET if index.leaf == index.tip else index.leaf_id
+        return await _read(source, log, range(1, index.head + 1), leaf)
+
+    return await read_log(source, read)
 
 
 async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> Session:

@@ -6,11 +6,12 @@ branching, following and closing are in `session`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 from ...events.entries import Entry, Message, Payload
-from ...events.errors import InvalidInput, ReadOnly, SessionClosed, TreeringError
+from ...events.errors import InvalidInput, LogReplaced, ReadOnly, SessionClosed, TreeringError
 from ...events.index import LogIndex
 from ...events.stores.base import Ref
 from ..commands import Append, AppendOptions, MoveLeaf
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from ..actor import SessionActor
     from ..core import HostCore
     from ..open_log import OpenLog
+
+T = TypeVar("T")
+
+_READS_MAX = 64
 
 
 class Handle:
@@ -120,3 +125,16 @@ class Handle:
 def place_of(handle: Handle) -> tuple[int, Ref]:
     """Return a value that all handles of one session in one host share, valid as long as the host lives."""
     return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # a method would be public
+
+
+async def read_log(handle: Handle, read: Callable[[OpenLog], Awaitable[T]]) -> T:
+    """Return what a function reads from a session's log, caught up with the file.
+
+    For a read-only handle, it reads again from the beginning if the file was replaced meanwhile: another process may
+    archive the session, or bring it back, at any time.
+    """
+    if handle._follower is not None:  # pyright: ignore[reportPrivateUsage]
+        for _ in range(_READS_MAX - 1):
+            with suppress(LogReplaced):
+                return await read(await handle.log())
+    return await read(await handle.log())

@@ -30,6 +30,7 @@ from ...events.stores.base import TornTail
 from ...events.struct_repr import shown
 from ...projections.building import pairing
 from ...projections.context import ContextMessage
+from .handle import read_log
 
 if TYPE_CHECKING:
     from ..open_log import OpenLog
@@ -127,7 +128,7 @@ def closing(call: OpenCall) -> Message:
 
 async def find_open_calls(session: Fitting) -> list[OpenCall]:
     """Return the open calls at the end of the path; see `Session.open_calls`."""
-    return await _open_calls(await session.log())
+    return await read_log(session, _open_calls)
 
 
 async def close_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...events.counts import check_count
 from ...events.entries import Entry, Header, Message, MessageEntry
@@ -19,7 +19,10 @@ from ...projections.cuts import find_safe_cut
 from ...projections.labels import find_by_label, labels
 from ...projections.tokens import Tokenizer, entry_tokens
 from ...projections.tree import Tree, build_tree
-from .handle import Handle
+from .handle import Handle, read_log
+
+if TYPE_CHECKING:
+    from ..open_log import OpenLog
 
 V = TypeVar("V")
 
@@ -112,13 +115,20 @@ class Reading(Handle):
 
     async def entry(self, entry_id: str) -> Entry | None:
         """Return an entry, or None if the session has none with this id."""
-        log = await self.log()
-        seq = log.index.find(entry_id)
-        return (await log.entries_at([seq]))[seq] if seq else None
+
+        async def read(log: OpenLog) -> Entry | None:
+            seq = log.index.find(entry_id)
+            return (await log.entries_at([seq]))[seq] if seq else None
+
+        return await read_log(self, read)
 
     async def entries(self, *, custom_type: str | None = None) -> list[Entry]:
         """Return all entries in the order of the file, or only those of one custom type."""
-        return [entry async for entry in self.iter_entries(custom_type=custom_type)]
+
+        async def read(log: OpenLog) -> list[Entry]:
+            return [entry async for entry in all_entries(log) if is_of_custom_type(entry, custom_type)]
+
+        return await read_log(self, read)
 
     async def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> AsyncGenerator[Entry]:
         """Yield the entries after a seq in the order of the file, without holding them all in memory.
@@ -131,6 +141,7 @@ class Reading(Handle):
 
         Raises:
             InvalidInput: `after` is not a whole number of 0 or more.
+            LogReplaced: The file was replaced meanwhile; another process that archives the session does that, too.
         """
         check_count("after", after)
         log = await self.log()
@@ -148,8 +159,7 @@ class Reading(Handle):
             EntryNotFound: The session has no such entry.
             CorruptTree: The path runs into a cycle.
         """
-        log = await self.log()
-        return await log.context(log.index.path_end(leaf_id))
+        return await read_log(self, lambda log: log.context(log.index.path_end(leaf_id)))
 
     async def messages(self) -> list[Message]:
         """Return the messages of the context, oldest first, as `history` does."""
@@ -157,7 +167,11 @@ class Reading(Handle):
 
     async def all_messages(self) -> list[Message]:
         """Return every message of the session in the order of the file, including compacted and abandoned ones."""
-        return [entry.message async for entry in self.iter_entries() if isinstance(entry, MessageEntry)]
+
+        async def read(log: OpenLog) -> list[Message]:
+            return [entry.message async for entry in all_entries(log) if isinstance(entry, MessageEntry)]
+
+        return await read_log(self, read)
 
     async def find_safe_cut(self, keep_tokens: int, *, tokenizer: Tokenizer | None = None) -> str | None:
         """Return the entry to keep from, so that about `keep_tokens` of the path stay and no call loses its result.
@@ -171,8 +185,11 @@ class Reading(Handle):
             shows of the path. What was compacted before is never kept again.
         """
         check_count("keep_tokens", keep_tokens)
-        log = await self.log()
-        entries = await log.entries_in((await log.plan(log.index.leaf)).kept)
+
+        async def read(log: OpenLog) -> list[Entry]:
+            return await log.entries_in((await log.plan(log.index.leaf)).kept)
+
+        entries = await read_log(self, read)
         return find_safe_cut(entries, keep_tokens, lambda entry: entry_tokens(entry, tokenizer))
 
     async def view(self, projection: Valued[V]) -> V:
@@ -182,11 +199,25 @@ class Reading(Handle):
             InvalidInput: The object is not a projection, or its name is reserved for treering.
             ProjectionFailed: The projection raised; `rebuild` starts it again.
         """
-        return await self._core.view(await self.log(), self._follower, projection, from_scratch=False)
+        return await self._view(projection, from_scratch=False)
 
     async def rebuild(self, projection: Valued[V]) -> V:
         """Fold a projection from scratch, ignoring its checkpoint, and return its value; see `view`."""
-        return await self._core.view(await self.log(), self._follower, projection, from_scratch=True)
+        return await self._view(projection, from_scratch=True)
+
+    async def _view(self, projection: Valued[V], *, from_scratch: bool) -> V:
+        return await read_log(
+            self, lambda log: self._core.view(log, self._follower, projection, from_scratch=from_scratch)
+        )
+
+
+async def all_entries(log: OpenLog) -> AsyncGenerator[Entry]:
+    """Yield all visible entries of a log in the order of the file."""
+    through, head = 0, log.index.head
+    while through < head:
+        entries, through = await log.page(through, head)
+        for entry in entries:
+            yield entry
 
 
 def is_of_custom_type(entry: Entry, custom_type: str | None) -> bool:

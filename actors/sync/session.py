@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from ...events.content import ContentLike, ImagePart, TextPart
+from ...events.counts import check_count
 from ...events.entries import Entry, Header, Message, Payload, Provider, ToolExecutionEntry, Usage
 from ...events.redaction import Redaction
 from ...events.stores.base import Cursor
@@ -542,13 +544,11 @@ class SyncSession:
 
     def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> Iterator[Entry]:
         """See `Session.iter_entries`."""
-        head = self._bridge.wait(self.twin.log).index.head
-
-        async def page() -> tuple[list[Entry], int]:
-            return await (await self.twin.log()).page(after, head)
-
+        check_count("after", after)
+        log = self._bridge.wait(self.twin.log)
+        head = log.index.head
         while after < head:
-            entries, after = self._bridge.wait(page)
+            entries, after = self._bridge.wait(partial(log.page, after, head))
             yield from (entry for entry in entries if is_of_custom_type(entry, custom_type))
 
     def context(self, leaf_id: str | None = None) -> Context:

@@ -30,8 +30,10 @@ from treering import (
     Hit,
     HostClosed,
     InvalidEntry,
+    InvalidInput,
     KeyedSessions,
     LeafMoved,
+    LogReplaced,
     MessageEntry,
     Reset,
     Search,
@@ -46,6 +48,7 @@ from treering import (
 )
 from treering.actors.sync import SyncHost, SyncSession
 from treering.events.disk import OsDisk
+from treering.events.stores.files.table import CHUNK
 from treering.projections.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 
@@ -190,6 +193,28 @@ def test_iterating_over_entries_includes_those_of_another_program(tmp_path: Path
         with Path(session.file_path).open("a") as file:
             file.write(json.dumps(line | {"message": {"role": "user", "content": "theirs"}}) + "\n")
         assert [entry.id for entry in session.iter_entries()] == [entry_id, "ffffffff"]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_iteration_over_entries_does_not_continue_in_a_file_that_replaced_the_first(
+    tmp_path: Path, read_only: bool
+) -> None:
+    with SyncHost(tmp_path) as host:
+        for name in ("main", "other"):
+            session = host.create(name)
+            for number in range(3):
+                session.append_custom_entry(name, f"{number}" * CHUNK)
+    with SyncHost(tmp_path) as host:
+        iterator = host.load("main", read_only=read_only).iter_entries()
+        assert next(iterator).seq == 1
+        (tmp_path / "other.jsonl").rename(tmp_path / "main.jsonl")
+        with pytest.raises(LogReplaced):
+            list(iterator)
+
+
+def test_iterating_over_entries_after_what_is_not_a_seq_is_refused(host: SyncHost) -> None:
+    with pytest.raises(InvalidInput, match="after"):
+        next(host.create().iter_entries(-1))
 
 
 def test_saving_a_conversation_does_not_activate_its_session(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import gzip
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from threading import Thread
 from typing import Literal
@@ -14,7 +14,9 @@ from typing import Literal
 import pytest
 
 from treering import (
+    Conflict,
     ExtraMissing,
+    Limits,
     LogDamaged,
     MemoryStore,
     Reset,
@@ -24,11 +26,13 @@ from treering import (
     SessionNotFound,
     SyncHost,
     Transient,
+    calculate_budget,
     plain_text,
 )
-from treering.events.disk import OsDisk
+from treering.events.disk import FileStat, OsDisk
 from treering.events.doctor import examine
 from treering.events.repair import repair
+from treering.projections.usage import UsageProjection
 
 LONG = "All the lines of a session that is longer than one piece. " * 40
 
@@ -414,3 +418,109 @@ async def test_a_session_that_is_archived_while_it_is_read_can_be_read(root: Pat
         assert session.leaf_id is not None
         assert disk.act is None
         assert [plain_text(each.content) for each in await session.messages()] == ["still here"]
+
+
+class ActsBeforeStatus(OsDisk):
+    """A disk that calls a function just before it returns the status of a log, the given number of times later."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[], None] | None = None
+        self.countdown = 0
+
+    def stat(self, path: str) -> FileStat:
+        if self.act is not None and path.endswith("/old.jsonl"):
+            self.countdown -= 1
+            if self.countdown == 0:
+                act, self.act = self.act, None
+                act()
+        return super().stat(path)
+
+
+async def forked(session: Session) -> object:
+    return await (await session.fork()).messages()
+
+
+async def branched(session: Session) -> object:
+    assert session.leaf_id is not None
+    return await (await session.create_branched_session(session.leaf_id)).messages()
+
+
+async def entries(session: Session) -> object:
+    return [entry.id for entry in await session.entries() if entry.type == "message"]
+
+
+async def built(session: Session) -> object:
+    return (await session.build_context(calculate_budget(100_000))).messages
+
+
+READS: dict[str, Callable[[Session], Awaitable[object]]] = {
+    "entry": lambda session: session.entry(session.leaf_id or ""),
+    "entries": entries,
+    "context": lambda session: session.messages(),
+    "all messages": lambda session: session.all_messages(),
+    "view": lambda session: session.rebuild(UsageProjection()),
+    "usage": lambda session: session.total_usage(session.leaf_id),
+    "tokens": lambda session: session.used_tokens(),
+    "built context": built,
+    "safe cut": lambda session: session.find_safe_cut(1),
+    "open calls": lambda session: session.open_calls(),
+    "tool executions": lambda session: session.tool_executions(),
+    "fork": forked,
+    "branch": branched,
+}
+
+
+@pytest.mark.parametrize("what", READS)
+async def test_a_read_only_handle_reads_all_the_same_while_another_host_archives_the_session(
+    root: Path, what: str
+) -> None:
+    async with SessionHost(root) as owner:
+        await create_session(owner)
+
+    def in_another_thread(act: Callable[[SyncHost], None]) -> None:
+        def run() -> None:
+            with SyncHost(root) as other:
+                act(other)
+
+        thread = Thread(target=run)
+        thread.start()
+        thread.join()
+
+    for moment in range(1, 100):
+        disk = ActsBeforeStatus()
+        limits = Limits(cache_bytes_max=0)
+        async with SessionHost(root, disk=disk, limits=limits) as host:
+            session = await host.load("old", read_only=True)
+            wanted = await READS[what](session)
+            disk.countdown, disk.act = moment, lambda: in_another_thread(lambda other: other.archive("old"))
+            assert await READS[what](session) == wanted
+        if disk.act is not None:
+            break
+        in_another_thread(lambda other: other.unarchive("old"))
+    assert moment > 1
+
+
+class EmptyingDisk(OsDisk):
+    """A disk on which another program empties a log after it was flushed."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+
+    def datasync(self, fd: int) -> None:
+        super().datasync(fd)
+        if self.path is not None:
+            os.truncate(self.path, 0)
+            self.path = None
+
+
+async def test_a_log_that_another_program_empties_is_not_archived(root: Path) -> None:
+    disk = EmptyingDisk()
+    async with SessionHost(root, disk=disk) as host:
+        session, disk.path, before = await create_session(host)
+        path = disk.path
+        with pytest.raises(Conflict, match="archive it again"):
+            await host.archive(session)
+        assert files(root) == [path.name]
+        path.write_bytes(before)
+        await host.archive(session)
+        assert files(root) == [path.name + ".zst"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from itertools import count
 from random import Random
 
@@ -16,6 +17,7 @@ from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.crashes import digest
 from treering.testing.simulation import check_file, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
+from treering.testing.simulation.unwell import UnwellDisk
 
 ROOT = "/data/sessions"
 PATH = f"{ROOT}/a.jsonl"
@@ -246,3 +248,50 @@ def test_the_error_of_a_session_that_cannot_be_unpacked_for_a_replacement_names_
             assert caught.value.filename == PATH
 
     run(0, replace, new_disk())
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+@pytest.mark.parametrize("call", ["open", "stat", "fstat", "pread", "write", "rename", "unlink", "sync_directory"])
+def test_after_a_disk_error_an_append_to_an_archived_session_can_be_repeated(call: str, durability: Durability) -> None:
+    async def append_after_error(memory: MemoryDisk, nth: int) -> bool:
+        await create_session(memory, durability)
+        disk = FaultyDisk(memory)
+        async with host_on(disk, durability) as host:
+            session = await host.load("a")
+            await host.archive(session)
+            before = [entry.id for entry in await session.entries()]
+            fault = disk.fail(call, errno.EIO, path=f"{PATH}*" if call != "sync_directory" else ROOT, nth=nth)
+            with suppress(AppendError):
+                await session.append_message("user", "first")
+            disk.heal()
+            last = await session.append_message("user", "second")
+            after = [entry.id for entry in await session.entries()]
+            assert after[: len(before)] == before
+            assert after[-1] == last
+        assert forms(memory) == [PATH]
+        return fault.hits > 0
+
+    for nth in count(1):
+        if not run(0, append_after_error, new_disk(), nth):
+            break
+    assert nth > 1
+
+
+def test_bytes_that_archiving_could_not_flush_are_written_again() -> None:
+    async def fail_to_archive(memory: MemoryDisk) -> None:
+        disk = UnwellDisk(memory, Random(0), lambda _: None)
+        async with host_on(disk, "os") as host:
+            session = await host.create("a")
+            await session.append_message("user", "one")
+            disk.chances = {"datasync": 1.0}
+            with pytest.raises(OSError, match="archive the session again"):
+                await host.archive(session)
+            disk.heal()
+            await session.append_message("user", "two")
+
+    memory = new_disk()
+    run(0, fail_to_archive, memory)
+    content = memory.files()[PATH]
+    memory.settle()
+    for state in memory.crash_states():
+        assert state.files()[PATH] == content

@@ -15,12 +15,17 @@ from treering import (
     EntryNotFound,
     LeafMoved,
     Limits,
+    LogReplaced,
+    MessageEntry,
     Session,
     SessionHost,
     SessionInfoEntry,
     Snapshot,
     plain_text,
 )
+from treering.events.disk import FileStat, OsDisk
+from treering.events.stores.files import Writes
+from treering.testing.stores.case import NATIVE
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -40,6 +45,30 @@ class PausingOffload:
             self.file_exists.set()
             await self.resume.wait()
         return result
+
+
+class RestoringDisk(OsDisk):
+    """A disk on which another program puts a file in the place of an archived session, before a given call."""
+
+    def __init__(self, path: Path, content: bytes, countdown: int) -> None:
+        self.path = path
+        self.content = content
+        self.countdown = countdown
+
+    def stat(self, path: str) -> FileStat:
+        self._count(path)
+        return super().stat(path)
+
+    def open(self, path: str, flags: int) -> int:
+        self._count(path)
+        return super().open(path, flags)
+
+    def _count(self, path: str) -> None:
+        if not path.startswith(str(self.path)):
+            return
+        self.countdown -= 1
+        if self.countdown == 0 and not self.path.exists():
+            self.path.write_bytes(self.content)
 
 
 @pytest.fixture
@@ -154,3 +183,48 @@ async def test_reading_while_the_session_is_unarchived_gives_its_content(root: P
                 pausing.resume.set()
     assert read == ["one"]
     assert [plain_text(each.messages[0].content) for each in followed] == ["one"]
+
+
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_a_file_that_another_program_restores_while_the_session_is_unarchived_is_kept(
+    root: Path, writes: Writes
+) -> None:
+    path = root / "a.jsonl"
+    async with SessionHost(root) as host:
+        session = await host.create("a")
+        await session.append_message("user", "one")
+        await session.append_message("user", "two")
+        before = path.read_bytes()
+        await host.archive(session)
+    archived = files_of(root)
+    theirs = before.replace(b"two", b"six")
+    kept = countdown = 0
+    while True:
+        countdown += 1
+        disk = RestoringDisk(path, theirs, countdown)
+        async with SessionHost(root, disk=disk, writes=writes) as host:
+            try:
+                session = await host.load("a")
+            except LogReplaced:
+                session = await host.load("a")
+            await session.append_message("user", "three")
+            found = await texts(session)
+            assert found in (["one", "two", "three"], ["one", "six", "three"])
+            assert [plain_text(each.message.content) for each in entries_of(path)] == found
+            kept += "six" in found
+        if disk.countdown > 0:
+            break
+        for each in files_of(root):
+            each.unlink()
+        for each, content in archived.items():
+            each.write_bytes(content)
+    assert kept > 10
+
+
+def files_of(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.glob("a.jsonl*")}
+
+
+def entries_of(path: Path) -> list[MessageEntry]:
+    entries = (NATIVE.decode(line, seq) for seq, line in enumerate(path.read_bytes().splitlines()[1:], 1))
+    return [entry for entry in entries if isinstance(entry, MessageEntry)]

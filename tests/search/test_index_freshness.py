@@ -6,11 +6,11 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar, TypeVarTuple
 
 import anyio
 import anyio.to_thread
@@ -20,8 +20,12 @@ from treering import HostClosed, SessionHost
 from treering.actors.search.index import SearchIndex
 from treering.actors.search.portions import Portion
 from treering.events.disk import OsDisk
+from treering.events.offload import ThreadOffload
 from treering.events.stores.base import Ref
 from treering.testing.clocks import ManualClock
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 BOTH = pytest.mark.parametrize("index", [False, True], ids=["scan", "index"])
 FOREIGN = (
@@ -224,3 +228,33 @@ async def test_a_deleted_session_is_removed_from_every_index_at_once(root: Path)
         assert files_with(root, b'"a.jsonl"') == []
         assert texts_in(root / "work" / "search.db") == 1
         assert await found(host, "needle", index=True) == ["b"]
+
+
+class CancellingOffload(ThreadOffload):
+    """Runs work in threads, and cancels a scope as soon as a file is gone."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.scope: anyio.CancelScope | None = None
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        result = await super().__call__(fn, *args)
+        if self.scope is not None and not self.path.exists():
+            self.scope.cancel()
+        return result
+
+
+async def test_a_deletion_that_is_cancelled_after_the_file_is_gone_is_completed(root: Path) -> None:
+    offload = CancellingOffload(root / "c.jsonl")
+    async with SessionHost(root, offload=offload) as host:
+        session = await host.create("c", cwd="/work")
+        await session.append_message("user", "the only pebble")
+        await host.set_current_session("/work", session)
+        assert await found(host, "pebble", index=True) == ["c"]
+        with anyio.CancelScope() as offload.scope:
+            await host.delete("c")
+        assert offload.scope.cancel_called
+        await host.flush()
+        assert files_with(root, b"pebble") == []
+        assert not any((root / ".treering" / "current").iterdir())

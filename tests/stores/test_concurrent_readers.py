@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering.events.disk import OsDisk
+from treering.events.disk import FileStat, OsDisk
 from treering.events.errors import LogReplaced
 from treering.events.stores.base import Cursor, Lease
 from treering.events.stores.files import FileStore
@@ -46,6 +46,21 @@ class SlowThreads(WrappedDisk):
             self.reached.set()
             assert self.go.wait(PATIENCE_S)
         return super().pread(fd, length, offset)
+
+
+class RemovingDisk(WrappedDisk):
+    """A disk on which another program removes a file right after its status was read."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.doomed: Path | None = None
+
+    def stat(self, path: str) -> FileStat:
+        stat = super().stat(path)
+        if self.doomed is not None and path == str(self.doomed):
+            self.doomed.unlink()
+            self.doomed = None
+        return stat
 
 
 class HoldingOffload:
@@ -124,6 +139,20 @@ async def test_owning_a_log_that_grew_keeps_its_generation(tmp_path: Path) -> No
     (lease,) = await store.acquire(["a.jsonl"], "owner")
     assert isinstance(lease, Lease)
     assert lease.head == Cursor(before.generation, 4)
+    await store.aclose()
+
+
+async def test_a_log_that_vanished_while_it_was_read_can_be_owned(tmp_path: Path) -> None:
+    path, disk = tmp_path / "a.jsonl", RemovingDisk()
+    path.write_bytes(HEADER + line(1, "x" * 2 * INLINE_MAX))
+    store = FileStore(tmp_path, disk=disk)
+    before = (await store.open("a.jsonl")).head
+    disk.doomed = path
+    with pytest.raises(LogReplaced):
+        await store.read("a.jsonl", before.generation, 0)
+    (lease,) = await store.acquire(["a.jsonl"], "owner")
+    assert isinstance(lease, Lease)
+    assert lease.header is None
     await store.aclose()
 
 

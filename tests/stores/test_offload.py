@@ -167,3 +167,18 @@ async def test_a_failing_offload_raises_in_all_callers() -> None:
         for number in range(5):
             tasks.start_soon(call, number)
     assert sorted(failed) == list(range(5))
+
+
+def test_a_call_that_is_cancelled_in_every_round_of_the_loop_is_carried_out() -> None:
+    calls: list[str] = []
+
+    async def cancel_always() -> bool:
+        task = asyncio.create_task(carried_out(ThreadOffload(), calls.append, "carried out"))
+        await asyncio.sleep(0)
+        for _ in range(1000):
+            task.cancel()
+            await asyncio.sleep(0)
+        return task.cancelled()
+
+    assert asyncio.run(cancel_always())
+    assert calls == ["carried out"]

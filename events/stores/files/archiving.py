@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 from zlib import crc32
 
 from ...disk import Disk, flush_file
-from ...errors import Conflict, ExtraMissing, LogDamaged
+from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
 from . import beside
 from .atomic_files import removed_on_error, write_temporary
 from .codecs import best_suffix, codec_of
-from .packed import PIECE, PackedFile, packed_forms
+from .packed import PIECE, PackedFile, packed_forms, stat_if_exists
 
 
 def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
@@ -27,7 +27,8 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
 
     Args:
         disk: The disk.
-        path: The log, which the caller owns.
+        path: The log, which the caller owns and has flushed: while both forms exist, the log takes precedence, so a
+            power cut must not shorten it.
         is_unchanged: Tells whether the file is still as its owner left it.
 
     Raises:
@@ -41,17 +42,20 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
     packed = path + best_suffix()
     codec = codec_of(packed)
     content = _Content()
-    _flush(disk, path)  # while both forms exist, the log takes precedence, so a power cut must not shorten it
     fd = disk.open(path, os.O_RDONLY)
     try:
         size = disk.fstat(fd).size
         pieces = (disk.pread(fd, min(PIECE, size - at), at) for at in range(0, size, PIECE))
 
-        def check(temporary: str) -> None:
-            if _content_of(disk, temporary, packed) != content:
-                raise OSError(errno.EIO, "the file read back differs from what was written", packed)
+        def refuse_change() -> None:
             if not is_unchanged():
                 raise Conflict(f"{path} was changed by another program while it was being archived: archive it again")
+
+        def check(temporary: str) -> None:
+            refuse_change()  # a file that was emptied meanwhile has no valid packed form
+            if _content_of(disk, temporary, packed) != content:
+                raise OSError(errno.EIO, "the file read back differs from what was written", packed)
+            refuse_change()
 
         write_checked(disk, packed, (codec.pack(content.add(piece)) for piece in pieces), check)
     finally:
@@ -65,12 +69,17 @@ def unpack(disk: Disk, path: str) -> None:
     """Replace a log's packed form by the log; do nothing if it is not packed.
 
     Raises:
+        LogReplaced: Another program has put a file in the log's place. Both are left unchanged.
         LogDamaged: The packed form is damaged. It is left unchanged.
         ExtraMissing: Reading the packed form needs a package that is not installed.
         OSError: The log cannot be written. The packed form is unchanged.
     """
     forms = packed_forms(disk, path)
     if not forms:
+        return
+    if stat_if_exists(disk, path) is not None:  # the packed form could not be removed when the log was unpacked
+        if not remove_leftovers(disk, path):
+            raise _replaced_error(path)
         return
     packed = forms[0]
     fd = disk.open(packed, os.O_RDONLY)
@@ -81,6 +90,8 @@ def unpack(disk: Disk, path: str) -> None:
         def check(temporary: str) -> None:
             if _content_of(disk, temporary) != content:
                 raise OSError(errno.EIO, "the file read back differs from what was written", path)
+            if stat_if_exists(disk, path) is not None:
+                raise _replaced_error(path)
 
         write_checked(disk, path, (content.add(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
     finally:
@@ -89,6 +100,12 @@ def unpack(disk: Disk, path: str) -> None:
     if len(forms) > 1:  # for example after the folders of two machines were merged
         remove_leftovers(disk, path)
     disk.sync_directory(os.path.dirname(path))
+
+
+def _replaced_error(path: str) -> LogReplaced:
+    return LogReplaced(
+        f"{path} was put in the place of the archived session by another program: read it from the start"
+    )
 
 
 def remove_leftovers(disk: Disk, path: str) -> bool:

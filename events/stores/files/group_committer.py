@@ -218,8 +218,7 @@ class GroupCommitter:
 
     def note_unflushed(self, log: Log, error: BaseException) -> None:
         """Note that a log could not be flushed: its bytes have to be written again before the next append."""
-        log.unsynced = True
-        log.note_background_doubt(AppendInDoubt(f"{log.path} could not be flushed ({error}): check the disk"))
+        log.note_not_flushed(error)
         if not log.busy:
             self._open_files.drop(log)
 

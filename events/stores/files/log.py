@@ -31,6 +31,7 @@ from .head import generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
 from .mounts import is_slow_device
+from .packed import stat_if_exists
 from .packed_disk import PackedDisk, reading_disk
 from .snapshots import Snapshot
 from .table import Table
@@ -174,6 +175,11 @@ class Log:
             self.doubt = doubt
             self.doubt_in_background = True
 
+    def note_not_flushed(self, error: BaseException) -> None:
+        """Note that a flush failed outside of an append: the bytes have to be written again before the next one."""
+        self.unsynced = True
+        self.note_background_doubt(AppendInDoubt(f"{self.path} could not be flushed ({error}): check the disk"))
+
     def note_idle(self) -> None:
         """Note that no worker thread works on the log any more, and wake those who wait for that."""
         self.busy = False
@@ -212,17 +218,26 @@ class Log:
             if self.packed is None:
                 self.examine()  # it may have been unpacked in between
 
-    def find_packed(self) -> None:
-        """Examine the packed form, if there is one."""
-        self.packed = reading_disk(self.disk, self.path)
+    def find_packed(self) -> bool:
+        """Examine the packed form, if there is one; return False if the file itself exists after all."""
+        disk = self.disk
+        self.packed = reading_disk(disk, self.path)
         if self.packed is not None:
             self.disk = self.packed
             self.examine()
+        if stat_if_exists(disk, self.path) is None:
+            return True
+        self.disk, self.packed = disk, None
+        return False
 
     def note_unpacked(self, disk: Disk) -> None:
-        """Own the file that was just unpacked; see `own`."""
-        self.disk, self.packed = disk, None
-        self.own()
+        """Own the file that was just unpacked; see `own`. After an error, the log still counts as packed."""
+        packed, self.disk, self.packed = self.packed, disk, None
+        try:
+            self.own()
+        except BaseException:
+            self.disk, self.packed = packed or disk, packed
+            raise
 
     def own(self, reader: Log | None = None) -> None:
         """Examine the file from its beginning as its owner: migrate an old version, and repair the tail.
@@ -236,7 +251,12 @@ class Log:
             OSError: The file cannot be read or written.
         """
         self._load()
-        if reader is not None and reader.generation == self.generation and not self._continues_from(reader):
+        if (
+            reader is not None
+            and self.header is not None  # files that are missing have the same generation
+            and reader.generation == self.generation
+            and not self._continues_from(reader)
+        ):
             self._load(changed=True)
         if self.dialect is not None and self.dialect.old:
             with self.opened(os.O_RDONLY) as fd:

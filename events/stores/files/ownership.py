@@ -103,9 +103,9 @@ class Ownership:
         """Examine and repair a log that was just locked."""
         log.unflushed_folders = self._names.unflushed_folders(log.path)
         log.own(self._logs.read(log.ref))
-        if log.header is None:
-            log.find_packed()
-        elif packed_forms(self._disk, log.path):
+        if log.header is None and not log.find_packed():
+            log.own()  # another program has just put the file there
+        elif log.packed is None and log.header is not None and packed_forms(self._disk, log.path):
             archiving.remove_leftovers(self._disk, log.path)
         if log.packed is not None:
             return
@@ -142,6 +142,18 @@ class Ownership:
         if self._group is not None:
             self._group.journals.note_durable(log.path)
         return head
+
+    def flush(self, log: Log) -> None:
+        """Flush a log at every durability; in a worker thread.
+
+        Raises:
+            OSError: The log cannot be flushed: its bytes have to be written again before the next append.
+        """
+        try:
+            make_durable(self._disk, log)
+        except OSError as error:
+            log.note_not_flushed(error)
+            raise
 
     def detach_from_journals(self, log: Log) -> None:
         """Flush a log whose appends a journal may hold, and void its records in all journals; in a worker thread.

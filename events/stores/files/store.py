@@ -38,6 +38,7 @@ from ...errors import (
     Conflict,
     InvalidInput,
     LogError,
+    LogReplaced,
     SessionLocked,
     TreeringError,
     Where,
@@ -428,6 +429,7 @@ class FileStore:
             raise Conflict(f"the content of {log.path} is in doubt: load the session, then archive it")
         self._ownership.detach_from_journals(log)
         with naming_errors(log.path, "archive the session again"):
+            self._ownership.flush(log)
             archiving.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
 
     async def unpack(self, lease: Lease) -> Lease:
@@ -435,6 +437,7 @@ class FileStore:
 
         Raises:
             Conflict: The lease has ended.
+            LogReplaced: Another program has put a file in the log's place, which is owned now.
             LogDamaged: The packed form is damaged. It is left unchanged.
             ExtraMissing: Reading the packed form needs a package that is not installed.
             OSError: The log cannot be written. The packed form is unchanged.
@@ -445,8 +448,12 @@ class FileStore:
 
     def _unpack(self, log: Log) -> None:
         if log.packed is not None:
-            with log.naming_errors():
-                archiving.unpack(self._disk, log.path)
+            try:
+                with log.naming_errors():
+                    archiving.unpack(self._disk, log.path)
+            except LogReplaced:
+                log.note_unpacked(self._disk)
+                raise
             log.note_unpacked(self._disk)
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:

@@ -4,10 +4,10 @@
 
     result = simulate(seed=17)
 
-Writers and subscribers run on a host whose disk fails and loses data; the host is closed, killed or loses power, and
-another one opens what is left. After each step the state must equal a replay of the file, and after each host every
-acknowledged entry must be stored exactly once. A seed always produces the same run. A failing run prints the command
-that reproduces it::
+Writers and subscribers run on a host whose disk fails and loses data: they append, branch, archive, copy, follow and
+cancel. The host is closed, killed or loses power, and another one opens what is left. After each step the state must
+equal a replay of the file, and after each host every acknowledged entry must be stored exactly once. A seed always
+produces the same run. A failing run prints the command that reproduces it::
 
     python -m treering.testing.simulation --seed 17
 

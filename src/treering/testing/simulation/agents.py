@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from ...actors.commands import AppendOptions
@@ -19,17 +21,19 @@ from ...events.errors import (
     CommandConflict,
     EntryNotFound,
     LeafMoved,
+    LogDamaged,
     LogReplaced,
     TreeringError,
 )
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset
-from .checks import Broken
+from .checks import Broken, tokens_of
 from .ledger import CommandRecord, Fate
 from .unwell import ERRORS
 from .world import World
 
 TRIES_MAX = 4
+CHECKPOINTS_MAX = 12
 
 Call = Callable[[AppendOptions], Awaitable[Sequence[str]]]
 
@@ -40,10 +44,12 @@ class Writer:
     Args:
         world: The simulated world.
         number: Distinguishes it from other writers.
+        group: Runs the tasks that cancel its calls.
     """
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, group: TaskGroup) -> None:
         self._world = world
+        self._group = group
         self._random = world.random
         self._name = f"writer {number}"
 
@@ -64,10 +70,28 @@ class Writer:
     async def _act(self, name: str, session: Session) -> None:
         """Perform one random action on a session."""
         act = self._random.choices(
-            (self._append, self._append_many, self._label, self._branch, self._summarize, self._aside, self._read),
-            (8, 3, 1, 2, 1, 1, 2),
+            (
+                self._append,
+                self._append_many,
+                self._label,
+                self._branch,
+                self._summarize,
+                self._aside,
+                self._read,
+                self._archive,
+                self._copy,
+            ),
+            (16, 6, 2, 4, 2, 2, 4, 2, 1),
         )[0]
         await act(name, session)
+
+    @contextmanager
+    def _impatience(self) -> Generator[None]:
+        """Cancel what runs in the block, sometimes, after a random number of checkpoints."""
+        with anyio.CancelScope() as scope:
+            if self._random.random() < 0.2:
+                self._group.start_soon(_cancel_later, scope, self._random.randrange(CHECKPOINTS_MAX))
+            yield
 
     # -- commands
 
@@ -122,18 +146,45 @@ class Writer:
 
     async def _branch(self, name: str, session: Session) -> None:
         target = self._entry_of(session)
-        if target is None or self._random.random() < 0.1:
-            await session.reset_leaf()
-        else:
-            await session.branch(target)
+        with self._impatience():
+            if target is None or self._random.random() < 0.1:
+                await session.reset_leaf()
+            else:
+                await session.branch(target)
         self._world.tell(f"{self._name}: {name} moved the leaf")
 
     async def _read(self, name: str, session: Session) -> None:
         read: Callable[[], Awaitable[Any]] = self._random.choice(
             (session.context, session.entries, session.passivate, session.flush, session.refresh)
         )
-        await read()
+        with self._impatience():
+            await read()
         self._world.tell(f"{self._name}: {name} {read.__name__}")
+
+    # -- whole sessions
+
+    async def _archive(self, name: str, session: Session) -> None:
+        host = self._world.host
+        act = self._random.choice((host.archive, host.unarchive))
+        try:
+            with self._impatience():
+                await act(session)
+        except LogDamaged as error:
+            raise Broken(f"{name}: {error!r}") from error
+        self._world.tell(f"{self._name}: {name} {act.__name__}")
+
+    async def _copy(self, name: str, session: Session) -> None:
+        """Fork a session, compare the copy with the original, and delete it."""
+        host = self._world.host
+        with self._impatience():
+            copy = await host.fork_from(session)
+            copied, original = tokens_of(await copy.entries()), tokens_of(await session.entries())
+            if copied != original[: len(copied)] and not self._world.gone:
+                raise Broken(f"{name}: a copy has {copied}, but the original {original}")
+            await host.delete(copy)
+            if await host.get_session(copy.id) is not None and not self._world.gone:
+                raise Broken(f"{name}: a copy was deleted but is still listed")
+        self._world.tell(f"{self._name}: {name} copied")
 
     def _entry_of(self, session: Session) -> str | None:
         """Choose an entry on the path of a session, or return None if it is empty."""
@@ -170,10 +221,9 @@ class Writer:
     ) -> bool:
         world = self._world
         record.fate = "open"
-        patience = 0.0 if self._random.random() < 0.1 else 1e6
         fate: Fate = "unknown"
         try:
-            with anyio.move_on_after(patience):
+            with self._impatience():
                 ids = await call(options)
                 if not world.gone:
                     world.ledgers[name].answer(record, ids)
@@ -208,6 +258,12 @@ class Writer:
             raise Broken(f"{name}: {missing} was acknowledged but is not visible")
 
 
+async def _cancel_later(scope: anyio.CancelScope, checkpoints: int) -> None:
+    for _ in range(checkpoints):
+        await checkpoint()
+    scope.cancel()
+
+
 class Subscriber:
     """A task that follows one session at its own pace, across all crashes.
 
@@ -216,6 +272,7 @@ class Subscriber:
         name: The name of the session.
 
     Attributes:
+        read_only: Whether it follows the file, as another process does, and sees lines before they are flushed.
         seen: The ids of the entries received since the last reset, by seq.
     """
 
@@ -223,6 +280,7 @@ class Subscriber:
         self._world = world
         self._random = world.random
         self.name = name
+        self.read_only = self._random.random() < 0.4
         self.seen: dict[int, str] = {}
         self.cursor: Cursor | int = 0
 
@@ -230,10 +288,15 @@ class Subscriber:
         """Follow until cancelled."""
         while True:
             try:
-                await self._follow(await self._world.session(self.name))
+                await self._follow(await self._session())
             except (TreeringError, OSError) as error:
                 self._world.tell(f"subscriber: {self.name} {type(error).__name__}")
             await anyio.sleep(0.1)
+
+    async def _session(self) -> Session:
+        if self.read_only:
+            return await self._world.host.load(self._world.path(self.name), read_only=True)
+        return await self._world.session(self.name)
 
     async def _follow(self, session: Session) -> None:
         async with session.subscribe(after=self.cursor) as entries:

@@ -100,11 +100,12 @@ async def _play(seed: int, durability: Durability, trace: list[str]) -> World:
         await world.live(life)
         await world.check_all()
         may_lose_lines = may_lose_lines or world.end == "killed"
-        if world.end == "power cut" and may_lose_lines:
+        if world.end == "power cut":
+            for follower in followers:
+                if may_lose_lines or follower.read_only:  # it may have seen lines that were never flushed
+                    follower.seen.clear()
+                    follower.cursor = 0
             may_lose_lines = durability == "os"
-            for follower in followers:  # they may have seen lines that were never flushed and are lost now
-                follower.seen.clear()
-                follower.cursor = 0
     return world
 
 
@@ -118,7 +119,7 @@ async def _live(world: World, host: SessionHost, followers: list[Subscriber]) ->
             with anyio.fail_after(PATIENCE_S * 10):
                 async with anyio.create_task_group() as writers:
                     for number in range(world.random.randint(1, 4)):
-                        writers.start_soon(Writer(world, number).run)
+                        writers.start_soon(Writer(world, number, writers).run)
             disturbance.cancel_scope.cancel()
         world.disk.heal()
         world.tell("the disk is well at the end")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
 from random import Random
@@ -17,6 +18,7 @@ from ...events.entries import Entry
 from ...events.errors import NotASession
 from ...events.index import LogIndex
 from ...events.stores.files import Durability, FileStore
+from ...events.stores.files.codecs import SUFFIXES, codec_of
 from ..disks import MemoryDisk
 from ..disks.changes import Cut, Operation, Write
 from ..disks.image import DiskImage
@@ -178,11 +180,13 @@ class World:
         return f"{ROOT}/{name}.jsonl"
 
     def data(self, name: str) -> bytes | None:
-        """Return the bytes of a session's file, or None if it does not exist."""
-        try:
-            return bytes(self.memory.image.find(self.path(name)).content)
-        except FileNotFoundError:
-            return None
+        """Return the bytes of a session's file, unpacked, or None if it does not exist."""
+        for suffix in ("", *SUFFIXES):
+            path = self.path(name) + suffix
+            with suppress(FileNotFoundError):
+                content = bytes(self.memory.image.find(path).content)
+                return _unpacked(path, content) if suffix else content
+        return None
 
     def _replay(self, name: str) -> Replay | None:
         data = self.data(name)
@@ -192,6 +196,12 @@ class World:
             return None
 
     # -- sessions
+
+    @property
+    def host(self) -> SessionHost:
+        """The running host."""
+        assert self._host is not None
+        return self._host
 
     async def session(self, name: str) -> Session:
         """Return the handle of a session, opening it on first use."""
@@ -291,6 +301,16 @@ def _write_what_flushes_lost(image: DiskImage) -> None:
                 change.apply(written)
             if written != node.content:
                 node.waiting += [Cut(len(node.content)), Write(0, bytes(node.content))]
+
+
+def _unpacked(path: str, content: bytes) -> bytes:
+    """Return the content of a packed log."""
+    parts: list[bytes] = []
+    while content:
+        unpacker = codec_of(path).unpacker()
+        parts.append(unpacker.decompress(content))
+        content = unpacker.unused_data
+    return b"".join(parts)
 
 
 def _logs(memory: MemoryDisk) -> dict[str, bytes]:
