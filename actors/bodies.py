@@ -34,7 +34,7 @@ class CachedBody(Struct, frozen=True, gc=False):
     size: int
 
 
-class KeptContext(Struct):
+class KeptContext(Struct, gc=False):
     """The latest context of a log.
 
     Attributes:

@@ -207,6 +207,7 @@ class SessionLookup:
             SessionNotFound: There is no such session.
             AmbiguousSession: The text matches several sessions.
             LogError: The session cannot be read, so it could not be resumed; the pointer is unchanged.
+            InvalidInput: No directory can be created there; the pointer is unchanged.
             ReadOnly: This process may not write to the root.
             OSError: The pointer cannot be written for another reason.
         """
@@ -222,8 +223,6 @@ class SessionLookup:
 
     async def delete(self, session: SessionLike) -> None:
         """Delete a session permanently: its file, and every copy of its content; do nothing if it does not exist.
-
-        A file outside the root that is not a session is left as it is, and nothing is created beside it.
 
         The copies are the files beside it: its state before a migration or before it was replaced (`.bak`), and
         fragments that a crash left (`.torn-`). Its line in the index and the pointers to it are removed too. The
@@ -307,7 +306,7 @@ class SessionLookup:
             raise
 
     async def _find_to_write(self, session: SessionLike) -> Ref:
-        """Return the name of a session's log that is about to be locked; see `resolve` and `_refuse_others`."""
+        """Return the name of a session's log before it is locked, refusing other files; see `_refuse_others`."""
         ref = await self._find(session)
         with opening(ref):
             await self._refuse_others(ref)

@@ -72,18 +72,25 @@ def unreachable_error(
     doubtful = written or (isinstance(command, Append) and command.command_id is not None)
     kind, then = (AppendInDoubt, "retry with the same command id") if doubtful else (AppendFailed, "append again")
     reason = error.strerror or str(error)
-    if error.filename is not None and not str(error.filename).endswith(ref):  # such as a parent folder
+    elsewhere = error.filename is not None and not str(error.filename).endswith(ref)  # such as a parent folder
+    if elsewhere:
         reason += f": {error.filename}"
-    append_error = kind(f"{ref} cannot be opened or read ({reason}): {_remedy_of(error)}, then {then}")
+    remedy = _remedy_of(error, elsewhere=elsewhere)
+    append_error = kind(f"{ref} cannot be opened or read ({reason}): {remedy}, then {then}")
     append_error.__cause__ = error
     return append_error
 
 
-def _remedy_of(error: OSError) -> str:
-    """Return what to do about an error of the disk before a command is repeated."""
+def _remedy_of(error: OSError, *, elsewhere: bool) -> str:
+    """Return what to do about an error of the disk before a command is repeated.
+
+    Args:
+        error: The error.
+        elsewhere: Whether it names another place than the log, which the message then shows.
+    """
     if error.errno in NOT_WRITABLE:
         return "see to the permissions there"
-    if error.errno in NO_DIRECTORY:
+    if elsewhere and error.errno in NO_DIRECTORY:
         return "make that a directory, or give the host another root"
     return "fix that"
 

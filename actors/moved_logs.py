@@ -39,7 +39,8 @@ class MovedLogs:
     async def pack(self, lease: Lease) -> str | None:
         """Archive a log; see `ArchivingStore.pack`. Return its new generation; None if it cannot be read."""
         assert isinstance(self._store, ArchivingStore)
-        with self._changing(lease.ref), anyio.CancelScope(shield=True):  # readers rely on the note of what was done
+        # Readers rely on the note; only a bare asyncio cancel can still prevent it.
+        with self._changing(lease.ref), anyio.CancelScope(shield=True):
             await self._store.pack(lease)
             with suppress(TreeringError, OSError):  # the next read of the log reports it
                 generation = (await self._store.open(lease.ref)).head.generation
@@ -96,7 +97,9 @@ class MovedLogs:
         in_progress = self._in_progress.get(ref)
         if in_progress is not None:
             await in_progress.wait()
-        later = self._later.get((ref, generation), "")
+        if (ref, generation) not in self._later:
+            return None
+        later = self._later[ref, generation]
         if later is None:
             raise SessionNotFound(f"session {ref!r} was deleted while it was read: load or create another one")
-        return later or None
+        return later

@@ -410,10 +410,10 @@ class OpenLog:
         size = cache.size_of(self._number, seqs) if context.leaf == self.index.leaf else None
         if size is None:
             return
-        kept = KeptContext(context, size)
+        paired = None
         if extended is not None:
-            kept = KeptContext(context, extended.size + size, extended.paired)
-        cache.put_context(self._number, kept)
+            size, paired = size + extended.size, extended.paired
+        cache.put_context(self._number, KeptContext(context, size, paired))
 
     def paired(self, context: Context, tokenizer: Tokenizer) -> PairedMessages:
         """Return the messages of a context of this log as they can be sent, with their sizes."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 from msgspec import Struct
 
 from .report import Machine, describe_machine
@@ -143,8 +144,7 @@ class _Soak:
         clock = VirtualTime(options.speed, options.hours * 3600)
         limits = Limits(idle_after_s=_IDLE_AFTER_S / options.speed, live_max=max(1, options.agents * 3 // 4))
         delays = Histogram()
-        gc.collect()
-        gc.freeze()  # as a long-running host does: full collections need not traverse what is imported by now
+        _exclude_from_collection()  # the imported modules
         began, cpu = time.perf_counter(), time.process_time()
         with pauses() as pauses_by_generation:
             async with SessionHost(self._root, limits=limits, clock=clock) as host:
@@ -186,6 +186,8 @@ class _Soak:
                     group.start_soon(agent.live, host, clock)
                 for number in range(max(1, options.agents // 10)):
                     group.start_soon(follow, host, self._agents, options.seed + number, clock, self._did)
+                await anyio.lowlevel.checkpoint()
+                _exclude_from_collection()  # the agents' tasks
             watchers.cancel_scope.cancel()
         self._record_sample(host.statistics(), clock)
 
@@ -207,6 +209,12 @@ class _Soak:
         )
         self._samples.append(sample)
         self._step(sample)
+
+
+def _exclude_from_collection() -> None:
+    """Exclude what exists from garbage collection, as a host that runs for days does with what it keeps to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def _sum_pauses(pauses: Sequence[Pauses]) -> Pauses:

@@ -54,26 +54,28 @@ class ThreadOffload:
 
 
 _INTERRUPTIONS_MAX = 8
-"""How often a call may be cancelled before it runs on the event loop. A task that awaits another one, and is itself in
-a cancelled scope, passes a cancellation on in every round of the loop."""
+"""How often a call that no thread has begun may be cancelled before it runs on the event loop. A task that awaits
+another one, and is itself in a cancelled scope, passes a cancellation on in every round of the loop."""
 
 
 class _Once(Generic[T]):
     """A call that runs once, however often it is requested; later requests wait for it to finish."""
 
-    __slots__ = ("_call", "_error", "_lock", "_result", "done")
+    __slots__ = ("_call", "_error", "_lock", "_result", "begun", "done")
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
         self._lock = threading.Lock()
         self._error: BaseException | None = None
         self._result: list[T] = []
+        self.begun = False
         self.done = False
 
     def run(self) -> None:
         with self._lock:
             if self.done:
                 return
+            self.begun = True
             try:
                 self._result.append(self._call())
             except BaseException as error:  # noqa: BLE001  # `outcome` raises it
@@ -102,7 +104,7 @@ async def carried_out(offload: Offload, fn: Callable[[*Ts], T], *args: *Ts) -> T
             except get_cancelled_exc_class() as error:
                 interruption = error
                 interruptions += 1
-                if interruptions == _INTERRUPTIONS_MAX:  # whoever cancels this often never lets a thread begin
+                if interruptions >= _INTERRUPTIONS_MAX and not once.begun:
                     once.run()
     if interruption is not None:
         raise interruption

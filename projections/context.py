@@ -11,7 +11,8 @@ the entries from the first kept one through the leaf. An older compaction inside
 before the first kept one are neither read nor walked, so damage there goes unnoticed.
 
 A follower keeps a context current by applying changes. `extended` returns the change of an append without building
-anything; otherwise `diff` compares two contexts. Cutting a context to a budget happens elsewhere.
+anything; otherwise `diff` compares two contexts. A context whose path has only grown is extended: `plan_since` chooses
+the new entries, and `extended_to` adds what they contribute. Cutting a context to a budget happens elsewhere.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _RELEVANT = frozenset({*MESSAGE_KINDS, Kind.BRANCH_SUMMARY, Kind.CUSTOM_MESSAGE,
 _REARRANGING = frozenset({Kind.COMPACTION, Kind.RESET, Kind.CONTEXT_EDIT})
 
 
-class ModelRef(Struct, frozen=True):
+class ModelRef(Struct, frozen=True, gc=False):
     """A model, identified by its provider and its id at the provider."""
 
     provider: str
@@ -87,7 +88,7 @@ class ContextMessage(Struct, frozen=True, gc=False):
         return self.message.content
 
 
-class Context(Struct, frozen=True):
+class Context(Struct, frozen=True, gc=False):
     """The messages of a session for a model, at one leaf.
 
     `model` and `thinking_level` are the last ones set on the whole path. `warnings` describes damage on the path.
@@ -193,6 +194,11 @@ def plan_since(index: LogIndex, leaf: int, context: Context) -> ContextPlan | No
 
     None means that the context must be built as a whole: its leaf is not on the path to `leaf`, or an entry after it
     rearranges the context, or it has warnings, in which case a missing parent that turns up could close a cycle.
+
+    Args:
+        index: The log's index.
+        leaf: The seq of the later leaf, or 0.
+        context: The earlier context.
     """
     before = context.leaf
     if not before or context.warnings:
@@ -218,7 +224,14 @@ def plan_since(index: LogIndex, leaf: int, context: Context) -> ContextPlan | No
 
 
 def extended_to(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None], context: Context) -> Context:
-    """Return what `build` returns for the plan's leaf, given an earlier context and a plan of `plan_since`."""
+    """Return what `build` returns for the plan's leaf, given an earlier context and a plan of `plan_since`.
+
+    Args:
+        index: The log's index.
+        plan: The plan that `plan_since` returned.
+        entries: The entries that it needs, by seq.
+        context: The earlier context.
+    """
     later = build(index, plan, entries)
     return Context(
         context.session_id,

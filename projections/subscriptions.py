@@ -33,8 +33,12 @@ def not_open_error() -> Closed:
     return Closed("the subscription is not open: use it as `async with session.subscribe() as ...`")
 
 
-def require_view_arguments(after: object, transient: object) -> None:
-    """Refuse the arguments of a subscription to entries for one to a view.
+def refuse_entry_arguments(after: object, transient: object) -> None:
+    """Refuse arguments that only a subscription to entries takes; for subscriptions to views.
+
+    Args:
+        after: The cursor or seq to follow from; 0 if none is given.
+        transient: Whether transient events are requested.
 
     Raises:
         InvalidInput: One of them is given.

@@ -68,6 +68,7 @@ class Pointers:
 
         Raises:
             ReadOnly: This process may not write there; the pointer is unchanged.
+            InvalidInput: No directory can be created there; the pointer is unchanged.
             OSError: A write failed for another reason; the pointer is unchanged.
         """
         path = f"{self._folder}/{project_hash}"

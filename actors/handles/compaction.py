@@ -35,6 +35,7 @@ from ...projections.cuts import find_safe_cut, safe_cuts
 from ...projections.tokens import Tokenizer, context_tokens, count_messages, entry_tokens, tokenizer_of
 from .compaction_guard import NOTE, check_for_loop
 from .files_touched import files_touched
+from .handle import read_log
 
 if TYPE_CHECKING:
     from ..open_log import OpenLog
@@ -124,8 +125,7 @@ async def compact(
         if count is not None:
             check_count(name, count)
     tokenizer = tokenizer_of(tokenizer)
-    log = await session.log()
-    path = await _read(log)
+    log, path = await read_log(session, _log_and_path)
     limit = _limit(budget)
     usual_keep = KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
     keep = usual_keep if keep_tokens is None else keep_tokens
@@ -202,6 +202,10 @@ def _checked_size(generated: GeneratedSummary, cut: _Cut, summarized: int, token
             f"{summarized}: nothing was written"
         )
     return size
+
+
+async def _log_and_path(log: OpenLog) -> tuple[OpenLog, _Path]:
+    return log, await _read(log)
 
 
 async def _read(log: OpenLog) -> _Path:

@@ -22,7 +22,7 @@ from ...projections.subscriptions import (
     EntrySubscription,
     TransientSubscription,
     ViewSubscription,
-    require_view_arguments,
+    refuse_entry_arguments,
 )
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
@@ -242,7 +242,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
         source = self._core.source(self.ref, self._new_log, self._follower)
         if view == "entries":
             return TransientSubscription(source, after) if transient else EntrySubscription(source, after)
-        require_view_arguments(after, transient)
+        refuse_entry_arguments(after, transient)
         return ViewSubscription(partial(self._core.shared_view, self.ref, source, view))
 
     def emit(self, name: str, data: object) -> None:

@@ -25,7 +25,7 @@ from ...projections.context import Context, ContextChange
 from ...projections.labels import LabelChange
 from ...projections.metadata import SessionMetadata
 from ...projections.stats import SessionStats
-from ...projections.subscriptions import require_view_arguments
+from ...projections.subscriptions import refuse_entry_arguments
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..commands import AppendOptions
@@ -657,7 +657,7 @@ class SyncSession:
         if view == "entries":
             entries = self._bridge.read(lambda: self.twin.subscribe(after=after))
             return SyncEntrySubscription(self._bridge, entries)
-        require_view_arguments(after, transient)
+        refuse_entry_arguments(after, transient)
         return SyncSubscription(self._bridge, self._bridge.read(lambda: self.twin.subscribe(view)))
 
     def emit(self, name: str, data: object) -> None:

@@ -143,6 +143,8 @@ def _parts(path: Path, session: str, metadata: Object, notes: Notes) -> tuple[li
     elsewhere = ""
     for file in (*(_earlier(path, session) if metadata.get("history_base") else ()), path):
         is_last = file == path
+        if _name(file) in names:  # it is also there uncompressed
+            continue
         first = metadata if is_last else _metadata(file)
         base = as_object(first.get("history_base"))
         base_id, end = as_text(base.get("thread_id")), as_count(base.get("end_byte_offset"))
@@ -155,9 +157,9 @@ def _parts(path: Path, session: str, metadata: Object, notes: Notes) -> tuple[li
             elsewhere = base_id
         if index is not None or is_last or not parts:
             start = None if index is None else (index, end)
-            lines = _lines(file, notes if is_last else Notes(file, []))
-            parts.append(Part(lines, start, base, as_time(first.get("timestamp"))))
-            names.append(file.name.partition(".jsonl")[0])
+            own_notes = notes if is_last else Notes(file, [])  # an earlier file reports its own when it is imported
+            parts.append(Part(_lines(file, own_notes), own_notes, start, base, as_time(first.get("timestamp"))))
+            names.append(_name(file))
     return parts, elsewhere
 
 
@@ -168,7 +170,12 @@ def _earlier(path: Path, session: str) -> list[Path]:
     pattern = f"{_PREFIX}*.jsonl*"
     others = days[_DAY_DEPTH].glob(f"[0-9]*/[0-9]*/[0-9]*/{pattern}") if by_day else days[0].glob(pattern)
     named = [each for each in others if session in each.name and each.name.endswith((".jsonl", ".jsonl.zst"))]
-    return sorted((each for each in named if each.name < path.name), key=lambda each: each.name)
+    return sorted((each for each in named if _name(each) < _name(path)), key=lambda each: each.name)
+
+
+def _name(file: Path) -> str:
+    """Return the name of a rollout, the same for its file and for its compressed file."""
+    return file.name.partition(".jsonl")[0]
 
 
 def _metadata(file: Path) -> Object:

@@ -65,12 +65,14 @@ class Part(Struct, frozen=True):
 
     Attributes:
         lines: Its lines.
+        notes: Collects what is left out of it.
         start: The position of that earlier file among the parts, and the byte offset in it; None if there is none.
         reference: What the file says about that place.
         time: When the file was begun.
     """
 
     lines: Iterable[Line]
+    notes: Notes
     start: tuple[int, int] | None = None
     reference: Object = {}
     time: datetime | None = None
@@ -116,7 +118,7 @@ class Rollout:
     Args:
         header: The session's header.
         provider: The provider of the model.
-        notes: Collects what is left out.
+        notes: Collects what is left out of the last file.
     """
 
     def __init__(self, header: Header, provider: str, notes: Notes) -> None:
@@ -138,6 +140,8 @@ class Rollout:
         """Yield the entries that the lines of a session's files become."""
         places: dict[tuple[int, int], _Place] = {}
         for index, part in enumerate(parts):
+            self._notes = part.notes
+            self._left_out.clear()
             place = None if part.start is None else places.get(part.start)
             if place is not None and place.leaf != self._chain.leaf:
                 self._chain.leaf, self._turns = place.leaf, [*place.turns]

@@ -8,8 +8,8 @@
 An answer's calls and their results are in one record, since the record is replaced when the results arrive. A history
 that was masked or compressed repeats them as they were sent to the model: thoughts and calls as parts of the answer,
 results as parts of a user message. Content that is in both places is read once; content in only one is read from there.
-After such a history, the record of each call may hold the results of all calls of its answer. Images and other files
-directly after a result belong to it.
+After such a history, the record of each call may hold the results of all calls of its answer, each with what follows
+it. In a user message, only images and other files directly after a result belong to it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..content import (
@@ -96,7 +97,7 @@ def read_responses(raw: Object, key: str, calls: Sequence[Call]) -> Iterator[Mes
 
 
 def content_of_answer(raw: Object, key: str, after: Iterable[Object] = ()) -> tuple[object, ...]:
-    """Return what the model's message says, calls and was answered, equal for all forms of the message.
+    """Return the content of the model's message, its calls and their results, equal for all stored forms of it.
 
     Args:
         raw: The message as stored.
@@ -198,7 +199,7 @@ def _name(call: Object) -> str:
 
 
 def _with_results(raw: Object, after: Iterable[Object]) -> Object:
-    """Return the model's message with a record of each call that only the messages after it answer."""
+    """Return the model's message with added records of those calls that only the messages after it answer."""
     calls = {as_text(call.get("id")): call for call in (_member(part, _CALL) for part in _parts(raw)) if call}
     records = as_objects(raw.get("toolCalls"))
     unanswered = calls.keys() - {"", *(as_text(record.get("id")) for record in records)}
@@ -298,11 +299,16 @@ def _file(name: str) -> TextPart:
 
 
 def _recorded_result(record: Object, call_id: str, name: str) -> Message | None:
-    """Return the result in the record of a call, or None if the record has none so far."""
+    """Return the result in the record of a call, or None if the record has none so far.
+
+    If the record holds the results of several calls, each reaches from its response to the next one.
+    """
     raw, failed = record.get("result"), as_text(record.get("status")) in _FAILED
-    for parts in _split(_listed(raw))[1]:
-        if as_text(_member(parts[0], _RESPONSE).get("id")) == call_id:
-            raw = parts
+    parts = _listed(raw)
+    starts = [at for at, part in enumerate(parts) if _member(part, _RESPONSE)]
+    for start, end in pairwise((*starts, len(parts))):
+        if len(starts) > 1 and as_text(_member(parts[start], _RESPONSE).get("id")) == call_id:
+            raw = parts[start:end]
     return None if raw is None and not failed else _result(call_id, name, raw, failed=failed)
 
 

@@ -344,7 +344,7 @@ class ArchivingStore(Protocol):
 
         Raises:
             Conflict: The lease has ended.
-            LogReplaced: Another program has put a log in its place, calling again returns the lease on it.
+            LogReplaced: Another program has put a log in its place; calling again returns the lease on that one.
         """
         ...
 

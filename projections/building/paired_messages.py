@@ -71,7 +71,7 @@ def _begins_alike(originals: tuple[ContextMessage, ...], earlier: PairedMessages
 
 
 def _alike(earlier: PairedMessages, messages: tuple[ContextMessage, ...]) -> int:
-    """Return with how many messages both begin, given that they are alike up to the earlier one's last turn."""
+    """Return how many messages from the beginning on are the same; those before the earlier one's last turn are."""
     alike, shorter = earlier.turn, min(len(earlier.messages), len(messages))
     while alike < shorter and earlier.messages[alike] == messages[alike]:
         alike += 1

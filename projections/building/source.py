@@ -25,7 +25,7 @@ class ContextSource(Struct, frozen=True):
             the messages are used.
         project_path: The directory of the project.
         summaries: The stored summaries.
-        counted: The messages with their sizes, if they were counted before.
+        counted: The messages with their sizes, if the library has counted them before.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -86,6 +86,10 @@ class ContextSource(Struct, frozen=True):
         """Return the number of tokens of the messages, or of those that a strategy made of them.
 
         Messages that were counted before are not counted again, unless the tokenizer counts messages together.
+
+        Args:
+            tokenizer: Counts the tokens.
+            messages: What a strategy made of the messages; by default the messages themselves.
         """
         counted = self._counted_by(tokenizer)
         messages = self.messages if messages is None else messages

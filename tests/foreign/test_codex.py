@@ -392,7 +392,12 @@ def test_reverted_turns_stay_on_their_branch(tmp_path: Path, read_sessions: Read
     assert texts == ["One", "1", "Three"]
     assert session.entries[: len(before.entries)] == before.entries
     assert session.codes() == before.codes()
+    second.with_name(second.name + ".zst").write_bytes(b"")
+    (tmp_path / "rollout-s1.jsonl.zst").write_bytes(b"")  # Codex compresses a rollout, and then removes it
+    (again,) = read_sessions(second)
+    assert again.entries == session.entries
     first.unlink()
+    (tmp_path / "rollout-s1.jsonl.zst").unlink()
     (alone,) = read_sessions(second)
     assert alone.codes() == ["history_elsewhere"]
 

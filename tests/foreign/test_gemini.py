@@ -248,6 +248,15 @@ def test_each_call_gets_its_own_result_of_a_record_that_holds_all(tmp_path: Path
     ]
 
 
+def test_a_record_with_one_result_holds_all_that_follows_it(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    """As of a tool that returns several texts and files."""
+    picture: dict[str, object] = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+    parts = [response("c1", "Two files."), {"text": "Flour."}, picture, {"text": "Yeast."}]
+    (session,) = read_sessions(log(tmp_path / "s.jsonl", answer("b", "", 0, {**call("c1"), "result": parts})))
+    content = [text("Two files."), text("Flour."), image("aGk=", "image/png"), text("Yeast.")]
+    assert contents(session)[1:] == [(tool_result("c1", content),)]
+
+
 def test_thoughts_calls_and_results_among_the_parts_are_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
     thought = {"text": "Read it.", "thought": True, "thoughtSignature": "c2ln"}
     nameless = {"functionCall": {"name": "ls", "args": {}}, "thoughtSignature": "c2lnMg"}

@@ -463,6 +463,7 @@ READS: dict[str, Callable[[Session], Awaitable[object]]] = {
     "tokens": lambda session: session.used_tokens(),
     "built context": built,
     "safe cut": lambda session: session.find_safe_cut(1),
+    "compaction": lambda session: session.dry_compact(keep_tokens=0),
     "open calls": lambda session: session.open_calls(),
     "tool executions": lambda session: session.tool_executions(),
     "fork": forked,

@@ -182,3 +182,26 @@ def test_a_call_that_is_cancelled_in_every_round_of_the_loop_is_carried_out() ->
 
     assert asyncio.run(cancel_always())
     assert calls == ["carried out"]
+
+
+def test_a_call_that_has_begun_never_blocks_the_loop_however_often_it_is_cancelled() -> None:
+    begun, release = threading.Event(), threading.Event()
+    released: list[bool] = []
+
+    def work() -> None:
+        begun.set()
+        released.append(release.wait(10))
+
+    async def cancel_often() -> bool:
+        task = asyncio.create_task(carried_out(ThreadOffload(), work))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        for _ in range(20):
+            task.cancel()
+            await asyncio.sleep(0)
+        release.set()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(cancel_often())
+    assert released == [True]

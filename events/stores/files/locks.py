@@ -166,7 +166,7 @@ class Locks:
             held.locks.append((shard, key))
             if not shard.exists():
                 self._orphan(shard)
-                raise FileNotFoundError(errno.ENOENT, "it is deleted repeatedly", shard.path)
+                raise FileNotFoundError(errno.ESTALE, "it is deleted repeatedly", shard.path)
             held.epoch = max(held.epoch, self._sign(shard.fd, key))
         return None
 
