@@ -392,14 +392,25 @@ def test_reverted_turns_stay_on_their_branch(tmp_path: Path, read_sessions: Read
     assert texts == ["One", "1", "Three"]
     assert session.entries[: len(before.entries)] == before.entries
     assert session.codes() == before.codes()
-    second.with_name(second.name + ".zst").write_bytes(b"")
-    (tmp_path / "rollout-s1.jsonl.zst").write_bytes(b"")  # Codex compresses a rollout, and then removes it
-    (again,) = read_sessions(second)
-    assert again.entries == session.entries
     first.unlink()
-    (tmp_path / "rollout-s1.jsonl.zst").unlink()
     (alone,) = read_sessions(second)
     assert alone.codes() == ["history_elsewhere"]
+
+
+def test_a_rollout_that_is_being_compressed_is_read_once(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    """Both of its files are there for a moment."""
+    zstandard = pytest.importorskip("zstandard")
+    _, second = reverted_session(tmp_path, message_item("user", "Three"))
+    base = {"thread_id": "x", "end_ordinal_exclusive": 2, "end_byte_offset": second.stat().st_size}
+    meta = {"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1", "timestamp": TIME, "history_base": base}}
+    third = tmp_path / "rollout-s1_y.jsonl"
+    third.write_text("".join(json.dumps(line) + "\n" for line in (meta, message_item("user", "Four"))))
+    (before,) = read_sessions(third)
+    second.with_name(second.name + ".zst").write_bytes(zstandard.compress(second.read_bytes()))
+    (session,) = read_sessions(third)
+    assert session.entries == before.entries
+    texts = [plain_text(entry.message.content) for entry in session.path() if isinstance(entry, MessageEntry)]
+    assert texts == ["One", "1", "Three", "Four"]
 
 
 async def test_a_session_whose_last_turn_was_reverted_is_imported_as_one(tmp_path: Path) -> None:
