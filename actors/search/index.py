@@ -101,8 +101,8 @@ class SearchIndex:
 
     # -- searching
 
-    def candidates(self, query: Query) -> set[int] | None:
-        """Return the numbers of the logs that may match a query; None if there are too many.
+    def candidates(self, query: Query) -> dict[int, list[int]] | None:
+        """Return the numbers of the entries that may match a query, by log; None if there are too many.
 
         Raises:
             IndexUnavailable: There is no usable index here.
@@ -114,16 +114,40 @@ class SearchIndex:
             rows = db.execute(schema.CANDIDATES, (match, _CANDIDATES_MAX)).fetchall()
             if len(rows) == _CANDIDATES_MAX:
                 return None
-            return {log for (log,) in db.execute(schema.logs_of(number for (number,) in rows))}
+            numbers = [number for (number,) in rows]
+            log_by_block: dict[int, int] = dict(db.execute(schema.logs_of(numbers)))
+        by_log: dict[int, list[int]] = {}
+        for number in numbers:
+            log = log_by_block.get(number // schema.SPAN)
+            if log is not None:
+                by_log.setdefault(log, []).append(number)
+        return by_log
 
-    def find(self, query: Query, filters: Filters, log: int, *, after: int = 0, limit: int) -> list[EntryText]:
+    def find(
+        self,
+        query: Query,
+        filters: Filters,
+        log: int,
+        candidates: Sequence[int] | None = None,
+        *,
+        after: int = 0,
+        limit: int,
+    ) -> list[EntryText]:
         """Return the texts of one log that match, in order: those after a seq, at most `limit`.
+
+        Args:
+            query: The query.
+            filters: What narrows it down.
+            log: The number of the log.
+            candidates: The numbers of its entries that may match, if they are known; see `candidates`.
+            after: The seq.
+            limit: The maximum number of texts.
 
         Raises:
             IndexUnavailable: There is no usable index here.
         """
         match = schema.match(query)
-        statement = schema.select(filters, matched=match is not None)
+        statement = schema.select(filters, candidates, matched=match is not None)
         parameters = {
             "match": match,
             "role": filters.role,

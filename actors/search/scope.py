@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -71,8 +71,8 @@ class SearchScope:
         }
         self._not_indexed = [at for at, row in enumerate(rows) if row.ref not in self.numbers]
 
-    def rows_of(self, candidates: set[int] | None) -> Sequence[SessionSummary]:
-        """Return the rows of the candidates and of all logs that are not indexed, in order; all rows for None."""
+    def rows_of(self, candidates: Iterable[int] | None) -> Sequence[SessionSummary]:
+        """Return the rows of some logs, by number, and of all that are not indexed, in order; all rows for None."""
         if candidates is None:
             return self.rows
         positions = [at for number in candidates if (at := self._positions.get(number)) is not None]
@@ -84,15 +84,20 @@ class Lookup:
 
     Args:
         index: The index.
-        numbers: The numbers of the logs in it.
+        scope: The scope, brought up to date with that index.
+        candidates: The numbers of the entries that may match, by log; None if there are too many. They are used until
+            this process changes the index.
 
     Attributes:
+        numbers: The numbers of the logs in the index.
         failed: Whether the index failed, so that the logs must be scanned.
     """
 
-    def __init__(self, index: SearchIndex, numbers: Mapping[Ref, int]) -> None:
+    def __init__(self, index: SearchIndex, scope: SearchScope, candidates: Mapping[int, Sequence[int]] | None) -> None:
         self._index = index
-        self.numbers = numbers
+        self._changes = scope.changes
+        self._candidates = candidates
+        self.numbers = scope.numbers
         self.failed = False
 
     def find(self, rows: Sequence[SessionSummary], request: SearchRequest) -> list[list[EntryText]]:
@@ -105,7 +110,9 @@ class Lookup:
             return []
         try:
             log = self.numbers[row.ref]
-            return self._index.find(request.query, request.filters, log, after=after, limit=LOOKUP_MAX)
+            known = self._candidates if self._index.changes == self._changes else None
+            candidates = None if known is None else known[log]
+            return self._index.find(request.query, request.filters, log, candidates, after=after, limit=LOOKUP_MAX)
         except IndexUnavailable as error:
             warn_index_unavailable(error)
             self.failed = True

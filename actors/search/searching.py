@@ -158,7 +158,7 @@ class Searching:
         if project is not None:
             hashed = await self._runtime.offload(project_hash, project)
             rows = [row for row in rows if row.project == project or row.project_hash == hashed]
-        lookup = None if scope.index is None else Lookup(scope.index, scope.numbers)
+        lookup = None if scope.index is None else Lookup(scope.index, scope, candidates)
         for is_indexed, group in _groups(rows, {} if lookup is None else lookup.numbers):
             if is_indexed and lookup is not None and not lookup.failed:
                 found = self._looked_up(group, request, lookup, findings)
@@ -223,8 +223,10 @@ class Searching:
 
     # -- the scope of a search
 
-    async def _ready(self, request: SearchRequest, with_index: bool | None) -> tuple[SearchScope, set[int] | None]:
-        """Return the current scope, and the numbers of the logs that the index narrows it down to, if it does."""
+    async def _ready(
+        self, request: SearchRequest, with_index: bool | None
+    ) -> tuple[SearchScope, dict[int, list[int]] | None]:
+        """Return the current scope, and the entries that the index narrows it down to, if it does; see `candidates`."""
         index = await self._index_for(with_index)
         async with self._turn:
             stamps = await self._stamps()

@@ -85,8 +85,8 @@ CANDIDATES: Final = "SELECT rowid FROM grams WHERE grams MATCH ? LIMIT ?"
 
 
 def logs_of(numbers: Iterable[int]) -> str:
-    """Return the statement that selects the logs of the entries with these numbers."""
-    return f"SELECT DISTINCT log FROM blocks WHERE block IN ({','.join({str(number // SPAN) for number in numbers})})"
+    """Return the statement that selects the blocks of the entries with these numbers, and the log of each block."""
+    return f"SELECT block, log FROM blocks WHERE block IN ({','.join({str(number // SPAN) for number in numbers})})"
 
 
 def gram_text(text: str) -> str:
@@ -101,13 +101,20 @@ def match(query: Query) -> str | None:
     return " AND ".join(f'"{gram}"' for gram in quoted) or None
 
 
-def select(filters: Filters, *, matched: bool) -> str:
-    """Return the statement that selects the entries between two numbers, optionally only those that match a query.
+def select(filters: Filters, candidates: Iterable[int] | None = None, *, matched: bool) -> str:
+    """Return the statement that selects entries between two numbers.
 
     Its named parameters are `first` and `last`, the two numbers; `match`; `role`, `after` and `before`.
+
+    Args:
+        filters: What narrows a search down.
+        candidates: The numbers of the only entries that can match, if they are known.
+        matched: Otherwise, select only those that match a query.
     """
     conditions = ["number BETWEEN :first AND :last"]
-    if matched:
+    if candidates is not None:
+        conditions.append(f"number IN ({','.join(map(str, candidates))})")
+    elif matched:
         conditions = ["number IN (SELECT rowid FROM grams WHERE grams MATCH :match AND rowid BETWEEN :first AND :last)"]
     if filters.role is not None:
         conditions.append("role=:role")

@@ -253,7 +253,12 @@ def test_a_record_with_one_result_holds_all_that_follows_it(tmp_path: Path, read
     picture: dict[str, object] = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     parts = [response("c1", "Two files."), {"text": "Flour."}, picture, {"text": "Yeast."}]
     (session,) = read_sessions(log(tmp_path / "s.jsonl", answer("b", "", 0, {**call("c1"), "result": parts})))
-    content = [text("Two files."), text("Flour."), image("aGk=", "image/png"), text("Yeast.")]
+    content: list[TextPart | ImagePart] = [
+        text("Two files."),
+        text("Flour."),
+        image("aGk=", "image/png"),
+        text("Yeast."),
+    ]
     assert contents(session)[1:] == [(tool_result("c1", content),)]
 
 

@@ -72,6 +72,19 @@ async def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again(ro
         assert await found(host, "pebble", index=index) == ["a"]
 
 
+async def test_a_session_that_is_indexed_again_during_a_search_is_found(root: Path) -> None:
+    async with SessionHost(root) as host:
+        await create_sessions(host, "a", "b", "c")
+        hits = host.search("needle", index=True)
+        ids = [(await anext(hits)).session_id]
+        path = root / "a.jsonl"
+        other = root / "other"
+        other.write_bytes(path.read_bytes().replace(b"needle", b"needles"))
+        other.rename(path)
+        assert await found(host, "needles", index=True) == ["a"]
+        assert sorted([*ids, *[hit.session_id async for hit in hits]]) == ["a", "b", "c"]
+
+
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems have no such names")
 @BOTH
 async def test_a_file_whose_name_is_not_unicode_can_be_listed_searched_and_deleted(root: Path, index: bool) -> None:
