@@ -1,4 +1,4 @@
-"""The scope of a search: all sessions in order, the stamps of their files, and which of them are fully indexed."""
+"""The scope of a search: all sessions in order, the state of their files, and which of them are fully indexed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from ...events.disk import FileStat
 from ...events.stores.base import Ref
-from ...events.stores.files import FileStore
 from ...events.telemetry import logger
 from ...projections.search.query import Query
 from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import SessionSummary
 from .file import IndexUnavailable
 from .index import SearchIndex
-from .portions import FileStamp, IndexedLog, stamp_of
+from .portions import IndexedLog, stamp_of
 
-FileStamps: TypeAlias = Mapping[Ref, FileStamp]
-"""The stamps of the files of all logs."""
+Files: TypeAlias = Mapping[Ref, FileStat]
+"""The state of the files of all logs."""
 
 LOOKUP_MAX = 64
 """How many texts of one session are looked up at a time."""
@@ -40,9 +40,9 @@ class SearchScope:
     """The sessions to search, as found by one look at all logs.
 
     Args:
-        stamps: The stamps of their files; None if they are unknown.
+        files: The state of their files; None if it is unknown.
         rows: The rows of all sessions, in the order of their hits.
-        index: The index that was brought up to date with these stamps; None for a search without one.
+        index: The index that was brought up to date with these files; None for a search without one.
         indexed: What the index knows.
 
     Attributes:
@@ -53,18 +53,18 @@ class SearchScope:
 
     def __init__(
         self,
-        stamps: FileStamps | None,
+        files: Files | None,
         rows: Sequence[SessionSummary],
         index: SearchIndex | None = None,
         indexed: Mapping[Ref, IndexedLog] = _NOTHING,
     ) -> None:
-        self.stamps = stamps
+        self.files = files
         self.rows = rows
         self.index = index
         self.changes = index.changes if index is not None else -1
         self.has_unreadable = any(row.finding is not None for row in rows)
         self.numbers = {
-            ref: indexed[ref].number for ref, stamp in (stamps or {}).items() if is_indexed(ref, stamp, indexed)
+            ref: indexed[ref].number for ref, stat in (files or {}).items() if is_indexed(ref, stat, indexed)
         }
         self._positions = {
             number: at for at, row in enumerate(rows) if (number := self.numbers.get(row.ref)) is not None
@@ -119,15 +119,10 @@ class Lookup:
             return []
 
 
-def stamps_of(store: FileStore) -> FileStamps:
-    """Return the stamps of all logs of a store, which may take a while; no log is opened."""
-    return {ref: stamp_of(stat) for ref, stat in store.scan().items()}
-
-
-def is_indexed(ref: Ref, stamp: FileStamp, indexed: Mapping[Ref, IndexedLog]) -> bool:
+def is_indexed(ref: Ref, stat: FileStat, indexed: Mapping[Ref, IndexedLog]) -> bool:
     """Return whether a log is fully indexed."""
     log = indexed.get(ref)
-    return log is not None and log.stamp == stamp
+    return log is not None and log.stamp == stamp_of(stat)
 
 
 def warn_index_unavailable(error: IndexUnavailable) -> None:

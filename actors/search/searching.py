@@ -39,7 +39,7 @@ from ..runtime import Runtime
 from .file import IndexUnavailable
 from .hits import Hit, Search
 from .index import SearchIndex
-from .scope import LOOKUP_MAX, FileStamps, Lookup, SearchRequest, SearchScope, stamps_of, warn_index_unavailable
+from .scope import LOOKUP_MAX, Files, Lookup, SearchRequest, SearchScope, warn_index_unavailable
 from .updating import INLINE_MAX, texts_of, update_index
 
 _LOOKUPS_AT_ONCE = 64
@@ -229,29 +229,29 @@ class Searching:
         """Return the current scope, and the entries that the index narrows it down to, if it does; see `candidates`."""
         index = await self._index_for(with_index)
         async with self._turn:
-            stamps = await self._stamps()
+            files = await self._files()
             scope = self._scope
             is_listed = self._listing_changes == self._listing.changes
-            if stamps is None or scope is None or stamps != scope.stamps or scope.has_unreadable or not is_listed:
-                scope = SearchScope(stamps, await self._listing.rows())
+            if files is None or scope is None or files != scope.files or scope.has_unreadable or not is_listed:
+                scope = SearchScope(files, await self._listing.rows())
                 self._listing_changes = self._listing.changes
-            if index is not None and stamps is not None:
+            if index is not None and files is not None:
                 try:
                     await self._runtime.offload(index.known)
                     if scope.changes != index.changes or scope.index is not index:
-                        await update_index(self._runtime, index, stamps)
-                        scope = SearchScope(stamps, scope.rows, index, await self._runtime.offload(index.known))
+                        await update_index(self._runtime, index, files)
+                        scope = SearchScope(files, scope.rows, index, await self._runtime.offload(index.known))
                     self._scope = scope
                     return scope, await self._runtime.offload(index.candidates, request.query)
                 except IndexUnavailable as error:
                     warn_index_unavailable(error)
-            self._scope = scope if scope.index is None else SearchScope(stamps, scope.rows)
+            self._scope = scope if scope.index is None else SearchScope(files, scope.rows)
             return self._scope, None
 
-    async def _stamps(self) -> FileStamps | None:
-        """Return the stamps of all logs without opening them; None if the store has no files."""
+    async def _files(self) -> Files | None:
+        """Return the state of the files of all logs without opening them; None if the store has no files."""
         store = self._runtime.store
-        return await self._runtime.offload(stamps_of, store) if isinstance(store, FileStore) else None
+        return await self._runtime.offload(store.scan) if isinstance(store, FileStore) else None
 
     async def _index_for(self, requested: bool | None) -> SearchIndex | None:
         """Return the index if it was requested or exists, and is possible; it is not opened yet."""

@@ -15,8 +15,8 @@ from ...projections.search.texts import EntryText
 from ..naming import is_text
 from ..runtime import Runtime
 from .index import SearchIndex
-from .portions import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion
-from .scope import FileStamps, is_indexed
+from .portions import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion, stamp_of
+from .scope import Files, is_indexed
 
 INLINE_MAX = 64 * 1024
 """How many bytes or characters are searched on the event loop; more goes to a worker thread."""
@@ -25,17 +25,17 @@ _PORTION_CHARS = 4 * 1024 * 1024
 _PORTIONS_MAX = 256
 
 
-async def update_index(runtime: Runtime, index: SearchIndex, stamps: FileStamps) -> None:
-    """Bring the index up to date with the logs whose stamps are given.
+async def update_index(runtime: Runtime, index: SearchIndex, files: Files) -> None:
+    """Bring the index up to date with the logs whose files are given.
 
     Raises:
         IndexUnavailable: It cannot be written to.
     """
     known = await runtime.offload(index.known)
-    gone = [ref for ref in known if ref not in stamps]
+    gone = [ref for ref in known if ref not in files]
     portions: list[Portion] = []
     size = 0
-    async with aclosing(_missing_portions(runtime, stamps, known)) as missing_portions:
+    async with aclosing(_missing_portions(runtime, files, known)) as missing_portions:
         async for portion in missing_portions:
             portions.append(portion)
             size += _chars(portion.texts)
@@ -46,13 +46,11 @@ async def update_index(runtime: Runtime, index: SearchIndex, stamps: FileStamps)
         await runtime.offload(index.update, portions, gone)
 
 
-async def _missing_portions(
-    runtime: Runtime, stamps: FileStamps, known: Mapping[Ref, IndexedLog]
-) -> AsyncGenerator[Portion]:
+async def _missing_portions(runtime: Runtime, files: Files, known: Mapping[Ref, IndexedLog]) -> AsyncGenerator[Portion]:
     """Yield the texts that the index lacks, log by log."""
-    for ref, stamp in stamps.items():
-        if is_text(ref) and not is_indexed(ref, stamp, known):
-            async with aclosing(_portions_of(runtime, ref, stamp, known.get(ref))) as portions:
+    for ref, stat in files.items():
+        if is_text(ref) and not is_indexed(ref, stat, known):
+            async with aclosing(_portions_of(runtime, ref, stamp_of(stat), known.get(ref))) as portions:
                 async for portion in portions:
                     yield portion
 
