@@ -11,7 +11,7 @@ shows alive, so it counts as many bytes as they do, even if they are in the cach
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -72,6 +72,15 @@ class BodyCache:
         """Return the entries of a log that are cached, and the seqs of those that are not."""
         entry_by_seq: dict[int, Entry | None] = {}
         missing: list[int] = []
+        for seq, cached in zip(seqs, self._used(log, seqs), strict=True):
+            if cached is None:
+                missing.append(seq)
+            else:
+                entry_by_seq[seq] = cached.entry
+        return entry_by_seq, missing
+
+    def _used(self, log: int, seqs: Iterable[int]) -> Iterator[CachedBody | None]:
+        """Yield what is cached for each of a log's entries, and mark it as recently used."""
         last_key, neighbours = -1, None
         for seq in seqs:
             key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
@@ -79,12 +88,7 @@ class BodyCache:
                 last_key, neighbours = key, self._neighbours.get(key)
                 if neighbours is not None:
                     self._neighbours.move_to_end(key)
-            cached = None if neighbours is None else neighbours.get(seq)
-            if cached is None:
-                missing.append(seq)
-            else:
-                entry_by_seq[seq] = cached.entry
-        return entry_by_seq, missing
+            yield None if neighbours is None else neighbours.get(seq)
 
     def put(self, log: int, seq: int, entry: Entry | None, size: int) -> None:
         """Cache a log's entry, evicting the least recently used ones if the bound requires it."""
@@ -122,12 +126,7 @@ class BodyCache:
     def size_of(self, log: int, seqs: Sequence[int]) -> int | None:
         """Return the size of the lines of a log's entries, in bytes; None if one of them is not cached."""
         size = 0
-        last_key, neighbours = -1, None
-        for seq in seqs:
-            key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
-            if key != last_key:
-                last_key, neighbours = key, self._neighbours.get(key)
-            cached = None if neighbours is None else neighbours.get(seq)
+        for cached in self._used(log, seqs):
             if cached is None:
                 return None
             size += cached.size
