@@ -24,7 +24,7 @@ from ..commands import AppendOptions
 from ..naming import checked_path
 from .appending import Appending
 from .handle import read_log
-from .reading import Reading, all_entries
+from .reading import Reading, entries_after
 
 if TYPE_CHECKING:
     from ..open_log import OpenLog
@@ -153,7 +153,7 @@ class Describing(Appending, Reading):
 
         async def read(log: OpenLog) -> SessionStats:
             stats = projection.initial(log.index.header)
-            async for entry in all_entries(log):
+            async for entry in entries_after(log):
                 stats, _ = projection.apply(stats, entry)
             return stats
 
@@ -167,7 +167,7 @@ class Describing(Appending, Reading):
         """Return the records of all tool runs, in the order of the file."""
 
         async def read(log: OpenLog) -> list[ToolExecutionEntry]:
-            return [entry async for entry in all_entries(log) if isinstance(entry, ToolExecutionEntry)]
+            return [entry async for entry in entries_after(log) if isinstance(entry, ToolExecutionEntry)]
 
         return await read_log(self, read)
 

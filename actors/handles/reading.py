@@ -7,6 +7,7 @@ caller, or are immutable.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -126,7 +127,7 @@ class Reading(Handle):
         """Return all entries in the order of the file, or only those of one custom type."""
 
         async def read(log: OpenLog) -> list[Entry]:
-            return [entry async for entry in all_entries(log) if is_of_custom_type(entry, custom_type)]
+            return [entry async for entry in entries_after(log) if is_of_custom_type(entry, custom_type)]
 
         return await read_log(self, read)
 
@@ -144,11 +145,8 @@ class Reading(Handle):
             LogReplaced: The file was replaced meanwhile; another process that archives the session does that, too.
         """
         check_count("after", after)
-        log = await self.log()
-        head = log.index.head
-        while after < head:
-            entries, after = await log.page(after, head)
-            for entry in entries:
+        async with aclosing(entries_after(await self.log(), after)) as entries:
+            async for entry in entries:
                 if is_of_custom_type(entry, custom_type):
                     yield entry
 
@@ -169,7 +167,7 @@ class Reading(Handle):
         """Return every message of the session in the order of the file, including compacted and abandoned ones."""
 
         async def read(log: OpenLog) -> list[Message]:
-            return [entry.message async for entry in all_entries(log) if isinstance(entry, MessageEntry)]
+            return [entry.message async for entry in entries_after(log) if isinstance(entry, MessageEntry)]
 
         return await read_log(self, read)
 
@@ -211,11 +209,11 @@ class Reading(Handle):
         )
 
 
-async def all_entries(log: OpenLog) -> AsyncGenerator[Entry]:
-    """Yield all visible entries of a log in the order of the file."""
-    through, head = 0, log.index.head
-    while through < head:
-        entries, through = await log.page(through, head)
+async def entries_after(log: OpenLog, after: int = 0) -> AsyncGenerator[Entry]:
+    """Yield the visible entries of a log after a seq, up to its present end, in the order of the file."""
+    head = log.index.head
+    while after < head:
+        entries, after = await log.page(after, head)
         for entry in entries:
             yield entry
 
