@@ -386,7 +386,6 @@ def test_a_replica_that_applies_changes_equals_the_context_at_every_step() -> No
     assert rebuilt > 500
 
 
-@pytest.mark.feature("G-97")
 def test_a_context_that_extends_an_earlier_one_equals_one_built_as_a_whole() -> None:
     extended_by_messages = rebuilt = 0
     for seed in range(400):
