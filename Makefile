@@ -8,7 +8,7 @@ READY := .venv/ready
 PIP := $(BIN)/pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-full soak clean
+.PHONY: help demo test check mutants bench bench-full soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ check: $(READY) ## check style, types, and the imports between packages
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 
+mutants: $(READY) ## plant small faults, one at a time, and list those that no test notices; takes an hour or two
+	$(BIN)/python -m tests.mutants $(if $(RESUME),--resume)
+
 bench: $(READY) ## measure what operations cost, as ratios within one run
 	$(BIN)/python -m bench
 
@@ -39,7 +42,7 @@ soak: $(READY) ## run the long tests
 	$(BIN)/pytest -m soak -s
 
 clean: ## remove what the other targets created
-	rm -rf .venv .node .bench build dist src/*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv .node .bench .mutants build dist src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNS): pyproject.toml

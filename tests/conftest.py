@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,6 +23,9 @@ settings.load_profile("here")
 
 FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed", "lines lost")
 _tally = pytest.StashKey[Counter[str]]()
+
+WAITS_AT_MOST_S = float(os.environ.get("TREERING_TEST_WAITS_AT_MOST_S", "60"))
+"""After so long, an async test that still waits for something fails where it waits, and is cleaned up as usual."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -38,6 +45,30 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     backend: tuple[str, dict[str, Any]] = request.param
     return backend
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    test = pyfuncitem.obj
+    if inspect.iscoroutinefunction(test):
+        pyfuncitem.obj = _bounded(test)
+    return (yield)
+
+
+def _bounded(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(test)
+    async def bounded(**arguments: object) -> None:
+        where: BaseException | None = None
+        with anyio.move_on_after(WAITS_AT_MOST_S) as scope:
+            try:
+                await test(**arguments)
+            except anyio.get_cancelled_exc_class() as cancelled:
+                where = cancelled
+                raise
+        if scope.cancelled_caught:
+            raise AssertionError(f"still waiting after {WAITS_AT_MOST_S:g} seconds") from where
+
+    return bounded
 
 
 @pytest.fixture

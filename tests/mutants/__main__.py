@@ -1,0 +1,259 @@
+"""Plants small faults in the rooms of the library, one at a time, and tells which of them no test notices.
+
+    python -m tests.mutants                         # 1,000 faults and more, over all rooms
+    python -m tests.mutants locks journal --sample 60 --seed 7
+    python -m tests.mutants --resume                # goes on where a run was stopped
+    python -m tests.mutants locks --again           # tries those again that nobody noticed
+
+A tree beside the checkout holds the library with its faults behind switches. A first run of the tests records which
+faults each of them meets; it is kept, and later only the files of tests that changed are run again. Then each fault of
+the sample is tried in a fork of a process that has imported everything: the tests that meet it, quickest first, until
+one fails. A test that hangs notices nothing. Unnoticed faults are printed as diffs, and all is written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .faults import Fault, plant
+from .rooms import CHECKOUT, ROOMS, files_of
+
+KEPT = CHECKOUT / ".mutants"
+LEFT_OUT = ("tests/bench", "tests/docs", "tests/typing", "tests/test_layout.py")
+"""Tests that build, check or measure the project itself."""
+
+WAITS_AT_MOST_S = "8"
+"""After so long, an async test that waits for something fails by itself."""
+
+_console = Console(stderr=True)
+
+
+class Numbers:
+    """The numbers of faults by id, the same from run to run."""
+
+    def __init__(self) -> None:
+        self._file = KEPT / "numbers.json"
+        self._by_id: dict[str, int] = json.loads(self._file.read_text()) if self._file.exists() else {}
+
+    def __getitem__(self, fault_id: str) -> int:
+        return self._by_id.setdefault(fault_id, len(self._by_id) + 1)
+
+    def save(self) -> None:
+        self._file.write_text(json.dumps(self._by_id))
+
+
+def all_faults(room: str) -> list[Fault]:
+    """Return every fault of a room."""
+    faults: list[Fault] = []
+    for file in files_of(room):
+        plant(file.read_text(), str(file.relative_to(CHECKOUT)), faults.append)
+    return faults
+
+
+def make_tree(folder: Path, planted: dict[str, int]) -> None:
+    """Write the library with faults behind switches.
+
+    Args:
+        folder: Where to; it is made anew.
+        planted: The number of each fault that is planted, by its id.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(CHECKOUT / "src", folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copy(Path(__file__).with_name("switch.py"), folder / "treering" / "_planted.py")
+    for file in sorted({fault_id.split(":")[0] for fault_id in planted}):
+        target = folder / "treering" / file
+        target.write_text(plant((CHECKOUT / file).read_text(), file, lambda fault: planted.get(fault.id)))
+
+
+def pytest_command(*arguments: str) -> list[str]:
+    # One loop of three: a test notices nearly the same on each, and what only the others notice counts as unnoticed.
+    fixed = ["-q", "-p", "tests.mutants.plugin", "-p", "no:cacheprovider", "-k", "not uvloop and not trio"]
+    return [sys.executable, "-m", "pytest", *fixed, *arguments]
+
+
+def environment(tree: Path, **variables: str | Path) -> dict[str, str]:
+    paths = f"{tree}{os.pathsep}{CHECKOUT}"
+    return os.environ | {"PYTHONPATH": paths} | {name: str(value) for name, value in variables.items()}
+
+
+def test_files(paths: list[str]) -> dict[str, str]:
+    """Return the files of tests below some paths, each with its checksum."""
+    found: dict[str, str] = {}
+    for path in paths:
+        given = CHECKOUT / path
+        for file in sorted(given.rglob("test_*.py")) if given.is_dir() else [given]:
+            name = str(file.relative_to(CHECKOUT))
+            if not name.startswith(LEFT_OUT):
+                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+def record(paths: list[str], numbers: Numbers) -> list[dict[str, Any]]:
+    """Return what each test meets, by running those whose files changed since they were recorded."""
+    kept = KEPT / "records"
+    kept.mkdir(parents=True, exist_ok=True)
+    files = test_files(paths)
+    stale = [name for name, checksum in files.items() if not (kept / f"{checksum}.jsonl").exists()]
+    if stale:
+        planted = {fault.id: numbers[fault.id] for room in ROOMS for fault in all_faults(room)}
+        numbers.save()
+        _console.print(f"recording what the tests of {len(stale)} files meet of {len(planted):,} faults")
+        tree = KEPT / "all"
+        make_tree(tree, planted)
+        with tempfile.TemporaryDirectory() as folder:
+            command = pytest_command("-n", "2", "--dist", "worksteal", "--timeout", "300", *stale)
+            running_in = environment(tree, MUTANTS_RECORD=folder)
+            status = subprocess.run(command, check=False, cwd=CHECKOUT, env=running_in, stdout=sys.stderr).returncode
+            if status not in (0, 1, 5):
+                raise SystemExit(f"the tests could not be recorded: pytest ended with {status}")
+            by_file: dict[str, list[str]] = {name: [] for name in stale}
+            for output in Path(folder).glob("*.jsonl"):
+                for line in output.read_text().splitlines():
+                    by_file[json.loads(line)["test"].split("::")[0]].append(line)
+        for name, lines in by_file.items():
+            (kept / f"{files[name]}.jsonl").write_text("\n".join(lines))
+    texts = [(kept / f"{checksum}.jsonl").read_text() for checksum in files.values()]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+def choose(rooms: list[str], sample: int, seed: int) -> dict[str, tuple[str, Fault]]:
+    """Return a sample of each room's faults: the room and the fault by id."""
+    chosen: dict[str, tuple[str, Fault]] = {}
+    for room in rooms:
+        faults = all_faults(room)
+        random.Random(f"{seed}:{room}").shuffle(faults)
+        chosen |= {fault.id: (room, fault) for fault in faults[:sample]}
+    return chosen
+
+
+def try_all(
+    faults: dict[str, Fault],
+    numbers: Numbers,
+    recorded: list[dict[str, Any]],
+    most_s: float,
+    done: Callable[[str, dict[str, Any]], None],
+) -> None:
+    """Try faults, and call `done` with the id and the outcome of each."""
+    by_number: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)
+    wanted = {numbers[fault_id]: fault_id for fault_id in faults}
+    for test in recorded:
+        if test["passed"]:
+            for number in test["faults"]:
+                if number in wanted:
+                    by_number[number].append((test["test"], test["seconds"]))
+    make_tree(KEPT / "chosen", {fault_id: number for number, fault_id in wanted.items()})
+    numbers.save()
+    for number in [number for number in wanted if not by_number[number]]:
+        done(wanted.pop(number), {"outcome": "never met", "test": "", "seconds": 0})
+    if not wanted:
+        return
+    jobs, results = KEPT / "jobs.jsonl", KEPT / "results.jsonl"
+    lines = [json.dumps({"number": number, "tests": by_number[number], "most_s": most_s}) for number in wanted]
+    jobs.write_text("\n".join(lines))
+    results.write_text("")
+    needed = sorted({test.split("::")[0] for number in wanted for test, _ in by_number[number]})
+    command = pytest_command("-s", "-o", "timeout=0", *needed)
+    waiting = {"TREERING_TEST_WAITS_AT_MOST_S": WAITS_AT_MOST_S}
+    running_in = environment(KEPT / "chosen", MUTANTS_JOBS=jobs, MUTANTS_RESULTS=results, **waiting)
+    with (KEPT / "pytest.log").open("wb") as log:
+        running = subprocess.Popen(command, cwd=CHECKOUT, env=running_in, stdout=log, stderr=log)
+    try:
+        with results.open() as output:
+            buffer = ""
+            while True:
+                ended = running.poll() is not None
+                buffer += output.read()
+                *whole, buffer = buffer.split("\n")
+                for result in map(json.loads, whole):
+                    done(wanted[result.pop("number")], result)
+                if ended:
+                    break
+                try:
+                    running.wait(0.3)
+                except subprocess.TimeoutExpired:
+                    continue
+    finally:
+        running.terminate()
+        running.wait()
+
+
+def diff(fault: Fault) -> str:
+    removed = "\n".join(f"- {line}" for line in fault.before.splitlines())
+    added = "\n".join(f"+ {line}" for line in fault.after.splitlines())
+    return f"{fault.file}:{fault.line} {fault.function} ({fault.kind}; {fault.id})\n{removed}\n{added}\n"
+
+
+def summary(outcomes: dict[str, dict[str, Any]]) -> Table:
+    """Return the figures of each room."""
+    table = Table("room", "faults", "noticed", "%", "unnoticed", "hung", "never met", box=None)
+    rooms: defaultdict[str, list[str]] = defaultdict(list)
+    for outcome in outcomes.values():
+        rooms[outcome["room"]].append(outcome["outcome"])
+    for room, said in [*rooms.items(), ("all", [word for words in rooms.values() for word in words])]:
+        noticed = said.count("noticed")
+        counts = [str(said.count(word)) for word in ("unnoticed", "hung", "never met")]
+        table.add_row(room, str(len(said)), str(noticed), f"{100 * noticed / max(1, len(said)):.1f}", *counts)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m tests.mutants", description="Tell which small faults no test notices.")
+    option = parser.add_argument
+    option("rooms", nargs="*", metavar="ROOM", help=f"all by default: {', '.join(ROOMS)}")
+    option("--sample", type=int, default=48, help="how many faults a room (48)")
+    option("--seed", type=int, default=1, help="which ones (1)")
+    option("--tests", nargs="+", default=["tests"], metavar="PATH", help="the tests that must notice (all)")
+    option("--most-s", type=float, default=240, help="after so many seconds a fault counts as unnoticed (240)")
+    option("--resume", action="store_true", help="go on with the run that was stopped")
+    option("--again", action="store_true", help="try only those of the last run that no test noticed")
+    option("--output", type=Path, default=KEPT / "outcomes.json", help="where the outcomes are (JSON)")
+    given = parser.parse_args()
+    if unknown := [room for room in given.rooms if room not in ROOMS]:
+        parser.error(f"there is no room {', '.join(map(repr, unknown))}; there are {', '.join(ROOMS)}")
+    KEPT.mkdir(exist_ok=True)
+    numbers = Numbers()
+    outcomes: dict[str, dict[str, Any]] = {}
+    if (given.resume or given.again) and given.output.exists():
+        outcomes = json.loads(given.output.read_text())
+    chosen = choose(given.rooms or list(ROOMS), given.sample, given.seed)
+    if given.again:
+        by_id = {fault.id: (room, fault) for room in given.rooms or ROOMS for fault in all_faults(room)}
+        left = [fault_id for fault_id, outcome in outcomes.items() if outcome["outcome"] != "noticed"]
+        chosen = {fault_id: by_id[fault_id] for fault_id in left if fault_id in by_id}
+    todo = {fault_id: fault for fault_id, (_, fault) in chosen.items() if given.again or fault_id not in outcomes}
+    recorded = record(given.tests, numbers)
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*columns, console=_console) as progress:
+        task = progress.add_task("faults tried", total=len(todo))
+
+        def done(fault_id: str, outcome: dict[str, Any]) -> None:
+            room, fault = chosen[fault_id]
+            outcomes[fault_id] = {"room": room, **outcome, "diff": diff(fault)}
+            given.output.write_text(json.dumps(outcomes, indent=1))
+            if outcome["outcome"] != "noticed":
+                sys.stdout.write(f"{outcome['outcome']}: {diff(fault)}\n")
+                sys.stdout.flush()
+            progress.advance(task)
+
+        try_all(todo, numbers, recorded, given.most_s, done)
+    Console(width=110).print(summary(outcomes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The rooms whose faults the tests must notice: the files of each, relative to the checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+_STORE = "events/stores/files/"
+
+ROOMS: dict[str, tuple[str, ...]] = {
+    "deciding": ("actors/decide.py", "events/index.py", "events/ids.py"),
+    "writer": (_STORE + "writer.py", _STORE + "landed.py", _STORE + "rewriting.py", _STORE + "syncer.py"),
+    "appender": (_STORE + "appender.py", _STORE + "append_job.py", _STORE + "creating.py", _STORE + "resolving.py"),
+    "tails": (_STORE + "tail.py", _STORE + "atomic_files.py", _STORE + "notices.py"),
+    "log": (_STORE + "log.py", _STORE + "head.py", _STORE + "extent.py"),
+    "table": (_STORE + "table.py", _STORE + "records.py"),
+    "journal": (_STORE + "journal.py", _STORE + "own_journals.py", _STORE + "group_committer.py"),
+    "replay": (_STORE + "journal_replay.py", _STORE + "journal_voids.py", _STORE + "restoration.py"),
+    "locks": (_STORE + "locks.py", _STORE + "private_locks.py", _STORE + "ownership.py"),
+    "mailbox": ("actors/mailbox.py", "actors/mail.py", "actors/turns.py"),
+    "actor": ("actors/actor.py", "actors/folds.py"),
+    "owned log": ("actors/owned_log.py", "actors/open_log.py"),
+    "cuts": ("projections/cuts.py",),
+    "contexts": ("projections/context.py", "projections/building/*.py"),
+    "feed": ("projections/feed.py", "projections/views.py"),
+    "subscriptions": ("projections/subscriptions.py", "actors/follower.py"),
+    "keys": ("actors/keys.py", "actors/keyed.py"),
+    "redaction": ("events/redaction.py", "events/secret_forms.py"),
+    "retention": ("actors/catalog/archiving.py", _STORE + "archiving.py", _STORE + "packed*.py"),
+    "catalog index": ("actors/catalog/index_file.py", "actors/catalog/index_writer.py"),
+    "snapshots": (_STORE + "snapshots.py",),
+    "native dialect": ("events/dialects/native.py", "events/dialects/base.py"),
+    "pi dialect": ("events/dialects/pi.py", "events/dialects/camel*.py", "events/dialects/as_given.py"),
+}
+
+
+def files_of(room: str) -> list[Path]:
+    """Return the files of a room.
+
+    Raises:
+        FileNotFoundError: A file was renamed or removed, and this table was not.
+    """
+    files: list[Path] = []
+    for pattern in ROOMS[room]:
+        found = sorted(CHECKOUT.glob(pattern))
+        if not found:
+            raise FileNotFoundError(f"room {room!r} names {pattern}, which does not exist: correct {__file__}")
+        files += found
+    return files
