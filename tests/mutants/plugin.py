@@ -23,7 +23,7 @@ from _pytest.runner import runtestprotocol
 from treering import _planted  # type: ignore[attr-defined]  # only the tree with faults has it
 
 AT_ONCE = 2  # how many faults are tried at the same time
-HANGS_AFTER_S = 20  # and ten times what a test takes; an async one that waits fails by itself before
+HANGS_AFTER_S = 40  # and ten times what a test takes; an async one that waits fails by itself before
 ALL_WELL, NOTICED = 0, 1  # how a fork ends
 
 
