@@ -50,8 +50,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     test = pyfuncitem.obj
-    _, options = pyfuncitem.funcargs.get("anyio_backend", ("", {}))
-    if inspect.iscoroutinefunction(test) and "clock" not in options:  # a virtual clock passes the bound at once
+    backend: tuple[str, dict[str, Any]] = pyfuncitem.funcargs.get("anyio_backend", ("", {}))
+    if inspect.iscoroutinefunction(test) and "clock" not in backend[1]:  # a virtual clock passes the bound at once
         pyfuncitem.obj = _bounded(test)
     return (yield)
 
