@@ -26,7 +26,7 @@ from .chain import derived_id
 from .claude_attachments import read_attachment
 from .claude_content import Reading, is_bookkeeping, stop_reason_of, text_of, usage_of
 from .claude_lines import Line, Tokens, line_of
-from .claude_scan import BUFFER, Node, Scan
+from .claude_scan import BUFFER, RESULT, Node, Scan
 from .claude_tree import Conversation, Step
 from .json_lines import replaced_in
 from .values import as_time
@@ -83,7 +83,10 @@ class Entries:
         last: str | None = None
         early = set(self._conversation.early())
         if early:
-            message = f"{counted(len(early), 'attachment')} to calls whose results are not in the file so far: left out"
+            message = (
+                f"{counted(len(early), 'message')} sent along with calls whose results are not in the file so far: "
+                "left out until they are; import the file again then"
+            )
             self._findings.append(Finding(str(self._path), None, None, "skipped", "note", message))
         with self._path.open("rb", buffering=BUFFER) as file:
             for step in self._conversation.in_order():
@@ -109,7 +112,7 @@ class Entries:
                 raise ForeignFormatError("the file was truncated while it was read: import it again", where=where)
             line, is_exact = line_of(data)
             lines.append(line)
-            if not is_exact and (problem := replaced_in(data)):
+            if not is_exact and step.kind != "words" and (problem := replaced_in(data)):
                 finding = Finding(str(self._path), node.number, node.byte, "replaced", "warning", f"the line {problem}")
                 self._findings.append(finding)
         return lines
@@ -174,6 +177,8 @@ class Entries:
             if step.answer is not None:
                 calls = step.answer.calls
                 name = next((calls[call] for call in node.results if call in calls), None)
+        if isinstance(content, list) and node.words:
+            content = [part for part in content if (part.type == RESULT) == (step.kind == "results")]
         parts = self._reading.parts(content, node.uuid, step.unnamed)
         is_meta = line.is_meta is True or step.kind == "command" or (role == "user" and is_bookkeeping(parts))
         metadata = self._metadata(line, node, is_meta=is_meta)

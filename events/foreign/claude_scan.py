@@ -25,15 +25,18 @@ from .claude_lines import CompactionFacts, Outline, agent_of_result, outline_of,
 Kind: TypeAlias = Literal[
     "user", "results", "assistant", "boundary", "summary", "queued", "attached", "command", "link"
 ]
-"""What a node is: a prompt, tool results, (part of) an answer, the boundary line or the summary of a compaction, a
-prompt sent while the model was working, an attachment that the model sees, a command of Claude Code itself with its
-output, or only a link between other nodes."""
+"""What a node is: a prompt, tool results, perhaps with words of the user beside them, (part of) an answer, the boundary
+line or the summary of a compaction, a prompt sent while the model was working, an attachment that the model sees, a
+command of Claude Code itself with its output, or only a link between other nodes."""
 
 ASIDE: frozenset[Kind] = frozenset({"attached", "link"})
 """The kinds of nodes that are no conversation by themselves."""
 
 STARTS_AGENT = frozenset({"Task", "Agent"})
 """The tools that start a sub-agent."""
+
+RESULT = "tool_result"
+"""The type of the parts that answer calls."""
 
 BUFFER = 1024 * 1024
 """The size in bytes of the buffer through which a transcript is read."""
@@ -62,6 +65,7 @@ class Node(Struct, gc=False, eq=False):
         message: The id of the answer that it is a part of, or "".
         calls: The tool calls in it, as (id, name).
         results: The ids of the calls that it answers.
+        words: Whether it holds more than results, such as a text of the user.
         prompt_start: How its prompt begins.
         facts: What a boundary says about its compaction.
         forked_from: The session that it was copied from when its own was forked, or "".
@@ -82,6 +86,7 @@ class Node(Struct, gc=False, eq=False):
     message: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     results: tuple[str, ...] = ()
+    words: bool = False
     prompt_start: str = ""
     facts: CompactionFacts | None = None
     forked_from: str = ""
@@ -130,7 +135,8 @@ def _node_of(kind: Kind, outline: Outline, uuid: str, number: int, byte: int, si
                 if part.type == "tool_use":
                     node.calls += ((part.id or missing_id(uuid, position), intern(part.name or "")),)
         elif content is not None:
-            node.results = tuple([part.tool_use_id or "" for part in content if part.type == "tool_result"])
+            node.results = tuple([part.tool_use_id or "" for part in content if part.type == RESULT])
+            node.words = 0 < len(node.results) < len(content)
     return node
 
 
@@ -265,9 +271,8 @@ def _kind_of(outline: Outline) -> Kind | None:
         if outline.is_summary:
             return "summary"
         content = outline.message.content
-        if not isinstance(content, list) or not content or content[0].type != "tool_result":
-            return "user"
-        return "results" if len(content) == 1 or all(part.type == "tool_result" for part in content) else "user"
+        has_results = isinstance(content, list) and any(part.type == RESULT for part in content)
+        return "results" if has_results else "user"
     if name == "system" and outline.subtype == "compact_boundary":
         return "boundary"
     if name == "system" and outline.subtype == "local_command":
