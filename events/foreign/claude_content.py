@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw
 
 from ..content import (
     Content,
@@ -24,6 +26,7 @@ from ..content import (
 from ..entries import Usage
 from . import claude_lines as lines
 from .claude_scan import missing_id
+from .json_lines import Notes
 from .values import as_arguments
 
 _BOOKKEEPING = re.compile(
@@ -38,18 +41,19 @@ _BOOKKEEPING = re.compile(
 """Texts that Claude Code writes in the user's role: slash and shell commands with their output, notices, interruptions.
 The last kind of notice counts only if nothing follows it, since the user's own text may."""
 
+_encode = msgspec.json.Encoder().encode
 _STOP_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 
 
 class Reading:
-    """Reader of message content, which counts the parts that it leaves out.
+    """Reader of message content.
 
-    Attributes:
-        left_out: The number of parts left out, by kind.
+    Args:
+        notes: Gets the parts that are left out.
     """
 
-    def __init__(self) -> None:
-        self.left_out: Counter[str] = Counter()
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
 
     def parts(self, content: str | list[lines.Part] | None, uuid: str, unnamed: Sequence[str] = ()) -> list[Content]:
         """Return the parts of a message.
@@ -62,7 +66,7 @@ class Reading:
         if isinstance(content, str):
             return [TextPart(Text(content))]
         if content is None:
-            self.left_out["unknown"] += 1
+            self._notes.leave_out("message without content", uuid)
             return []
         parts: list[Content] = []
         unnamed_calls = iter(unnamed)
@@ -84,7 +88,7 @@ class Reading:
             elif kind == "document":
                 parts.append(_document(part))
             else:
-                self.left_out[kind or "unknown"] += 1
+                self._leave_out(part)
         return parts
 
     def _result(self, content: str | list[lines.Part] | None) -> str | tuple[TextPart | ImagePart, ...]:
@@ -99,8 +103,11 @@ class Reading:
             elif part.type == "document":
                 parts.append(_document(part))
             else:
-                self.left_out[part.type or "unknown"] += 1
+                self._leave_out(part)
         return tuple(parts)
+
+    def _leave_out(self, part: lines.Part) -> None:
+        self._notes.leave_out(f"part of kind {part.type or 'unknown'}", json_value(Raw(_encode(part))))
 
 
 def text_of(content: str | list[lines.Part] | None) -> str:

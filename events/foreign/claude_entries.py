@@ -25,10 +25,11 @@ from ..wording import counted
 from .chain import derived_id
 from .claude_attachments import read_attachment
 from .claude_content import Reading, is_bookkeeping, stop_reason_of, text_of, usage_of
+from .claude_known import note_unknown_fields
 from .claude_lines import Line, Tokens, line_of
 from .claude_scan import BUFFER, RESULT, Node, Scan
 from .claude_tree import Conversation, Step
-from .json_lines import replaced_in
+from .json_lines import Notes, replaced_in
 from .values import as_time
 
 
@@ -75,7 +76,8 @@ class Entries:
         self._time = started
         self._titles = titles
         self._findings = findings
-        self._reading = Reading()
+        self._notes = Notes(scan.path, findings)
+        self._reading = Reading(self._notes)
         self._offset = 0
         self._place: tuple[str | None, str | None, str | None] = (None, None, None)
 
@@ -96,9 +98,7 @@ class Entries:
                 yield self._entry(step, parent.id if parent is not None else None, self._lines(file, step))
                 last = step.id
         yield from self._title_entries(last)
-        for kind, count in sorted(self._reading.left_out.items()):
-            message = f"{counted(count, 'part')} of kind {kind} left out: treering messages have no such part"
-            self._findings.append(Finding(str(self._path), None, None, "part_left_out", "warning", message))
+        self._notes.close()
 
     def _lines(self, file: BinaryIO, step: Step) -> list[Line]:
         lines: list[Line] = []
@@ -112,6 +112,8 @@ class Entries:
                 raise ForeignFormatError("the file was truncated while it was read: import it again", where=where)
             line, is_exact = line_of(data)
             lines.append(line)
+            if step.kind != "words":  # that line was read for its results
+                note_unknown_fields(data, node.number, node.byte, self._notes)
             if not is_exact and step.kind != "words" and (problem := replaced_in(data)):
                 finding = Finding(str(self._path), node.number, node.byte, "replaced", "warning", f"the line {problem}")
                 self._findings.append(finding)

@@ -20,7 +20,9 @@ from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
 from .claude_attachments import has_content
+from .claude_known import is_known
 from .claude_lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
+from .json_lines import Notes
 
 Kind: TypeAlias = Literal[
     "user", "results", "assistant", "boundary", "summary", "queued", "attached", "command", "link"
@@ -171,6 +173,7 @@ class Scan:
         self.findings: list[Finding] = []
         self._titles: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
+        self._notes = Notes(path, self.findings)
         self._by_uuid: dict[str, Node] = {}
 
     def run(self) -> None:
@@ -197,6 +200,7 @@ class Scan:
         for kind, count in sorted(self._left_out.items()):
             message = f"{counted(count, 'line')} of kind {kind} left out: not part of the conversation"
             self.findings.append(Finding(str(self.path), None, None, "skipped", "note", message))
+        self._notes.close()
 
     def titles_of(self, session: str) -> list[str]:
         """Return the titles that the user gave a session, in order."""
@@ -217,7 +221,7 @@ class Scan:
             return
         kind = _kind_of(outline)
         if kind is None or (kind == "link" and outline.uuid is None):
-            self._note_session_fact(outline, number)
+            self._note_session_fact(outline, line, number, byte)
             return
         uuid = outline.uuid or derived_id("claude-code", blake2b(line.strip(), digest_size=16).hexdigest())
         node = _node_of(kind, outline, uuid, number, byte, len(line))
@@ -234,7 +238,7 @@ class Scan:
         self.session = self.session or node.session
         self.flat = self.flat and node.parent is None
         if kind == "link":
-            self._left_out[_name_of(outline)] += 1
+            self._leave_out(outline, line, number, byte)
             if outline.data is not None and outline.data.agent and outline.parent_call:
                 self.agents.setdefault(outline.data.agent, outline.parent_call)
         else:
@@ -249,7 +253,14 @@ class Scan:
             if agent is not None:
                 self.agents[agent] = node.results[0]
 
-    def _note_session_fact(self, outline: Outline, number: int) -> None:
+    def _leave_out(self, outline: Outline, line: bytes, number: int, byte: int) -> None:
+        name = _name_of(outline)
+        if is_known(outline):
+            self._left_out[name] += 1
+        else:
+            self._notes.leave_out(f"line of kind {name}", line.decode(errors="replace"), line=number, byte=byte)
+
+    def _note_session_fact(self, outline: Outline, line: bytes, number: int, byte: int) -> None:
         """Record what a line says about a session as a whole."""
         name, session = outline.type, outline.session or ""
         if name == "custom-title" and outline.custom_title is not None:
@@ -259,7 +270,7 @@ class Scan:
         elif name == "summary" and outline.summary and outline.leaf:
             self.automatic[outline.leaf] = outline.summary
         else:
-            self._left_out[_name_of(outline)] += 1
+            self._leave_out(outline, line, number, byte)
 
 
 def _kind_of(outline: Outline) -> Kind | None:

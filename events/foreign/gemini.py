@@ -15,6 +15,7 @@ its own, see `gemini_checkpoint`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -29,13 +30,25 @@ from .base import ForeignSession
 from .chain import Chain, derived_id
 from .gemini_checkpoint import contents_of, is_checkpoint, messages_of, title_of
 from .gemini_history import History, HistoryMessage
-from .gemini_messages import ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
-from .json_lines import Notes, beginning, document, objects
-from .values import Object, as_object, as_text, as_time, kept_json
+from .gemini_messages import (
+    ASIDE,
+    ASSISTANTS,
+    CALL_FIELDS,
+    MESSAGE_FIELDS,
+    USERS,
+    Call,
+    read_answer,
+    read_responses,
+    read_usage,
+    read_user,
+)
+from .json_lines import Notes, beginning, carries_text, document, first_object, objects
+from .values import Object, as_object, as_objects, as_text, as_time, kept_json
 
 NAME = "gemini"
 
 _START = b'{"id"'
+_HEAD_PATTERN = re.compile(rb'\{(\s*"\w+"\s*:\s*"[^"]*"\s*,)*\s*"(sessionId|projectHash)"\s*:')
 _PROVIDER = "google"
 _CHATS = "chats"
 _SUBAGENT = "subagent"
@@ -59,7 +72,11 @@ class GeminiFormat:
 
 
 def _is_session(head: bytes) -> bool:
-    return beginning(head).startswith(b"{") and b'"sessionId"' in head and b'"projectHash"' in head
+    start = beginning(head)
+    value = first_object(head)
+    if value is None:  # the document is longer than the head
+        return _HEAD_PATTERN.match(start) is not None
+    return {"sessionId", "projectHash"} <= value.keys()
 
 
 def _read(path: Path) -> ForeignSession:
@@ -88,7 +105,7 @@ def _read(path: Path) -> ForeignSession:
         if not history.holds_session_data:
             raise ForeignFormatError("the file contains nothing of a Gemini CLI session", where=Where(str(path)))
         header = _header(path, history, modified)
-    entries, leaf = _entries(header, history)
+    entries, leaf = _entries(header, history, notes)
     notes.close()
     return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
 
@@ -128,7 +145,7 @@ def _project(path: Path) -> str | None:
     return None
 
 
-def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | None]:
+def _entries(header: Header, history: History, notes: Notes) -> tuple[list[KnownEntry], str | None]:
     """Return the entries of all branches, and the id of the leaf."""
     chain = Chain(NAME, header.id, header.timestamp)
     entries: list[KnownEntry] = []
@@ -136,7 +153,7 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
     if summary:
         entries.append(chain.describe(SessionInfo(description=summary)))
     leaf_after: dict[HistoryMessage | None, str | None] = {None: chain.leaf}
-    reader = _MessageReader(chain)
+    reader = _MessageReader(chain, notes)
     model = ""
     for message in history.messages:
         chain.leaf = leaf_after[message.after]
@@ -159,8 +176,9 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
 class _MessageReader:
     """A converter of messages to entries: an answer, the results of its calls, and its usage unless counted before."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, notes: Notes) -> None:
         self._chain = chain
+        self._notes = notes
         self._calls: dict[HistoryMessage | None, Sequence[Call]] = {}
         self._counted_usage: set[str] = set()
 
@@ -168,6 +186,9 @@ class _MessageReader:
         """Yield the entries of a message; none if an answer before it already holds all of its content."""
         raw, time = message.raw, as_time(message.raw.get("timestamp"))
         message_id = as_text(raw.get("id"))
+        self._notes.check_fields("message", raw, MESSAGE_FIELDS)
+        for record in as_objects(raw.get("toolCalls")):
+            self._notes.check_fields("call", record, CALL_FIELDS)
         if message.type in ASSISTANTS:
             yield from self._answer(message, model, time)
         elif message.type in USERS:
@@ -177,6 +198,8 @@ class _MessageReader:
             if user_message is not None:
                 yield self._chain.add(user_message, id=message_id, time=time)
         else:
+            if message.type not in ASIDE and carries_text(raw):
+                self._notes.leave_out(f"message of kind {message.type or 'unknown'}", raw, kept=True)
             yield self._chain.add(
                 Custom(f"gemini.{message.type or 'message'}", kept_json(raw)), id=message_id, time=time
             )

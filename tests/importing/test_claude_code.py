@@ -310,7 +310,10 @@ def result_of(call: str) -> dict[str, object]:
     return {"type": "tool_result", "tool_use_id": call, "content": f"result of {call}"}
 
 
-PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+PICTURE: dict[str, object] = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+}
 T1, T2, T3 = map(result_of, ("t1", "t2", "t3"))
 PARALLEL = tuple(
     line("assistant", f"a{each}", f"a{each - 1}" if each > 1 else "u1", [CALL[0] | {"id": f"t{each}"}], id="m1")
@@ -530,7 +533,7 @@ async def test_damage_is_reported_with_its_position(host: SessionHost) -> None:
     starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
     assert found == [("damaged", 2, starts[1]), ("damaged", 3, starts[2]), ("truncated", 6, starts[5])]
     assert await parents(session) == {"u1": None, "a1": "u1", "u2": "a1", "a2": "u2"}  # a1 follows a torn line
-    assert any(finding.code == "part_left_out" for finding in reports[0].findings)
+    assert any(finding.code == "left_out" for finding in reports[0].findings)
 
 
 async def test_a_folder_of_transcripts_is_imported(host: SessionHost, tmp_path: Path) -> None:
