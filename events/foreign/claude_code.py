@@ -179,5 +179,6 @@ def _is_claude_line(outline: Outline) -> bool:
     if outline.type in ("user", "assistant"):
         # Content and session are what forks of other programs lack, whose lines are linked in the same way.
         has_content = outline.message is not None and outline.message.content is not None
-        return has_content and (outline.uuid is not None or outline.session is not None)
+        is_placed = outline.uuid or outline.session or (outline.timestamp and outline.cwd)
+        return has_content and bool(is_placed)
     return outline.type in _BOOKKEEPING and (outline.leaf is not None or outline.type != "summary")
