@@ -9,7 +9,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Raw, Struct
 
-from ..content import Content, TextPart, plain_text, raw_json
+from ..content import JSON, Content, TextPart, plain_text, raw_json
 from ..entries import (
     Compaction,
     CompactionEntry,
@@ -24,7 +24,7 @@ from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
 from .claude_attachments import read_attachment
-from .claude_content import Reading, is_bookkeeping, stop_reason_of, text_of, usage_of
+from .claude_content import Reading, marks_of_user, stop_reason_of, text_of, usage_of
 from .claude_known import note_unknown_fields
 from .claude_lines import Line, Tokens, line_of
 from .claude_scan import BUFFER, RESULT, Node, Scan
@@ -39,6 +39,7 @@ class _Metadata(Struct, omit_defaults=True):
     message_id: str | None = None
     request_id: str | None = None
     is_meta: bool = False
+    asked: JSON = None
     cwd: str | None = None
     git_branch: str | None = None
     version: str | None = None
@@ -182,8 +183,9 @@ class Entries:
         if isinstance(content, list) and node.words:
             content = [part for part in content if (part.type == RESULT) == (step.kind == "results")]
         parts = self._reading.parts(content, node.uuid, step.unnamed)
-        is_meta = line.is_meta is True or step.kind == "command" or (role == "user" and is_bookkeeping(parts))
-        metadata = self._metadata(line, node, is_meta=is_meta)
+        marks = marks_of_user(parts) if role == "user" else {}
+        is_meta = line.is_meta is True or step.kind == "command" or "is_meta" in marks
+        metadata = self._metadata(line, node, is_meta=is_meta, asked=marks.get("asked"))
         return Message(role, tuple(parts), tool_name=name or None, raw_metadata=metadata)
 
     def _compaction(self, step: Step, lines: list[Line]) -> Compaction:
@@ -196,9 +198,9 @@ class Entries:
             raw_details=raw_json({"trigger": facts.trigger}) if facts is not None and facts.trigger else None,
         )
 
-    def _metadata(self, line: Line, node: Node, *, is_meta: bool) -> Raw | None:
+    def _metadata(self, line: Line, node: Node, *, is_meta: bool, asked: JSON = None) -> Raw | None:
         place = (line.cwd, line.branch, line.version)
-        metadata = _Metadata(node.message or None, line.request, is_meta)
+        metadata = _Metadata(node.message or None, line.request, is_meta, asked)
         if place != self._place:
             metadata.cwd, metadata.git_branch, metadata.version = self._place = place
         return None if metadata == _NOTHING else Raw(_encode(metadata))

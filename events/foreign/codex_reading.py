@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..content import Content, ToolUse, ToolUsePart, plain_text, text
@@ -34,6 +34,7 @@ from ..entries import (
 from .chain import Chain, Names
 from .codex_items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
 from .json_lines import Line, Notes, carries_text
+from .preambles import Preambles, marks_of, opened, tagged
 from .values import Object, as_count, as_json_text, as_number, as_object, as_objects, as_text, as_time, kept_json
 
 _RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
@@ -83,22 +84,22 @@ _EVENTS = frozenset(
 )
 """The kinds of events that repeat items or serve only Codex's screens."""
 
-_NOT_A_TURN = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<additional_context>",
-    "<skill>",
-    "<recommended_plugins>",
-    "<subagent_notification>",
-    "<agent_message_board_notification>",
-    "<turn_aborted>",
-    "<user_shell_command>",
-    "# agents.md ",
+_TAGS = (
+    *("additional_context", "agent_message_board_notification", "environment_context", "goal_context", "hook_prompt"),
+    *("internal_model_context", "recommended_plugins", "skill", "subagent_notification", "turn_aborted"),
+    *("user_instructions", "user_shell_command"),
 )
-"""How messages begin that have the role `user` but were not written by the user; in lower case."""
-
-_META = Raw(b'{"is_meta":true}')
-"""The metadata of such messages."""
+_PREAMBLES = Preambles(
+    "|".join(
+        (
+            tagged(*_TAGS),
+            r"# AGENTS\.md instructions[^\n]*\n+<INSTRUCTIONS>.*?</INSTRUCTIONS>",
+            r"# Context from my IDE setup:.*?## My request for Codex:",
+        )
+    ),
+    rf"{opened(*_TAGS)}|# AGENTS\.md ",
+)
+"""What messages with the role `user` hold or begin with that the user did not write."""
 
 _REPEATED_BYTES = 4 * 20_000
 """How much of the prompts Codex repeats after a summary: 20,000 tokens, which it estimates at four bytes each."""
@@ -328,9 +329,10 @@ class Rollout:
             prompt = plain_text(content)
             original = Message(role, (*content,))
             message = original
-            if role == "user" and prompt.lstrip().lower().startswith(_NOT_A_TURN):
-                message = replace(original, raw_metadata=_META)
-            elif role == "user":
+            marks = marks_of(content, lambda _, part: _PREAMBLES.length(part.text.content)) if role == "user" else {}
+            if marks:
+                message = replace(original, raw_metadata=kept_json(marks))
+            if role == "user" and "is_meta" not in marks:
                 self._turns.append(_Turn(self._chain.leaf, prompt))
             yield self._chain.add(message, id=as_text(item.get("id")), time=time, beginning=original)
 

@@ -43,6 +43,7 @@ from .gemini_messages import (
     read_user,
 )
 from .json_lines import Notes, beginning, carries_text, document, first_object, objects
+from .preambles import Preambles, marks_of, opened, tagged
 from .values import Object, as_object, as_objects, as_text, as_time, kept_json
 
 NAME = "gemini"
@@ -53,6 +54,13 @@ _PROVIDER = "google"
 _CHATS = "chats"
 _SUBAGENT = "subagent"
 _PROJECT = ".project_root"
+_PREAMBLES = Preambles(
+    tagged("session_context", "hook_context"),
+    rf"{opened('session_context', 'hook_context')}"
+    r"|This is the Gemini CLI\.\s+We are setting up the context for our chat",
+)
+"""What Gemini CLI writes before the first prompt, and what hooks add."""
+
 _DEPTH_MAX = 3  # levels from a file up to the project's folder: chats/<session>/<file>
 
 
@@ -196,7 +204,9 @@ class _MessageReader:
             for result in read_responses(raw, message.key, self._calls.get(message.answer, ())):
                 yield self._chain.add(result, id="" if user_message else message_id, time=time)
             if user_message is not None:
-                yield self._chain.add(user_message, id=message_id, time=time)
+                marks = marks_of(user_message.content, lambda _, part: _PREAMBLES.length(part.text.content))
+                marked = replace(user_message, raw_metadata=kept_json(marks)) if marks else user_message
+                yield self._chain.add(marked, id=message_id, time=time, beginning=user_message)
         else:
             if message.type not in ASIDE and carries_text(raw):
                 self._notes.leave_out(f"message of kind {message.type or 'unknown'}", raw, kept=True)

@@ -16,6 +16,7 @@ from ..entries import Compaction, Custom, Message, Usage
 from .json_lines import Notes, carries_text
 from .opencode_parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .opencode_storage import Record
+from .preambles import marks_of
 from .values import Object, as_object, as_text, kept_json
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
@@ -54,10 +55,13 @@ def read_user(record: Record, notes: Notes) -> Iterator[Item]:
     time = created(record.info)
     content: list[Content] = []
     rest: list[Item] = []
+    synthetic: set[int] = set()  # the positions of the texts that opencode wrote
     for part in record.parts:
         kind = as_text(part.get("type"))
         _check_fields(part, kind, notes)
         if kind == "text" and part.get("ignored") is not True:
+            if part.get("synthetic") is True:
+                synthetic.add(len(content))
             content.append(text_of(part))
         elif kind == "file":
             content.append(file_of(part))
@@ -66,7 +70,8 @@ def read_user(record: Record, notes: Notes) -> Iterator[Item]:
         else:
             rest.append(_custom(part, time, notes))
     if content or not record.parts:
-        yield Item(Message("user", tuple(content)), time)
+        marks = marks_of(content, lambda at, part: len(part.text.content) if at in synthetic else 0)
+        yield Item(Message("user", tuple(content), raw_metadata=kept_json(marks) if marks else None), time)
     yield from rest
 
 
