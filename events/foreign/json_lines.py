@@ -166,7 +166,7 @@ def first_item(head: bytes) -> Object | None:
     if not text.startswith("[") or start < 0:
         return None
     try:
-        value, _ = json.JSONDecoder().raw_decode(text, start)
+        value: JSON = json.JSONDecoder().raw_decode(text, start)[0]
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
