@@ -42,7 +42,7 @@ def system_message(
     stop = first_kept(index, end, held)
     kept = tuple(seq for seq in path if seq >= stop and index.kinds[seq] in _SHOWN)
     plan = ContextPlan(leaf, end if previous is not None else 0, 0, 0, kept)
-    system = [each for each in build(index, plan, entries).messages if each.role == "system"]
+    system = [each for each in build(index, plan, entries, sections=False).messages if each.role == "system"]
     for entry in new_entries:
         if isinstance(entry, MessageEntry) and entry.message.role == "system":
             system.append(ContextMessage(entry.id, entry.message))

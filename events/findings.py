@@ -39,6 +39,22 @@ class Finding(Struct, frozen=True):
         return Where(self.path, self.line, self.byte)
 
 
+class LeftOut(Finding, frozen=True, kw_only=True):
+    """What an import left out of a source because its reader does not know it, or a message has no place for it.
+
+    The place is that of the first one.
+
+    Attributes:
+        kind: What it is: a kind of line or part, or a field, with what holds it.
+        count: How many of it were left out.
+        example: The first one, as JSON; cut off if it is long.
+    """
+
+    kind: str
+    count: int
+    example: str
+
+
 def unreadable(path: str, error: TreeringError | OSError) -> Finding:
     """Return the finding on a file that cannot be read, with the place that the error names, if it names one.
 

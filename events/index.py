@@ -23,7 +23,6 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from .content import plain_text
 from .entries import (
     EPOCH,
     Entry,
@@ -40,7 +39,7 @@ from .kinds import (
     MESSAGE_KINDS,
     TYPE_NAMES,
     Kind,
-    is_asked,
+    asked_text,
     kind_of,
     kind_of_message,
     kinds_of_messages,
@@ -118,7 +117,7 @@ class LogIndex:
         info: The merged fields of all session_info entries, the later over the earlier.
         last_time: The latest timestamp so far.
         last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
-        first_user: The seq of the first user message with a text that a person wrote, or 0; see `is_asked`.
+        first_user: The seq of the first user message with a text that a person wrote, or 0; see `asked_text`.
         first_message: How that message begins; see `preview`.
     """
 
@@ -504,7 +503,7 @@ class LogIndex:
 
     def _note_asked(self, message: Message, seq: int) -> bool:
         """Record a user message as the first if a person wrote it and it has a text; return whether it is."""
-        begins = preview(plain_text(message.content)) if is_asked(message) else ""
+        begins = preview(asked_text(message))
         if begins:
             self.first_user = seq
             self.first_message = begins

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from .content import plain_text
 from .entries import Entry, Message, MessageEntry, OpaqueEntry
 
 
@@ -104,3 +105,18 @@ def is_asked(message: Message) -> bool:
     Importers mark messages that the program wrote as `is_meta` in their metadata.
     """
     return message.raw_metadata is None or message.metadata.get("is_meta") is not True
+
+
+def asked_text(message: Message) -> str:
+    """Return the text of a message with the role `user` without what the program wrote around the user's words.
+
+    Importers tell where these begin and end as `asked` in the metadata.
+    """
+    if not is_asked(message):
+        return ""
+    words = plain_text(message.content)
+    match None if message.raw_metadata is None else message.metadata.get("asked"):
+        case [int(start), int(end)]:
+            return words[max(0, start) : max(0, end)]
+        case _:
+            return words

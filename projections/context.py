@@ -47,7 +47,7 @@ from ..events.entries import (
 )
 from ..events.index import MISSING, LogIndex
 from ..events.kinds import MESSAGE_KINDS, Kind
-from ..events.providers.rendering import bash_text
+from ..events.providers.rendering import bash_text, with_sections
 
 DEFAULT_THINKING_LEVEL = "off"
 """The thinking level of a path that sets none."""
@@ -232,7 +232,7 @@ def extended_to(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry 
         entries: The entries that it needs, by seq.
         context: The earlier context.
     """
-    later = build(index, plan, entries)
+    later = build(index, plan, entries, follows=bool(context.messages))
     return Context(
         context.session_id,
         later.leaf,
@@ -243,10 +243,24 @@ def extended_to(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry 
     )
 
 
-def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> Context:
+def build(
+    index: LogIndex,
+    plan: ContextPlan,
+    entries: Mapping[int, Entry | None],
+    *,
+    follows: bool = False,
+    sections: bool = True,
+) -> Context:
     """Build a context from the entries that its plan needs.
 
     An entry that is absent, None or opaque contributes nothing.
+
+    Args:
+        index: The log's index.
+        plan: The plan.
+        entries: The entries that it needs, by seq.
+        follows: Whether other messages come before these.
+        sections: Whether the text of pi's system messages includes that of their sections.
     """
     edits = _edits(index, plan, entries)
     kinds = index.kinds
@@ -269,6 +283,11 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
         if (entry := entries.get(seq)) is not None and entry.id and not (seq < before and kinds[seq] == Kind.SYSTEM)
     ]
     messages += messages_of(with_edits(kept, edits))
+    if sections and (before or index.message_counts[Kind.SYSTEM]):
+        messages = [
+            _with_sections(each, leads=not (place or follows)) if each.role == "system" else each
+            for place, each in enumerate(messages)
+        ]
     return Context(
         index.header.id,
         plan.leaf,
@@ -278,6 +297,11 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
         tuple(messages),
         plan.warnings,
     )
+
+
+def _with_sections(each: ContextMessage, *, leads: bool) -> ContextMessage:
+    message = with_sections(each.message, leads=leads)
+    return each if message is each.message else ContextMessage(each.entry_id, message)
 
 
 def message_of(entry: Entry) -> Message | None:
@@ -378,6 +402,8 @@ def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange |
     if index.parents[seq] != context.leaf or index.kinds[seq] in _REARRANGING:
         return None
     message = message_of(entry) if index.kinds[seq] in _RELEVANT else None
+    if message is not None and message.role == "system":
+        message = with_sections(message, leads=not context.messages)
     return ContextChange(
         len(context.messages),
         0,

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..events.content import JSON, ToolResultPart, ToolUsePart, json_object, plain_text
+from ..events.content import JSON, ToolResultPart, ToolUsePart, json_object
 from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEntry
-from ..events.kinds import is_asked
+from ..events.kinds import asked_text
 from .base import OWN, replay
 
 Action: TypeAlias = Literal["read", "created", "modified", "deleted"]
@@ -159,8 +159,8 @@ def _change(state: WorkState, entry: Entry) -> WorkChange | None:
             touches, tasks = _effects(run.tool_name, json_object(run.raw_arguments))
             change = replace(change, files=_changed_touches(state, touches), tasks=tasks)
     elif isinstance(entry, MessageEntry):
-        if entry.message.role == "user" and state.original_task is None and is_asked(entry.message):
-            change = replace(change, original_task=plain_text(entry.message.content) or None)
+        if entry.message.role == "user" and state.original_task is None:
+            change = replace(change, original_task=asked_text(entry.message) or None)
         opened, closed, done = _calls(state, entry)
         tasks = next((call.tasks for call in reversed(done) if call.tasks is not None), None)
         touches = tuple(touch for call in done for touch in call.touches)

@@ -12,11 +12,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ...events.content import plain_text
+from ...events.content import plain_text, text
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry, Header, LabelEntry, MessageEntry
-from ...events.kinds import MESSAGE_KINDS, Kind
+from ...events.entries import Entry, Header, LabelEntry, Message, MessageEntry
+from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
 from ...events.previews import preview
 from ...events.redaction import Redaction
 from ...projections.exporting.view import About
@@ -155,8 +156,10 @@ async def first_message(core: HostCore, selection: Selection, redact: Redaction 
 
 
 def _beginning(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction) -> str:
-    messages = (entry.message for entry in decoded(dialect, lines, redact) if isinstance(entry, MessageEntry))
-    return next((preview(plain_text(message.content)) for message in messages), "")
+    entries = (entry for entry in decoded(dialect, lines, None) if isinstance(entry, MessageEntry))
+    asked = (replace(each, message=Message("user", (text(asked_text(each.message)),))) for each in entries)
+    redacted = (redact.entry(each) for each in asked)
+    return next((preview(plain_text(each.message.content)) for each in redacted if isinstance(each, MessageEntry)), "")
 
 
 def about(selection: Selection, first_message: str, redact: Redaction | None) -> About:

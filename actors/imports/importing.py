@@ -31,6 +31,7 @@ from ...events.errors import (
     TreeringError,
     Where,
 )
+from ...events.findings import Finding, LeftOut
 from ...events.foreign.base import ForeignSession
 from ...events.foreign.chain import DESCRIBING, describes
 from ...events.foreign.dialect_conversion import SplitOff
@@ -128,6 +129,7 @@ async def _import(core: HostCore, finder: LogFinder, found: Found) -> ImportRepo
                 added=0,
                 existed=True,
                 findings=tuple(session.findings),
+                left_out=_left_out(session.findings),
             )
         if overlap.agrees and dialect.name == "native":
             ref, header = candidate, replace(session.header, id=existing.id, key=existing.key)
@@ -250,7 +252,12 @@ def _report(incoming: Incoming, ref: Ref, found: Found, *, existed: bool) -> Imp
         added=incoming.added,
         existed=existed,
         findings=tuple(incoming.findings),
+        left_out=_left_out(incoming.findings),
     )
+
+
+def _left_out(findings: Iterable[Finding]) -> tuple[LeftOut, ...]:
+    return tuple(each for each in findings if isinstance(each, LeftOut))
 
 
 async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:

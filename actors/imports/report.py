@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ...events.findings import Finding
+from ...events.findings import Finding, LeftOut
 from ...events.stores.base import Ref
 
 
@@ -23,6 +23,8 @@ class ImportReport(Struct, frozen=True, kw_only=True):
         added: How many entries this import wrote; 0 if all of them existed.
         existed: Whether the session existed before.
         findings: What was damaged, or could not be imported, each with its place in the source.
+        left_out: Those of the findings that tell what the reader left out because it does not know it, or because
+            messages have no place for it, each with its count and an example.
     """
 
     id: str
@@ -34,6 +36,7 @@ class ImportReport(Struct, frozen=True, kw_only=True):
     added: int
     existed: bool
     findings: tuple[Finding, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class ImportReports(list[ImportReport]):

@@ -15,6 +15,7 @@ sessions (`claude_agents`), and so do lines of another session that ended up in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from .claude_tree import Conversation, Tree
 from .storage_reading import unreadable
 
 _LINES_CHECKED = 50
-_LONG_FIRST_LINE = b'{"parentUuid":'  # how a first line begins that is longer than the head
+_LONG_FIRST_LINE = re.compile(rb'\{"parentUuid":(null|"[^"]*"),"')  # of a first line that is longer than the head
 _BOOKKEEPING = frozenset({"summary", "file-history-snapshot"})
 
 
@@ -48,8 +49,8 @@ class ClaudeCodeFormat:
 
     def recognizes(self, path: Path, head: bytes) -> bool:
         """Return whether one of the first lines is a line of Claude Code; see `Format.recognizes`."""
-        if b"\n" not in head and head.startswith(_LONG_FIRST_LINE):
-            return True
+        if b"\n" not in head and _LONG_FIRST_LINE.match(head):
+            return b'"sessionId":"' in head
         return any(
             _is_claude_line(outline) for line in head.splitlines()[:_LINES_CHECKED] if (outline := outline_of(line))
         )
@@ -176,5 +177,8 @@ def _scanned(path: Path) -> tuple[Scan, list[Conversation]]:
 
 def _is_claude_line(outline: Outline) -> bool:
     if outline.type in ("user", "assistant"):
-        return outline.message is not None
+        # Content and session are what forks of other programs lack, whose lines are linked in the same way.
+        has_content = outline.message is not None and outline.message.content is not None
+        is_placed = outline.uuid or outline.session or (outline.timestamp and outline.cwd)
+        return has_content and bool(is_placed)
     return outline.type in _BOOKKEEPING and (outline.leaf is not None or outline.type != "summary")

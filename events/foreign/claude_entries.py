@@ -9,7 +9,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Raw, Struct
 
-from ..content import Content, TextPart, plain_text, raw_json
+from ..content import JSON, Content, TextPart, plain_text, raw_json
 from ..entries import (
     Compaction,
     CompactionEntry,
@@ -24,11 +24,12 @@ from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
 from .claude_attachments import read_attachment
-from .claude_content import Reading, is_bookkeeping, stop_reason_of, text_of, usage_of
+from .claude_content import Reading, marks_of_user, stop_reason_of, text_of, usage_of
+from .claude_known import note_unknown_fields
 from .claude_lines import Line, Tokens, line_of
-from .claude_scan import BUFFER, Node, Scan
+from .claude_scan import BUFFER, RESULT, Node, Scan
 from .claude_tree import Conversation, Step
-from .json_lines import replaced_in
+from .json_lines import Notes, replaced_in
 from .values import as_time
 
 
@@ -38,6 +39,7 @@ class _Metadata(Struct, omit_defaults=True):
     message_id: str | None = None
     request_id: str | None = None
     is_meta: bool = False
+    asked: JSON = None
     cwd: str | None = None
     git_branch: str | None = None
     version: str | None = None
@@ -75,7 +77,8 @@ class Entries:
         self._time = started
         self._titles = titles
         self._findings = findings
-        self._reading = Reading()
+        self._notes = Notes(scan.path, findings)
+        self._reading = Reading(self._notes)
         self._offset = 0
         self._place: tuple[str | None, str | None, str | None] = (None, None, None)
 
@@ -83,7 +86,10 @@ class Entries:
         last: str | None = None
         early = set(self._conversation.early())
         if early:
-            message = f"{counted(len(early), 'attachment')} to calls whose results are not in the file so far: left out"
+            message = (
+                f"{counted(len(early), 'message')} sent along with calls whose results are not in the file so far: "
+                "left out until they are; import the file again then"
+            )
             self._findings.append(Finding(str(self._path), None, None, "skipped", "note", message))
         with self._path.open("rb", buffering=BUFFER) as file:
             for step in self._conversation.in_order():
@@ -93,9 +99,7 @@ class Entries:
                 yield self._entry(step, parent.id if parent is not None else None, self._lines(file, step))
                 last = step.id
         yield from self._title_entries(last)
-        for kind, count in sorted(self._reading.left_out.items()):
-            message = f"{counted(count, 'part')} of kind {kind} left out: treering messages have no such part"
-            self._findings.append(Finding(str(self._path), None, None, "part_left_out", "warning", message))
+        self._notes.close()
 
     def _lines(self, file: BinaryIO, step: Step) -> list[Line]:
         lines: list[Line] = []
@@ -109,7 +113,9 @@ class Entries:
                 raise ForeignFormatError("the file was truncated while it was read: import it again", where=where)
             line, is_exact = line_of(data)
             lines.append(line)
-            if not is_exact and (problem := replaced_in(data)):
+            if step.kind != "words":  # that line was read for its results
+                note_unknown_fields(data, node.number, node.byte, self._notes)
+            if not is_exact and step.kind != "words" and (problem := replaced_in(data)):
                 finding = Finding(str(self._path), node.number, node.byte, "replaced", "warning", f"the line {problem}")
                 self._findings.append(finding)
         return lines
@@ -174,9 +180,12 @@ class Entries:
             if step.answer is not None:
                 calls = step.answer.calls
                 name = next((calls[call] for call in node.results if call in calls), None)
+        if isinstance(content, list) and node.words:
+            content = [part for part in content if (part.type == RESULT) == (step.kind == "results")]
         parts = self._reading.parts(content, node.uuid, step.unnamed)
-        is_meta = line.is_meta is True or step.kind == "command" or (role == "user" and is_bookkeeping(parts))
-        metadata = self._metadata(line, node, is_meta=is_meta)
+        marks = marks_of_user(parts) if role == "user" else {}
+        is_meta = line.is_meta is True or step.kind == "command" or "is_meta" in marks
+        metadata = self._metadata(line, node, is_meta=is_meta, asked=marks.get("asked"))
         return Message(role, tuple(parts), tool_name=name or None, raw_metadata=metadata)
 
     def _compaction(self, step: Step, lines: list[Line]) -> Compaction:
@@ -189,9 +198,9 @@ class Entries:
             raw_details=raw_json({"trigger": facts.trigger}) if facts is not None and facts.trigger else None,
         )
 
-    def _metadata(self, line: Line, node: Node, *, is_meta: bool) -> Raw | None:
+    def _metadata(self, line: Line, node: Node, *, is_meta: bool, asked: JSON = None) -> Raw | None:
         place = (line.cwd, line.branch, line.version)
-        metadata = _Metadata(node.message or None, line.request, is_meta)
+        metadata = _Metadata(node.message or None, line.request, is_meta, asked)
         if place != self._place:
             metadata.cwd, metadata.git_branch, metadata.version = self._place = place
         return None if metadata == _NOTHING else Raw(_encode(metadata))

@@ -117,7 +117,7 @@ class Outline(Struct, gc=False):
     forked_from: ForkOrigin | None = field(name="forkedFrom", default=None)
 
 
-class ImageSource(Struct, gc=False):
+class ImageSource(Struct, gc=False, omit_defaults=True):
     """The data or address of an image or a document."""
 
     type: str = ""
@@ -126,7 +126,7 @@ class ImageSource(Struct, gc=False):
     url: str = ""
 
 
-class Part(Struct, gc=False):
+class Part(Struct, gc=False, omit_defaults=True):
     """A part of a message, with the fields of all kinds."""
 
     type: str = ""

@@ -20,20 +20,25 @@ from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
 from .claude_attachments import has_content
+from .claude_known import is_known
 from .claude_lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
+from .json_lines import Notes
 
 Kind: TypeAlias = Literal[
     "user", "results", "assistant", "boundary", "summary", "queued", "attached", "command", "link"
 ]
-"""What a node is: a prompt, tool results, (part of) an answer, the boundary line or the summary of a compaction, a
-prompt sent while the model was working, an attachment that the model sees, a command of Claude Code itself with its
-output, or only a link between other nodes."""
+"""What a node is: a prompt, tool results, perhaps with words of the user beside them, (part of) an answer, the boundary
+line or the summary of a compaction, a prompt sent while the model was working, an attachment that the model sees, a
+command of Claude Code itself with its output, or only a link between other nodes."""
 
 ASIDE: frozenset[Kind] = frozenset({"attached", "link"})
 """The kinds of nodes that are no conversation by themselves."""
 
 STARTS_AGENT = frozenset({"Task", "Agent"})
 """The tools that start a sub-agent."""
+
+RESULT = "tool_result"
+"""The type of the parts that answer calls."""
 
 BUFFER = 1024 * 1024
 """The size in bytes of the buffer through which a transcript is read."""
@@ -62,6 +67,7 @@ class Node(Struct, gc=False, eq=False):
         message: The id of the answer that it is a part of, or "".
         calls: The tool calls in it, as (id, name).
         results: The ids of the calls that it answers.
+        words: Whether it holds more than results, such as a text of the user.
         prompt_start: How its prompt begins.
         facts: What a boundary says about its compaction.
         forked_from: The session that it was copied from when its own was forked, or "".
@@ -82,6 +88,7 @@ class Node(Struct, gc=False, eq=False):
     message: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     results: tuple[str, ...] = ()
+    words: bool = False
     prompt_start: str = ""
     facts: CompactionFacts | None = None
     forked_from: str = ""
@@ -130,7 +137,8 @@ def _node_of(kind: Kind, outline: Outline, uuid: str, number: int, byte: int, si
                 if part.type == "tool_use":
                     node.calls += ((part.id or missing_id(uuid, position), intern(part.name or "")),)
         elif content is not None:
-            node.results = tuple([part.tool_use_id or "" for part in content if part.type == "tool_result"])
+            node.results = tuple([part.tool_use_id or "" for part in content if part.type == RESULT])
+            node.words = 0 < len(node.results) < len(content)
     return node
 
 
@@ -165,6 +173,7 @@ class Scan:
         self.findings: list[Finding] = []
         self._titles: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
+        self._notes = Notes(path, self.findings)
         self._by_uuid: dict[str, Node] = {}
 
     def run(self) -> None:
@@ -191,6 +200,7 @@ class Scan:
         for kind, count in sorted(self._left_out.items()):
             message = f"{counted(count, 'line')} of kind {kind} left out: not part of the conversation"
             self.findings.append(Finding(str(self.path), None, None, "skipped", "note", message))
+        self._notes.close()
 
     def titles_of(self, session: str) -> list[str]:
         """Return the titles that the user gave a session, in order."""
@@ -211,7 +221,7 @@ class Scan:
             return
         kind = _kind_of(outline)
         if kind is None or (kind == "link" and outline.uuid is None):
-            self._note_session_fact(outline, number)
+            self._note_session_fact(outline, line, number, byte)
             return
         uuid = outline.uuid or derived_id("claude-code", blake2b(line.strip(), digest_size=16).hexdigest())
         node = _node_of(kind, outline, uuid, number, byte, len(line))
@@ -228,7 +238,7 @@ class Scan:
         self.session = self.session or node.session
         self.flat = self.flat and node.parent is None
         if kind == "link":
-            self._left_out[_name_of(outline)] += 1
+            self._leave_out(outline, line, number, byte)
             if outline.data is not None and outline.data.agent and outline.parent_call:
                 self.agents.setdefault(outline.data.agent, outline.parent_call)
         else:
@@ -243,7 +253,14 @@ class Scan:
             if agent is not None:
                 self.agents[agent] = node.results[0]
 
-    def _note_session_fact(self, outline: Outline, number: int) -> None:
+    def _leave_out(self, outline: Outline, line: bytes, number: int, byte: int) -> None:
+        name = _name_of(outline)
+        if is_known(outline):
+            self._left_out[name] += 1
+        else:
+            self._notes.leave_out(f"line of kind {name}", line.decode(errors="replace"), line=number, byte=byte)
+
+    def _note_session_fact(self, outline: Outline, line: bytes, number: int, byte: int) -> None:
         """Record what a line says about a session as a whole."""
         name, session = outline.type, outline.session or ""
         if name == "custom-title" and outline.custom_title is not None:
@@ -253,7 +270,7 @@ class Scan:
         elif name == "summary" and outline.summary and outline.leaf:
             self.automatic[outline.leaf] = outline.summary
         else:
-            self._left_out[_name_of(outline)] += 1
+            self._leave_out(outline, line, number, byte)
 
 
 def _kind_of(outline: Outline) -> Kind | None:
@@ -265,9 +282,8 @@ def _kind_of(outline: Outline) -> Kind | None:
         if outline.is_summary:
             return "summary"
         content = outline.message.content
-        if not isinstance(content, list) or not content or content[0].type != "tool_result":
-            return "user"
-        return "results" if len(content) == 1 or all(part.type == "tool_result" for part in content) else "user"
+        has_results = isinstance(content, list) and any(part.type == RESULT for part in content)
+        return "results" if has_results else "user"
     if name == "system" and outline.subtype == "compact_boundary":
         return "boundary"
     if name == "system" and outline.subtype == "local_command":

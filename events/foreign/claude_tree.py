@@ -7,6 +7,8 @@ in between. A fork in the file is therefore rarely a fork in the conversation. T
 - The lines of an answer become one step.
 - The results of an answer's calls follow it one after another, and every child of the answer or of one of the results
   follows the last result. Exception: children of a late result, one below later messages, follow those messages.
+- The words of the user in a line of results become a step of their own, which follows all results of the answer. What
+  follows the answer or one of its results follows these words.
 - A child of a link becomes a child of the link's parent.
 - A boundary and its summary become one compaction, which follows the messages that it replaces.
 - A line that comes after a compaction in the file, as a child of the last message that it kept, follows the compaction.
@@ -21,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
+from .chain import derived_id
 from .claude_scan import Node, Scan
 
-StepKind: TypeAlias = Literal["user", "results", "assistant", "compaction", "queued", "attached", "command"]
-"""The kind of a step."""
+StepKind: TypeAlias = Literal["user", "results", "assistant", "compaction", "queued", "attached", "command", "words"]
+"""The kind of a step; `words` are those of the user in a line of results."""
 
 
 class Step:
@@ -32,11 +35,11 @@ class Step:
 
     Attributes:
         kind: What it is.
-        id: The entry's id, which is the id of its first line.
+        id: The entry's id, which is the id of its first line; for words, derived from it.
         nodes: Its lines.
         above: The step that it is below in the file; None for a root.
-        answer: For results: the answer whose calls they answer.
-        before: For results: the step that they follow. For an attachment: the last message before it.
+        answer: For results, and words beside them: the answer whose calls the results answer.
+        before: For these: the step that they follow. For an attachment: the last message before it.
         unnamed: For results: the calls answered by the results that do not name a call, in order.
         boundary: For a compaction: its boundary line.
         kept: For a compaction: the first step that it kept.
@@ -46,7 +49,7 @@ class Step:
 
     def __init__(self, kind: StepKind, node: Node, above: Step | None) -> None:
         self.kind = kind
-        self.id = node.uuid
+        self.id = node.uuid if kind != "words" else derived_id("claude-code", node.uuid, kind)
         self.nodes = [node]
         self.above = above
         self.answer: Answer | None = None
@@ -57,7 +60,7 @@ class Step:
 
     @property
     def end(self) -> Step | None:
-        """The step that children of this step follow, once all lines are placed: the last result of an answer.
+        """The step that children of this step follow, once all lines are placed: the last words or result of an answer.
 
         A compaction without a summary is not a step; it is skipped.
         """
@@ -69,13 +72,13 @@ class Step:
             step = step.answer or step if step is not None else None
         for each in skipped:
             each.above = step  # shorten the path: chains may be long and have many children
-        return step.results[-1] if isinstance(step, Answer) and step.results else step
+        return step.last if isinstance(step, Answer) else step
 
     @property
     def parent(self) -> Step | None:
         """The step whose entry is the parent of this one's."""
         if self.answer is not None:
-            return self.before
+            return self.before or self.answer.last_result
         return self.above.end if self.above is not None else None
 
 
@@ -86,22 +89,40 @@ class Answer(Step):
         calls: The names of the tools that it calls, by call id.
         attached: The last attachment to it or its results, as long as nothing else follows them.
         results: The steps that answer these calls, in order.
+        words: The steps with the words beside these results, in order.
         answered: The ids of the calls that have results.
     """
 
-    __slots__ = ("answered", "attached", "calls", "results")
+    __slots__ = ("answered", "attached", "calls", "results", "words")
 
     def __init__(self, node: Node, above: Step | None) -> None:
         super().__init__("assistant", node, above)
         self.attached: Step | None = None
         self.calls: dict[str, str] = {}
         self.results: list[Step] = []
+        self.words: list[Step] = []
         self.answered: set[str] = set()
+
+    @property
+    def last_result(self) -> Step:
+        """The last step that answers a call, or this one."""
+        return self.results[-1] if self.results else self
+
+    @property
+    def last(self) -> Step:
+        """The last step of the answer, its results, and the words beside them."""
+        return self.words[-1] if self.words else self.last_result
+
+    def add_words(self, step: Step) -> None:
+        """Add a step with words beside results of its calls."""
+        step.answer = self
+        step.before = self.words[-1] if self.words else None  # the last result, which may be still to come
+        self.words.append(step)
 
     def add_results(self, step: Step) -> None:
         """Add a step with results of its calls."""
         step.answer = self
-        step.before = self.results[-1] if self.results else self
+        step.before = self.last_result
         self.results.append(step)
         for named in step.nodes[0].results:
             call = named or next((each for each in self.calls if each not in self.answered), "")
@@ -146,15 +167,16 @@ class Conversation:
                 yield step
                 if isinstance(step, Answer):
                     yield from step.results
+                    yield from step.words
 
     def early(self) -> list[Step]:
-        """Return the attachments at its end that a result is going to precede, which is not in the file so far."""
+        """Return the attachments and words at its end that a result will precede, which is not in the file so far."""
         early: list[Step] = []
         for step in reversed(self.steps):
-            if step.kind not in ("attached", "results"):
+            if step.kind not in ("attached", "results", "words"):
                 break
             answer = _last_message(step)
-            if step.kind == "attached" and isinstance(answer, Answer) and not answer.answered.issuperset(answer.calls):
+            if step.kind != "results" and isinstance(answer, Answer) and not answer.answered.issuperset(answer.calls):
                 early.append(step)
         return early
 
@@ -259,7 +281,10 @@ class Tree:
         above = _moved_below_compaction(node, conversation, above)
         is_repeat = self._repeats_kept(node, conversation, above)
         step = above if is_repeat or node.kind == "link" else self._step(node, conversation, above)
-        self._places[node.index] = conversation, above if step is not above and _is_late_result(step) else step
+        place = above if step is not above and _is_late_result(step) else step
+        if node.words and step is not None and step is not above:
+            place = self._words(node, conversation, place, step.answer if place is step else None)
+        self._places[node.index] = conversation, place
         if node.uuid in self._kept and step is not None and not is_repeat:
             self._kept[node.uuid] = conversation, step
 
@@ -375,6 +400,13 @@ class Tree:
         step = self._add_step("results", node, conversation, above)
         if answer is not None:
             answer.add_results(step)
+        return step
+
+    def _words(self, node: Node, conversation: Conversation, above: Step | None, answer: Answer | None) -> Step:
+        """Add the words in a line of results; those of a late result follow the messages before them."""
+        step = self._add_step("words", node, conversation, above)
+        if answer is not None:
+            answer.add_words(step)
         return step
 
     @staticmethod

@@ -37,6 +37,8 @@ from .values import Object, as_count, as_object, as_text, as_time
 NAME = "codex"
 
 _START = b'{"timestamp"'
+_ENVELOPE = re.compile(rb'\{("timestamp":"[^"]*",)?("ordinal":\d+,)?"type":"(session_meta|response_item|event_msg)"')
+_KINDS = frozenset({"compacted", "event_msg", "response_item", "session_meta", "turn_context"})
 _PREFIX = "rollout-"
 _FIRST = frozenset({"id", "timestamp", "instructions", "git"})
 _ID_IN_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -67,11 +69,14 @@ class CodexFormat:
 
 
 def _is_rollout(line: bytes, path: Path) -> bool:
-    if b'"payload"' in line:
-        return b'"session_meta"' in line or b'"response_item"' in line or b'"event_msg"' in line
-    if b'"id"' not in line or b'"timestamp"' not in line:
+    value = decoded(line)
+    if value is None:  # too long for the head, or damaged
+        return _ENVELOPE.match(line) is not None
+    if "payload" in value:
+        return isinstance(value["payload"], dict) and value.get("type") in _KINDS
+    if not {"id", "timestamp"} <= value.keys() or "type" in value:
         return False
-    return b'"instructions"' in line or (path.name.startswith(_PREFIX) and _is_first(decoded(line) or {}))
+    return "instructions" in value or (path.name.startswith(_PREFIX) and _is_first(value))
 
 
 def _is_first(value: Object) -> bool:

@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from ..content import (
     JSON,
     ImagePart,
@@ -24,6 +22,7 @@ from ..content import (
 )
 from ..entries import Usage
 from ..providers.reading import image_at
+from .json_lines import Notes
 from .values import Object, as_arguments, as_count, as_json_text, as_object, as_objects, as_text
 
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
@@ -43,12 +42,12 @@ _OUTPUTS = {
 }
 
 
-def read_content(value: JSON, left_out: Counter[str]) -> list[TextPart | ImagePart]:
+def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]:
     """Read the content of a message or an output: a string, a part, or a list of parts.
 
     Args:
         value: The content.
-        left_out: Counts, by kind, the parts that are neither text nor an image with an address.
+        notes: Gets the parts that are neither text nor an image with an address.
     """
     if isinstance(value, str):
         return [text(value)]
@@ -59,8 +58,8 @@ def read_content(value: JSON, left_out: Counter[str]) -> list[TextPart | ImagePa
             parts.append(text(content))
         elif address is not None and (url := as_text(address) or as_text(as_object(address).get("url"))):
             parts.append(image_at(url))
-        else:
-            left_out[as_text(part.get("type")) or "unknown"] += 1
+        elif notes is not None:
+            notes.leave_out(f"part of kind {as_text(part.get('type')) or 'unknown'}", part)
     return parts
 
 
@@ -89,8 +88,8 @@ def call_id(item: Object) -> str:
     return as_text(item.get("call_id")) or as_text(item.get("id"))
 
 
-def read_output(item: Object, left_out: Counter[str]) -> ToolResultPart | None:
-    """Read a tool's output; return None if the item is not one. `left_out` is as in `read_content`."""
+def read_output(item: Object, notes: Notes | None) -> ToolResultPart | None:
+    """Read a tool's output; return None if the item is not one. `notes` is as in `read_content`."""
     member = _OUTPUTS.get(as_text(item.get("type")))
     if member is None:
         return None
@@ -101,7 +100,7 @@ def read_output(item: Object, left_out: Counter[str]) -> ToolResultPart | None:
         output = fields.get("content_items") or fields.get("content")
     if member == "tools" or (fields and "text" not in fields and output is fields):
         return tool_result(call_id(item), as_json_text(output), is_error=failed)
-    parts = read_content(output, left_out)
+    parts = read_content(output, notes)
     body = parts[0].text.content if len(parts) == 1 and isinstance(parts[0], TextPart) else parts
     return tool_result(call_id(item), body or "", is_error=failed)
 

@@ -8,12 +8,11 @@ then.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..content import Content, ToolUse, ToolUsePart, plain_text, text
@@ -32,29 +31,75 @@ from ..entries import (
     Usage,
     UsageRecord,
 )
-from ..wording import counted
 from .chain import Chain, Names
 from .codex_items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
-from .json_lines import Line, Notes
+from .json_lines import Line, Notes, carries_text
+from .preambles import Preambles, marks_of, opened, tagged
 from .values import Object, as_count, as_json_text, as_number, as_object, as_objects, as_text, as_time, kept_json
 
 _RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
-_NOT_A_TURN = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<additional_context>",
-    "<skill>",
-    "<recommended_plugins>",
-    "<subagent_notification>",
-    "<agent_message_board_notification>",
-    "<turn_aborted>",
-    "<user_shell_command>",
-    "# agents.md ",
-)
-"""How messages begin that have the role `user` but were not written by the user; in lower case."""
+_LINES = frozenset({"inter_agent_communication_metadata", "session_meta", "world_state"})
+"""The kinds of lines that hold nothing of the conversation."""
 
-_META = Raw(b'{"is_meta":true}')
-"""The metadata of such messages."""
+_ASIDE = frozenset({"compaction", "context_compaction", "image_generation_call", "other", "web_search_call"})
+"""The kinds of items that are known to be no message, call or output."""
+
+_ITEM_FIELDS = frozenset(
+    {
+        *("action", "arguments", "author", "call_id", "content", "encrypted_content", "execution", "ghost_commit"),
+        *("id", "input", "internal_chat_message_metadata_passthrough", "metadata", "name", "namespace", "output"),
+        *("phase", "recipient", "result", "revised_prompt", "role", "status", "summary", "tools", "type"),
+        *("end_turn", "timestamp"),
+    }
+)
+_EVENTS = frozenset(
+    {
+        *("agent_message", "agent_message_delta", "agent_reasoning", "agent_reasoning_delta"),
+        *("agent_reasoning_raw_content", "agent_reasoning_section_break", "background_event"),
+        *("collab_agent_interaction_end", "collab_agent_spawn_end", "collab_close_end", "collab_resume_end"),
+        *("collab_waiting_end", "context_compacted", "deprecation_notice", "dynamic_tool_call_request"),
+        *("dynamic_tool_call_response", "elicitation_request", "entered_review_mode", "exec_approval_request"),
+        *("exec_command_begin", "exec_command_end", "exec_command_output_delta", "exited_review_mode"),
+        *("guardian_assessment", "image_generation_end", "item_completed", "item_started", "mcp_tool_call_begin"),
+        *(
+            "mcp_tool_call_end",
+            "model_reroute",
+            "patch_apply_begin",
+            "patch_apply_end",
+            "plan_update",
+            "raw_response_item",
+        ),
+        *("session_configured", "stream_error", "sub_agent_activity", "task_complete", "task_started"),
+        *(
+            "thread_goal_updated",
+            "thread_settings_applied",
+            "token_count",
+            "turn_aborted",
+            "turn_diff",
+            "turn.completed",
+        ),
+        *("undo_completed", "undo_started", "user_message", "view_image_tool_call", "warning", "web_search_begin"),
+        "web_search_end",
+    }
+)
+"""The kinds of events that repeat items or serve only Codex's screens."""
+
+_TAGS = (
+    *("additional_context", "agent_message_board_notification", "environment_context", "goal_context", "hook_prompt"),
+    *("internal_model_context", "recommended_plugins", "skill", "subagent_notification", "turn_aborted"),
+    *("user_instructions", "user_shell_command"),
+)
+_PREAMBLES = Preambles(
+    "|".join(
+        (
+            tagged(*_TAGS),
+            r"# AGENTS\.md instructions[^\n]*\n+<INSTRUCTIONS>.*?</INSTRUCTIONS>",
+            r"# Context from my IDE setup:.*?## My request for Codex:",
+        )
+    ),
+    rf"{opened(*_TAGS)}|# AGENTS\.md ",
+)
+"""What messages with the role `user` hold or begin with that the user did not write."""
 
 _REPEATED_BYTES = 4 * 20_000
 """How much of the prompts Codex repeats after a summary: 20,000 tokens, which it estimates at four bytes each."""
@@ -133,7 +178,6 @@ class Rollout:
         self._last_total: int | None = None
         self._usage_first: bool | None = None
         self._context_tokens = 0
-        self._left_out = Counter[str]()
         self._has_header = False
 
     def entries(self, parts: Sequence[Part]) -> Iterator[KnownEntry]:
@@ -141,7 +185,6 @@ class Rollout:
         places: dict[tuple[int, int], _Place] = {}
         for index, part in enumerate(parts):
             self._notes = part.notes
-            self._left_out.clear()
             place = None if part.start is None else places.get(part.start)
             if place is not None and place.leaf != self._chain.leaf:
                 self._chain.leaf, self._turns = place.leaf, [*place.turns]
@@ -159,9 +202,6 @@ class Rollout:
             self._notes.skip("run whose output is not in the file")
         self._step.runs.clear()  # the output may still be written, and comes before the run
         yield from self._end_step()
-        for kind, count in sorted(self._left_out.items()):
-            message = f"{counted(count, 'part')} of kind {kind} left out: treering messages have no such part"
-            self._notes.add("part_left_out", "warning", message)
         self._notes.close()
 
     def _lines(self, lines: Iterable[Line]) -> Iterator[KnownEntry]:
@@ -192,11 +232,13 @@ class Rollout:
             case "session_meta" if not self._has_header:
                 self._has_header = True
             case "inter_agent_communication":
-                yield from self._add(_from_agent(kind, payload, self._left_out), payload, time)
+                yield from self._add(_from_agent(kind, payload, self._notes), payload, time)
             case "token_usage_record":
                 yield from self._add_usage(as_object(payload.get("usage")), time)
-            case _:
+            case _ if kind in _LINES:
                 self._notes.skip(kind)
+            case _:
+                self._notes.leave_out(f"line of kind {kind or 'unknown'}", payload)
 
     # -- steps
 
@@ -248,7 +290,8 @@ class Rollout:
 
     def _item(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         kind = as_text(item.get("type"))
-        call, result = read_call(item), read_output(item, self._left_out)
+        self._notes.check_fields(f"{kind or 'item'}", item, _ITEM_FIELDS)
+        call, result = read_call(item), read_output(item, self._notes)
         if call is not None:
             yield from self._add_part(call, item, time)
         elif result is not None:
@@ -264,16 +307,19 @@ class Rollout:
         elif kind == "reasoning":
             yield from self._add_part(read_reasoning(item), item, time)
         elif kind == "agent_message":
-            yield from self._add(_from_agent(kind, item, self._left_out), item, time)
+            yield from self._add(_from_agent(kind, item, self._notes), item, time)
         elif kind == "ghost_snapshot":
             self._notes.skip(f"response_item {kind}")
         else:
+            if kind not in _ASIDE:
+                self._notes.leave_out(f"item of kind {kind or 'unknown'}", item, kept=True)
             yield from self._add(Custom(f"codex.{kind or 'item'}", kept_json(item)), item, time)
 
     def _message(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         role = ROLES.get(as_text(item.get("role")))
-        content = read_content(item.get("content"), self._left_out)
+        content = read_content(item.get("content"), self._notes)
         if role is None:
+            self._notes.leave_out("message of an unknown role", item, kept=True)
             yield from self._add(Custom("codex.message", kept_json(item)), item, time)
         elif role == "assistant":
             for part in content:
@@ -283,9 +329,10 @@ class Rollout:
             prompt = plain_text(content)
             original = Message(role, (*content,))
             message = original
-            if role == "user" and prompt.lstrip().lower().startswith(_NOT_A_TURN):
-                message = replace(original, raw_metadata=_META)
-            elif role == "user":
+            marks = marks_of(content, lambda _, part: _PREAMBLES.length(part.text.content)) if role == "user" else {}
+            if marks:
+                message = replace(original, raw_metadata=kept_json(marks))
+            if role == "user" and "is_meta" not in marks:
                 self._turns.append(_Turn(self._chain.leaf, prompt))
             yield self._chain.add(message, id=as_text(item.get("id")), time=time, beginning=original)
 
@@ -305,8 +352,10 @@ class Rollout:
             yield self._chain.add(Custom("codex.thread_rolled_back", kept_json(event)), time=time)
         elif (run := _run_of(kind, event)) is not None and call_id(run) in self._step.calls:
             self._add_run(run, time)
-        else:
+        elif kind in _EVENTS or not carries_text(event):
             self._notes.skip(f"event_msg {kind}")
+        else:
+            self._notes.leave_out(f"event of kind {kind or 'unknown'}", event)
 
     def _add_usage(self, info: Object, time: datetime | None) -> Iterator[KnownEntry]:
         usage, total = read_usage(info)
@@ -390,7 +439,7 @@ class Rollout:
             return
         turns = len(self._turns)
         for item in as_objects(compaction["replacement_history"]):
-            if not summary or read_content(item.get("content"), Counter()) != [text(summary)]:  # not the summary
+            if not summary or read_content(item.get("content"), None) != [text(summary)]:  # not the summary
                 yield from self._item(item, time)
         yield from self._end_step()
         del self._turns[turns:]  # the replacement history does not count as turns of the user
@@ -421,6 +470,6 @@ def _run_of(kind: str, event: Object) -> Object | None:
     return item if item.get("type") == "CommandExecution" else None
 
 
-def _from_agent(kind: str, item: Object, left_out: Counter[str]) -> CustomMessage:
+def _from_agent(kind: str, item: Object, notes: Notes) -> CustomMessage:
     """Return the message that another agent sent, with the sender in its details."""
-    return CustomMessage(f"codex.{kind}", (*read_content(item.get("content"), left_out),), raw_details=kept_json(item))
+    return CustomMessage(f"codex.{kind}", (*read_content(item.get("content"), notes),), raw_details=kept_json(item))

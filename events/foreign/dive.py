@@ -39,7 +39,7 @@ from ..findings import Finding
 from .base import ForeignSession
 from .block_messages import read_message, write_message
 from .chain import Chain, Names, derived_id
-from .json_lines import Line, Notes, beginning, document, objects
+from .json_lines import Line, Notes, beginning, decoded, document, first_item, objects
 from .simple_messages import is_empty_answer, message_of
 from .values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
 
@@ -54,6 +54,8 @@ _LIST_START = re.compile(
 )
 # Fields of other programs' lists, which may begin like dive's.
 _FOREIGN_FIELDS = re.compile(rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"')
+_EVENT_FIELDS = frozenset({"agent", "id", "messages", "metadata", "timestamp", "type", "usage"})
+_MESSAGE_FIELDS = frozenset({"content", "id", "role"})
 _HEADER_KEYS = frozenset({"id", "title", "created_at", "updated_at", "forked_from", "metadata"})
 
 
@@ -73,11 +75,18 @@ class DiveFormat:
 
 
 def _is_log(head: bytes) -> bool:
-    return b'"line_type"' in head.partition(b"\n")[0]
+    line = beginning(head).partition(b"\n")[0]
+    value = decoded(line)
+    if value is None:
+        return line.startswith(_START)
+    return isinstance(value.get("line_type"), str) and isinstance(value.get("data"), dict)
 
 
 def _is_list(head: bytes) -> bool:
-    return _LIST_START.match(beginning(head)) is not None and _FOREIGN_FIELDS.search(head) is None
+    if _LIST_START.match(beginning(head)) is None or _FOREIGN_FIELDS.search(head) is not None:
+        return False
+    first = first_item(head)
+    return first is None or first.keys() <= _MESSAGE_FIELDS
 
 
 def _read(path: Path) -> ForeignSession:
@@ -156,6 +165,7 @@ class _Reading:
         """Yield the entries of messages that do not belong to a turn."""
         for message in self._read(sources, line):
             yield self._add(message, None, None)
+        self._notes.close()
 
     def log(self, path: Path, header: Object) -> Iterator[KnownEntry]:
         """Yield the entries of a file with a header and events."""
@@ -175,10 +185,11 @@ class _Reading:
                 if headers > 1:
                     self._notes.skip("second header")
             elif kind != "event":
-                self._notes.skip(kind or "line without a type")
+                self._notes.leave_out(f"line of kind {kind or 'unknown'}", line.value, line=line.number, byte=line.byte)
             elif data.get("type") == COMPACTION:
                 yield from self._compaction(data, line)
             else:
+                self._notes.check_fields("event", data, _EVENT_FIELDS, line=line.number, byte=line.byte)
                 yield from self._turn(data, line)
         self._notes.close()
 
@@ -233,6 +244,7 @@ class _Reading:
 
     def _read(self, sources: list[Object], line: Line | None) -> Iterator[Message]:
         for position, source in enumerate(sources):
+            self._notes.check_fields("message", source, _MESSAGE_FIELDS)
             message = read_message(source)
             if message is None:
                 place = (line.number, line.byte) if line else (None, None)

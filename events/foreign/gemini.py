@@ -15,6 +15,7 @@ its own, see `gemini_checkpoint`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -29,17 +30,37 @@ from .base import ForeignSession
 from .chain import Chain, derived_id
 from .gemini_checkpoint import contents_of, is_checkpoint, messages_of, title_of
 from .gemini_history import History, HistoryMessage
-from .gemini_messages import ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
-from .json_lines import Notes, beginning, document, objects
-from .values import Object, as_object, as_text, as_time, kept_json
+from .gemini_messages import (
+    ASIDE,
+    ASSISTANTS,
+    CALL_FIELDS,
+    MESSAGE_FIELDS,
+    USERS,
+    Call,
+    read_answer,
+    read_responses,
+    read_usage,
+    read_user,
+)
+from .json_lines import Notes, beginning, carries_text, document, first_object, objects
+from .preambles import Preambles, marks_of, opened, tagged
+from .values import Object, as_object, as_objects, as_text, as_time, kept_json
 
 NAME = "gemini"
 
 _START = b'{"id"'
+_HEAD_PATTERN = re.compile(rb'\{(\s*"\w+"\s*:\s*"[^"]*"\s*,)*\s*"(sessionId|projectHash)"\s*:')
 _PROVIDER = "google"
 _CHATS = "chats"
 _SUBAGENT = "subagent"
 _PROJECT = ".project_root"
+_PREAMBLES = Preambles(
+    tagged("session_context", "hook_context"),
+    rf"{opened('session_context', 'hook_context')}"
+    r"|This is the Gemini CLI\.\s+We are setting up the context for our chat",
+)
+"""What Gemini CLI writes before the first prompt, and what hooks add."""
+
 _DEPTH_MAX = 3  # levels from a file up to the project's folder: chats/<session>/<file>
 
 
@@ -59,7 +80,11 @@ class GeminiFormat:
 
 
 def _is_session(head: bytes) -> bool:
-    return beginning(head).startswith(b"{") and b'"sessionId"' in head and b'"projectHash"' in head
+    start = beginning(head)
+    value = first_object(head)
+    if value is None:  # the document is longer than the head
+        return _HEAD_PATTERN.match(start) is not None
+    return {"sessionId", "projectHash"} <= value.keys()
 
 
 def _read(path: Path) -> ForeignSession:
@@ -88,7 +113,7 @@ def _read(path: Path) -> ForeignSession:
         if not history.holds_session_data:
             raise ForeignFormatError("the file contains nothing of a Gemini CLI session", where=Where(str(path)))
         header = _header(path, history, modified)
-    entries, leaf = _entries(header, history)
+    entries, leaf = _entries(header, history, notes)
     notes.close()
     return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
 
@@ -128,7 +153,7 @@ def _project(path: Path) -> str | None:
     return None
 
 
-def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | None]:
+def _entries(header: Header, history: History, notes: Notes) -> tuple[list[KnownEntry], str | None]:
     """Return the entries of all branches, and the id of the leaf."""
     chain = Chain(NAME, header.id, header.timestamp)
     entries: list[KnownEntry] = []
@@ -136,7 +161,7 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
     if summary:
         entries.append(chain.describe(SessionInfo(description=summary)))
     leaf_after: dict[HistoryMessage | None, str | None] = {None: chain.leaf}
-    reader = _MessageReader(chain)
+    reader = _MessageReader(chain, notes)
     model = ""
     for message in history.messages:
         chain.leaf = leaf_after[message.after]
@@ -159,8 +184,9 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
 class _MessageReader:
     """A converter of messages to entries: an answer, the results of its calls, and its usage unless counted before."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, notes: Notes) -> None:
         self._chain = chain
+        self._notes = notes
         self._calls: dict[HistoryMessage | None, Sequence[Call]] = {}
         self._counted_usage: set[str] = set()
 
@@ -168,6 +194,9 @@ class _MessageReader:
         """Yield the entries of a message; none if an answer before it already holds all of its content."""
         raw, time = message.raw, as_time(message.raw.get("timestamp"))
         message_id = as_text(raw.get("id"))
+        self._notes.check_fields("message", raw, MESSAGE_FIELDS)
+        for record in as_objects(raw.get("toolCalls")):
+            self._notes.check_fields("call", record, CALL_FIELDS)
         if message.type in ASSISTANTS:
             yield from self._answer(message, model, time)
         elif message.type in USERS:
@@ -175,8 +204,12 @@ class _MessageReader:
             for result in read_responses(raw, message.key, self._calls.get(message.answer, ())):
                 yield self._chain.add(result, id="" if user_message else message_id, time=time)
             if user_message is not None:
-                yield self._chain.add(user_message, id=message_id, time=time)
+                marks = marks_of(user_message.content, lambda _, part: _PREAMBLES.length(part.text.content))
+                marked = replace(user_message, raw_metadata=kept_json(marks)) if marks else user_message
+                yield self._chain.add(marked, id=message_id, time=time, beginning=user_message)
         else:
+            if message.type not in ASIDE and carries_text(raw):
+                self._notes.leave_out(f"message of kind {message.type or 'unknown'}", raw, kept=True)
             yield self._chain.add(
                 Custom(f"gemini.{message.type or 'message'}", kept_json(raw)), id=message_id, time=time
             )

@@ -109,7 +109,7 @@ class History:
         elif "sessionId" in value:
             self.set(value)
         else:
-            self._notes.skip("unknown")
+            self._notes.leave_out("unknown line", value, line=line.number, byte=line.byte)
 
     def set(self, update: Object) -> None:
         """Update the metadata, and replace the history if it is included as `messages`."""

@@ -45,6 +45,22 @@ USERS = frozenset({"user"})
 ASSISTANTS = frozenset({"gemini", "model"})
 """The types of the model's messages."""
 
+ASIDE = frozenset({"error", "info", "warning"})
+"""The types of messages that Gemini CLI shows to the user and no model sees."""
+
+MESSAGE_FIELDS = frozenset(
+    {"content", "displayContent", "id", "model", "parts", "thoughts", "timestamp", "tokens", "toolCalls", "type"}
+)
+"""The fields of a message that are read, or that repeat others."""
+
+CALL_FIELDS = frozenset(
+    {
+        *("agentId", "args", "description", "displayName", "id", "name", "renderOutputAsMarkdown", "result"),
+        *("resultDisplay", "status", "timestamp"),
+    }
+)
+"""The fields of a call's record that are read, or that only describe it."""
+
 _FAILED = frozenset({"error", "cancelled"})
 _CALL = "functionCall"
 _RESPONSE = "functionResponse"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -19,13 +20,16 @@ import msgspec
 
 from ..content import JSON
 from ..errors import ForeignFormatError, Where
-from ..findings import Finding, Severity
+from ..findings import Finding, LeftOut, Severity
 from ..wording import counted
-from .values import Object
+from .values import Object, as_json_text
 
 _BOM = b"\xef\xbb\xbf"
 _TAILS_MAX = 64  # the last candidate is the whole line, and a line may hold any number of objects
 _DIGITS_MAX = 300
+_EXAMPLE_MAX = 300  # characters
+_WORDS = frozenset({"content", "message", "output", "prompt", "reasoning", "summary", "text", "thinking", "thought"})
+"""The names of fields that hold text, even if it is a single word."""
 
 
 class Line(NamedTuple):
@@ -49,6 +53,8 @@ class Notes:
         self._path = str(path)
         self._findings = findings
         self._skipped: Counter[str] = Counter()
+        self._left_out: dict[str, tuple[Finding, str]] = {}
+        self._left_out_counts: Counter[str] = Counter()
 
     def add(
         self,
@@ -71,11 +77,99 @@ class Notes:
         """Count a harmless record that is left out."""
         self._skipped[kind] += 1
 
+    def leave_out(
+        self, kind: str, example: JSON, *, line: int | None = None, byte: int | None = None, kept: bool = False
+    ) -> None:
+        """Count something that is left out though it may belong to the conversation; see `LeftOut`.
+
+        Args:
+            kind: What it is, as a heading.
+            example: The thing itself.
+            line: The number of its line.
+            byte: The offset of its line.
+            kept: Whether it is kept as an entry that contexts do not show.
+        """
+        self._left_out_counts[kind] += 1
+        if kind not in self._left_out:
+            shown = as_json_text(example)
+            shown = shown if len(shown) <= _EXAMPLE_MAX else f"{shown[:_EXAMPLE_MAX]}..."
+            outcome = "kept as data of its own, left out of contexts" if kept else "left out"
+            self._left_out[kind] = Finding(self._path, line, byte, "left_out", "warning", outcome), shown
+
+    def check_fields(
+        self, holder: str, value: Object, known: AbstractSet[str], *, line: int | None = None, byte: int | None = None
+    ) -> None:
+        """Count the unknown fields of an object that carry text; a reader ignores them.
+
+        Args:
+            holder: What the object is, in a word.
+            value: The object.
+            known: The fields that the reader knows, including those that it leaves out on purpose.
+            line: The number of its line.
+            byte: The offset of its line.
+        """
+        for name in value.keys() - known:
+            if carries_text(value[name]) or (name in _WORDS and value[name] not in (None, "", [], {})):
+                self.leave_out(f"{holder} field {name}", value[name], line=line, byte=byte)
+
     def close(self) -> None:
-        """Add one finding for each kind of record that `skip` counted."""
+        """Add one finding for each kind of record that was skipped, and for each kind that was left out."""
+        for kind, count in sorted(self._left_out_counts.items()):
+            first, example = self._left_out[kind]
+            message = f"{kind}: {counted(count, 'occurrence')} {first.message}, such as {example}"
+            self._findings.append(
+                LeftOut(
+                    first.path,
+                    first.line,
+                    first.byte,
+                    first.code,
+                    first.severity,
+                    message,
+                    kind=kind,
+                    count=count,
+                    example=example,
+                )
+            )
+        self._left_out_counts.clear()
+        self._left_out.clear()
         for kind, count in sorted(self._skipped.items()):
             self.add("skipped", "note", f"{counted(count, 'record')} of kind {kind} left out: bookkeeping")
         self._skipped.clear()
+
+
+def carries_text(value: JSON) -> bool:
+    """Return whether a value holds text: ids, times, paths and words of a program have no blank between words."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            pending += each.values()
+            if any(isinstance(each.get(name), str) and each[name] for name in _WORDS):
+                return True
+        elif isinstance(each, list):
+            pending += each
+        elif isinstance(each, str) and len(each.split(maxsplit=1)) > 1:
+            return True
+    return False
+
+
+def first_object(head: bytes) -> Object | None:
+    """Return the object that a file's first line, or its whole head, is; None if it is none or does not end there."""
+    start = beginning(head)
+    return decoded(start.partition(b"\n")[0]) or decoded(start)
+
+
+def first_item(head: bytes) -> Object | None:
+    """Return the first item of the list that a file is, if it is an object that ends within the head; None if not."""
+    text = beginning(head).decode(errors="replace")
+    start = text.find("{")
+    if not text.startswith("[") or start < 0:
+        return None
+    try:
+        value: JSON = json.JSONDecoder().raw_decode(text, start)[0]
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def objects(path: Path, notes: Notes, start: bytes) -> Iterator[Line]:

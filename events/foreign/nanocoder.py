@@ -14,7 +14,6 @@ beside files and folders only repeat what the sessions say, and are not read.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,15 +22,15 @@ from ..entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, ModelChange, Pr
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from ..providers.reading import ANY_IMAGE
-from ..wording import counted
 from .base import ForeignSession
 from .chain import Chain, derived_id
 from .chat_messages import read_message
-from .json_lines import Notes, beginning, document
+from .json_lines import Notes, beginning, decoded, document, first_object
 from .nanocoder_folder import MESSAGES, METADATA, NAME, PREFIX, read_folder
 from .values import Object, as_list, as_object, as_text, as_time
 
 _LOOK = 4096
+_SESSION_FIELDS = frozenset({"createdAt", "id", "lastAccessedAt", "workingDirectory"})
 _CHAT_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "media"})
 _OWN_FIELDS = frozenset({"reasoning", "images"})
 _THOUGHTS = ("reasoning_content", "reasoning")
@@ -55,15 +54,15 @@ class NanocoderFormat:
 
 
 def _is_session(head: bytes) -> bool:
-    return beginning(head).startswith(b"{") and all(
-        f'"{key}"'.encode() in head for key in ("id", "createdAt", "lastAccessedAt", "workingDirectory")
-    )
+    start, value = beginning(head), first_object(head)
+    if value is None:  # the document is longer than the head
+        return start.startswith(b"{") and all(f'"{key}"'.encode() in start for key in _SESSION_FIELDS)
+    return value.keys() >= _SESSION_FIELDS
 
 
 def _is_message(head: bytes) -> bool:
-    line = head.partition(b"\n")[0]
-    has_own_field = any(name in line for name in (b'"seq"', b'"tokens"', b'"tokenCount"'))
-    return has_own_field and b'"parentId"' in line and b'"role"' in line
+    fields = decoded(head.partition(b"\n")[0]) or {}
+    return {"parentId", "role"} <= fields.keys() and not {"seq", "tokens", "tokenCount"}.isdisjoint(fields)
 
 
 def _is_folder(path: Path) -> bool:
@@ -107,16 +106,20 @@ def _read(path: Path) -> ForeignSession:
     return ForeignSession(header=header, entries=_entries(stored, header, Notes(path, findings)), findings=findings)
 
 
-def _as_chat_message(raw: Object, left_out: Counter[str]) -> Object:
-    """Return a message in the chat completions form, with reasoning and images; count the fields that have no place."""
-    left_out.update(name for name, value in raw.items() if value is not None and name not in _CHAT_FIELDS | _OWN_FIELDS)
+def _as_chat_message(raw: Object, notes: Notes) -> Object:
+    """Return a message in the chat completions form, with reasoning and images; note the fields that have no place."""
+    for name, value in raw.items():
+        if value is not None and name not in _CHAT_FIELDS | _OWN_FIELDS:
+            notes.leave_out(f"message field {name}", value)
     chat_message: Object = {name: value for name, value in raw.items() if name in _CHAT_FIELDS}
     thoughts = [thought for name in _THOUGHTS if (thought := as_text(raw.get(name)))]
     chat_message["reasoning_content"] = thoughts[0] if thoughts else None
-    left_out["reasoning"] += len({*thoughts}) > 1
+    if len({*thoughts}) > 1:
+        notes.leave_out("message field reasoning", thoughts[1])
     images = as_list(raw.get("images"))
     shown: list[JSON] = [address for each in images if (address := _data_url(as_object(each)))]
-    left_out["images"] += len(shown) < len(images)
+    if len(shown) < len(images):
+        notes.leave_out("message field images", images)
     if shown:
         chat_message["media"] = [*as_list(raw.get("media")), *shown]
         if raw.get("content") == "":  # an image needs no empty text before it
@@ -132,9 +135,8 @@ def _data_url(image: Object) -> str:
 
 def _entries(stored: Object, header: Header, notes: Notes) -> Iterator[KnownEntry]:
     chain = Chain(NAME, header.id, header.timestamp)
-    left_out: Counter[str] = Counter()
     for position, raw_message in enumerate(as_list(stored.get("messages"))):
-        message = read_message(_as_chat_message(as_object(raw_message), left_out))
+        message = read_message(_as_chat_message(as_object(raw_message), notes))
         if message is None:
             notes.add(
                 "damaged",
@@ -149,7 +151,4 @@ def _entries(stored: Object, header: Header, notes: Notes) -> Iterator[KnownEntr
     title = header.title if stored.get("titleManuallySet") is True else None
     if title or provider:
         yield chain.describe(SessionInfo(name=title, provider=Provider(provider, model) if provider else None))
-    for name, count in sorted(left_out.items()):
-        if count:
-            text = f"{name!r} of {counted(count, 'message')} left out: treering's messages have no such field"
-            notes.add("part_left_out", "warning", text)
+    notes.close()

@@ -25,7 +25,7 @@ from ..findings import Finding
 from .base import ForeignSession
 from .chain import Chain
 from .json_lines import Line, Notes, document, objects
-from .nanocoder_lines import Run, SeqCheck, Summary, read_message, read_run, read_tokens
+from .nanocoder_lines import MESSAGE_FIELDS, Run, SeqCheck, Summary, read_message, read_run, read_tokens
 from .nanocoder_records import Records
 from .values import Object, as_count, as_object, as_text, as_time
 
@@ -136,6 +136,7 @@ class _Reading:
             for summary in [each for each in summaries if each.is_due(time)]:
                 summaries.remove(summary)
                 yield self._chain.add(summary.payload(), id=summary.id, time=summary.created)
+            self._notes.check_fields("message", line.value, MESSAGE_FIELDS, line=line.number, byte=line.byte)
             message = read_message(line.value)
             if message is None:
                 self._notes.at(
@@ -150,6 +151,7 @@ class _Reading:
         yield from self._missing_results()
         yield from self._remaining(summaries)
         self._check_count(count)
+        self._notes.close()
 
     def _provider(self) -> Iterator[KnownEntry]:
         provider_info = as_object(self._metadata.get("provider"))

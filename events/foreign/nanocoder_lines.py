@@ -21,6 +21,14 @@ from .values import Object, as_arguments, as_count, as_number, as_object, as_obj
 SUMMARY_TYPE = "treering.summary"
 """The custom type of the entries that keep summaries for reuse."""
 
+MESSAGE_FIELDS = frozenset(
+    {
+        *("assistant", "content", "cumulativeTokens", "id", "metadata", "parentId", "role", "seq", "timestamp"),
+        *("tokenCount", "tokens", "tool", "toolCallId", "toolCalls", "toolName"),
+    }
+)
+"""The fields of a line of messages.jsonl that are read, and its metadata."""
+
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 

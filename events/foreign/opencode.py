@@ -41,6 +41,9 @@ _MESSAGE_PREFIX = "msg_"
 _AT_THE_END = frozenset({"finish", "error", "tokens", "cost"})
 """What a message gets when it ends, after its last part."""
 
+_UNTITLED = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")
+"""The title of a session that has none so far."""
+
 _SESSION = re.compile(rb'\{\s*"id"\s*:\s*"')
 _EXPORT = re.compile(rb'\{\s*"info"\s*:\s*\{')
 _EXPORT_ID = re.compile(_EXPORT.pattern + rb'\s*"id"\s*:\s*"')
@@ -111,13 +114,14 @@ def _read(stored: StoredSession) -> ForeignSession:
     records = list(stored.records(notes))
     times = (created(info), *(created(record.info) for record in records))
     modified = datetime.fromtimestamp(int(stored.path.stat().st_mtime), UTC)
+    title = as_text(info.get("title"))
     header = Header(
         id=session,
         version=NATIVE_VERSION,
         timestamp=next(filter(None, times), modified),
         cwd=_folder(info, records) or None,
         parent_session=as_text(info.get("parentID")) or None,
-        title=as_text(info.get("title")) or None,
+        title=None if _UNTITLED.match(title) else title or None,
     )
     reading = _Reading(header, notes)
     kept, reverted = _parted(records, as_object(info.get("revert")))

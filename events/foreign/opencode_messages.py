@@ -13,13 +13,21 @@ from msgspec import Struct, field
 
 from ..content import Content
 from ..entries import Compaction, Custom, Message, Usage
-from .json_lines import Notes
+from .json_lines import Notes, carries_text
 from .opencode_parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .opencode_storage import Record
+from .preambles import marks_of
 from .values import Object, as_object, as_text, kept_json
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
 _CONTENT = frozenset({"text", "reasoning", "file", "tool"})
+_ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
+_PART_FIELDS = frozenset(
+    {
+        *("callID", "filename", "hash", "id", "ignored", "messageID", "metadata", "mime", "sessionID", "snapshot"),
+        *("source", "state", "synthetic", "text", "time", "tool", "type", "url"),
+    }
+)
 _STOP_REASONS = {"tool-calls": "tool_use", "content-filter": "refusal"}
 _ABORTED = "MessageAbortedError"
 
@@ -47,18 +55,23 @@ def read_user(record: Record, notes: Notes) -> Iterator[Item]:
     time = created(record.info)
     content: list[Content] = []
     rest: list[Item] = []
+    synthetic: set[int] = set()  # the positions of the texts that opencode wrote
     for part in record.parts:
         kind = as_text(part.get("type"))
+        _check_fields(part, kind, notes)
         if kind == "text" and part.get("ignored") is not True:
+            if part.get("synthetic") is True:
+                synthetic.add(len(content))
             content.append(text_of(part))
         elif kind == "file":
             content.append(file_of(part))
         elif kind in _BOOKKEEPING:
             notes.skip(f"part {kind}")
         else:
-            rest.append(_custom(part, time))
+            rest.append(_custom(part, time, notes))
     if content or not record.parts:
-        yield Item(Message("user", tuple(content)), time)
+        marks = marks_of(content, lambda at, part: len(part.text.content) if at in synthetic else 0)
+        yield Item(Message("user", tuple(content), raw_metadata=kept_json(marks) if marks else None), time)
     yield from rest
 
 
@@ -132,6 +145,7 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
     begins_step = False
     for part in record.parts:
         kind = as_text(part.get("type"))
+        _check_fields(part, kind, notes)
         step = steps[-1]
         if kind in _CONTENT and part.get("ignored") is not True:
             # If the version records no steps, content after calls was written once their results were available.
@@ -150,11 +164,16 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
             begins_step = begins_step or kind == "step-start"
             notes.skip(f"part {kind}")
         else:
-            step.results.append(_custom(part, created(part)))
+            step.results.append(_custom(part, created(part), notes))
     tokens = record.info.get("tokens")
     if isinstance(tokens, dict) and all(step.usage is None for step in steps):
         steps[-1].usage = usage_of(tokens, record.info)
     return steps
+
+
+def _check_fields(part: Object, kind: str, notes: Notes) -> None:
+    if kind in _CONTENT:
+        notes.check_fields(f"{kind} part", part, _PART_FIELDS)
 
 
 def _begin_step(steps: list[_Step], part: Object) -> _Step:
@@ -177,5 +196,8 @@ def _add_part(step: _Step, kind: str, part: Object) -> None:
         step.results += result_of(part)
 
 
-def _custom(part: Object, time: datetime | None) -> Item:
+def _custom(part: Object, time: datetime | None, notes: Notes) -> Item:
+    kind = as_text(part.get("type")) or "unknown"
+    if kind not in _ASIDE and carries_text(part):
+        notes.leave_out(f"part of kind {kind}", part, kept=True)
     return Item(Custom(f"opencode.{as_text(part.get('type')) or 'part'}", kept_json(part)), time)

@@ -15,6 +15,7 @@ call. The summary is metadata of the session rather than a message, like the one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +41,7 @@ from ..providers.reading import url_of
 from .base import ForeignSession
 from .chain import Chain, Names, derived_id
 from .chat_messages import read_message
-from .json_lines import Line, Notes, beginning, document, objects, objects_of
+from .json_lines import Line, Notes, beginning, decoded, document, first_object, objects, objects_of
 from .simple_messages import SimpleMessage, is_system, simple_messages
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
@@ -48,6 +49,14 @@ NAME = "picoclaw"
 META_SUFFIX = ".meta.json"
 
 _START = b'{"role"'
+_DOCUMENT = re.compile(rb'\{\s*"key"\s*:\s*"[^"]*"\s*,\s*"messages"\s*:\s*\[')
+_DOCUMENT_FIELDS = frozenset({"created", "summary", "updated"})
+_MESSAGE_FIELDS = frozenset(
+    {
+        *("attachments", "content", "content_parts", "created_at", "media", "model_name", "name", "reasoning_content"),
+        *("role", "system_parts", "tool_call_id", "tool_calls", "thought_signature"),
+    }
+)
 
 
 class PicoclawFormat:
@@ -58,7 +67,7 @@ class PicoclawFormat:
 
     def recognizes(self, path: Path, head: bytes) -> bool:
         """Return whether this is a picoclaw session."""
-        return _is_document(head) or _is_sidecar(head) or _is_line(head)
+        return _is_document(head) or _is_sidecar(head) or _is_line(path, head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a session; see `Format.read`."""
@@ -66,15 +75,25 @@ class PicoclawFormat:
 
 
 def _is_document(head: bytes) -> bool:
-    return beginning(head).startswith(b"{") and b'"key"' in head and b'"messages"' in head
+    value = first_object(head)
+    if value is None:  # the document is longer than the head
+        return _DOCUMENT.match(beginning(head)) is not None
+    return {"key", "messages"} <= value.keys() and not _DOCUMENT_FIELDS.isdisjoint(value)
 
 
 def _is_sidecar(head: bytes) -> bool:
-    return beginning(head).startswith(b"{") and b'"key"' in head and b'"skip"' in head
+    return (first_object(head) or {}).keys() >= {"key", "skip"}
 
 
-def _is_line(head: bytes) -> bool:
-    return beginning(head).startswith(_START) and b'"content"' in head.partition(b"\n")[0]
+def _is_line(path: Path, head: bytes) -> bool:
+    """Return whether a file begins with a message of picoclaw; other programs' lines have no such time or sidecar."""
+    line = beginning(head).partition(b"\n")[0]
+    value = decoded(line)
+    if not line.startswith(_START) or (
+        value is not None and not {"role", "content"} <= value.keys() <= _MESSAGE_FIELDS
+    ):
+        return False
+    return b'"created_at"' in line or path.with_name(path.stem + META_SUFFIX).is_file()
 
 
 def _read(path: Path) -> ForeignSession:
@@ -163,6 +182,7 @@ def _entries(
     start = _HistoryStart(skip)
     names = Names()
     for line in lines:
+        notes.check_fields("message", line.value, _MESSAGE_FIELDS, line=line.number, byte=line.byte)
         message = read_message(line.value)
         if message is None:
             notes.at(
@@ -186,6 +206,7 @@ def _entries(
             text = f"skipping {skip} messages would separate a tool result from its call, so the call is kept as well"
             notes.add("unsafe_cut", "warning", text, entry_id=start.first_kept)
         yield chain.describe(Compaction("", start.first_kept, 0), time=updated)
+    notes.close()
 
 
 class _HistoryStart:

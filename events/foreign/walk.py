@@ -25,6 +25,7 @@ from .detect import FORMATS, HEAD_MAX, format_named, head_of
 from .json_lines import beginning
 from .opening import beginning_of, cannot_read, is_packed
 from .own_dialects import KeptFormat, KeptSession
+from .unread import program_of
 
 UNKNOWN_SHOWN = 5
 """How many of the files that are not sessions are listed by path."""
@@ -86,7 +87,9 @@ class Walk:
             while pending:
                 yield from self._sessions_in_folder(pending.pop(), pending)
             return
-        chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head_of(self._source))
+        head = head_of(self._source)
+        _refuse_unread(self._source, head)
+        chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head)
         if chosen is None:
             raise ForeignFormatError(
                 f"the file is not a session in any known format ({', '.join(FORMATS)}): "
@@ -140,6 +143,11 @@ class Walk:
             if len(head) == _LOOK and _may_be_session(path, head):
                 head = beginning_of(path, HEAD_MAX)
             chosen = self._recognize(path, head) if _may_be_session(path, head) else None
+            if _may_be_session(path, head):
+                _refuse_unread(path, head)
+        except ForeignFormatError as error:
+            self.failed.append((path, error))
+            return
         except OSError as error:
             self.failed.append((path, cannot_read(error, path)))
             return
@@ -170,6 +178,16 @@ class Walk:
 def _read(chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
     for session in chosen.read(path):
         yield Found(chosen, path, session)
+
+
+def _refuse_unread(path: Path, head: bytes) -> None:
+    program = program_of(head)
+    if program is not None:
+        raise ForeignFormatError(
+            f"this looks like a session of {program}, which treering cannot read yet: it was left as it is, since read "
+            "as a session of a similar program it would lose its words",
+            where=Where(str(path)),
+        )
 
 
 def _path_below(path: Path, source: Path) -> Path | None:

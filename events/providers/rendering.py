@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ..content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text, text
+from ..content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text, text
 from ..entries import BashExecution, Message
 
 _SPOKEN = frozenset({"user", "assistant", "tool", "system"})
@@ -51,6 +51,33 @@ def rendered(message: Message) -> Message | None:
     if message.role == "compactionSummary":
         return Message("user", _wrapped(message.content, _COMPACTION))
     return None
+
+
+def with_sections(message: Message, *, leads: bool) -> Message:
+    """Return a system message of pi with the text of its sections, which pi stores beside the content.
+
+    Args:
+        message: The message.
+        leads: Whether it is the first of a context: its sections are then the prompt, and later ones change them.
+    """
+    sections = message.metadata.get("sections") if message.raw_metadata is not None else None
+    if message.role != "system" or not isinstance(sections, dict):
+        return message
+    written = [_section(name, body, leads=leads) for name, body in sections.items()]
+    shown = "\n\n".join(filter(None, written))
+    words = plain_text(message.content)
+    if not shown or words.endswith(shown):  # a message of a context may be stored again
+        return message
+    others = [part for part in message.content if not isinstance(part, TextPart)]
+    return replace(message, content=(text("\n\n".join(filter(None, (words, shown)))), *others))
+
+
+def _section(name: str, body: JSON, *, leads: bool) -> str:
+    if body is None:
+        return "" if leads else f'Removed system prompt section "{name}".'
+    if not isinstance(body, str):
+        return ""
+    return body if leads else f'Updated system prompt section "{name}":\n\n{body}'
 
 
 def sendable(message: Message) -> Message | None:

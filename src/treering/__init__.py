@@ -180,6 +180,7 @@ from .events.errors import UnsupportedVersion as UnsupportedVersion
 from .events.errors import Where as Where
 from .events.errors import WrongThread as WrongThread
 from .events.findings import Finding as Finding
+from .events.findings import LeftOut as LeftOut
 from .events.redaction import Redaction as Redaction
 from .events.stores.base import Cursor as Cursor
 from .events.stores.base import Store as Store
@@ -316,6 +317,7 @@ __all__ = [
     "LeafChanged",
     "LeafMoved",
     "LeavePolicy",
+    "LeftOut",
     "LeftWork",
     "Limits",
     "LogDamaged",

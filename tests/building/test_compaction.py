@@ -19,6 +19,7 @@ from treering import (
     TreeringError,
     Usage,
     message,
+    plain_text,
     tool_result,
     tool_use,
 )
@@ -239,7 +240,8 @@ async def test_stored_system_messages_are_kept_by_compactions(session: Session) 
         assert messages[0].content == message("system", "Be brief.").content
 
 
-async def test_sections_and_tools_of_pi_system_messages_are_kept_by_compactions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_sections_and_tools_of_pi_system_messages_are_kept_by_compactions(tmp_path: Path, by_hand: bool) -> None:
     tools: list[dict[str, object]] = [{"name": name, "parameters": {}} for name in ("read", "write", "shell")]
     read, write, shell = tools
     async with SessionHost(tmp_path, dialect="pi") as host:
@@ -248,10 +250,21 @@ async def test_sections_and_tools_of_pi_system_messages_are_kept_by_compactions(
         await session.append_message("system", "", metadata=declared)
         await talk(session, 5)
         changed = {"sections": {"cwd": "/b", "old": None}, "toolsRemoved": [{"name": "read"}], "toolsAdded": [shell]}
+        assert [plain_text(each.content) for each in (await session.messages())[:1]] == ["Some.\n\n/a\n\nGone."]
         await session.append_message("system", "Be brief.", metadata=changed)
+        shown = 'Be brief.\n\nUpdated system prompt section "cwd":\n\n/b\n\nRemoved system prompt section "old".'
+        assert plain_text((await session.messages())[-1].content) == shown  # as pi itself sends it
+        async with SessionHost(tmp_path) as other:  # which builds it at once
+            reader = await other.load(session.id, read_only=True)
+            assert await reader.messages() == await session.messages()
         for _ in range(2):
             await talk(session, 5)
-            await session.compact(ScriptedSummarizer(), keep_tokens=200)
+            if by_hand:
+                await session.append_compaction("They talked.", await session.append_message("user", "On."), 10)
+            else:
+                await session.compact(ScriptedSummarizer(), keep_tokens=200)
+            first, *_ = await session.messages()
+            assert plain_text(first.content) == "Be brief.\n\nSome.\n\n/b"
             line = json.loads((await session.export("pi")).splitlines()[-1])
             assert line["systemMessage"] == {
                 "role": "system",
@@ -259,6 +272,8 @@ async def test_sections_and_tools_of_pi_system_messages_are_kept_by_compactions(
                 "sections": {"tools": "Some.", "cwd": "/b"},
                 "toolsAdded": [write, shell],
             }
+        await session.set_history([first, message("user", "Again.")])
+        assert plain_text((await session.messages())[0].content) == "Be brief.\n\nSome.\n\n/b"  # not twice
 
 
 async def test_the_last_user_message_is_kept_unless_its_turn_is_too_long(session: Session, budget: Budget) -> None:

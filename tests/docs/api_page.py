@@ -355,8 +355,8 @@ async with session.subscribe("context") as steps:
     ),
     Part(
         "Arguments and reports of a host",
-        "Settings Limits Durability default_root SessionLike SessionKey ImportReport ImportReports Finding Where "
-        "ExportFormat Redaction RetentionReport Retired Spared Recovery OpenCall TornTail __version__",
+        "Settings Limits Durability default_root SessionLike SessionKey ImportReport ImportReports Finding LeftOut "
+        "Where ExportFormat Redaction RetentionReport Retired Spared Recovery OpenCall TornTail __version__",
     ),
     Part(
         "Of agents",

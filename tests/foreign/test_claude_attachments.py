@@ -106,7 +106,6 @@ def test_an_attachment_with_content_becomes_a_message_of_claude_code(
         {"type": "hook_success", "hookEvent": "SessionStart", "content": ""},
         {"type": "hook_success"},
         {"type": "hook_additional_context", "content": []},
-        {"type": "something_new", "content": "x"},
     ],
 )
 def test_an_attachment_that_only_reminds_is_counted(tmp_path: Path, read_sessions: ReadSessions, fields: Line) -> None:

@@ -23,6 +23,7 @@ from treering.events.entries import (
     Usage,
 )
 from treering.events.errors import ExtraMissing, ForeignFormatError
+from treering.events.findings import LeftOut
 
 from .conftest import ReadSessions
 
@@ -329,8 +330,12 @@ def test_unsupported_parts_are_reported(tmp_path: Path, read_sessions: ReadSessi
         ),
     )
     (session,) = read_sessions(path)
-    left_out = {each.message.split(" left out")[0] for each in session.findings if each.code == "part_left_out"}
-    assert left_out == {"2 parts of kind input_audio", "1 part of kind input_image", "1 part of kind encrypted_content"}
+    left_out = {each.kind: (each.count, each.example) for each in session.findings if isinstance(each, LeftOut)}
+    assert left_out == {
+        "part of kind input_audio": (2, json.dumps(sound, separators=(",", ":"))),
+        "part of kind input_image": (1, '{"type":"input_image","file_id":"file_1"}'),
+        "part of kind encrypted_content": (1, '{"type":"encrypted_content","encrypted_content":"x"}'),
+    }
 
 
 def test_a_message_of_another_agent_becomes_a_custom_message(tmp_path: Path, read_sessions: ReadSessions) -> None:

@@ -23,6 +23,7 @@ from treering.events.entries import (
     UsageRecord,
 )
 from treering.events.errors import ForeignFormatError
+from treering.events.findings import LeftOut
 from treering.events.foreign.chain import Chain
 from treering.events.foreign.dive import DiveFormat
 from treering.events.foreign.dive_writing import dive_document
@@ -43,8 +44,9 @@ def test_a_session_with_a_header_and_events_is_read(data: Path, read_sessions: R
     assert isinstance(thought, ThinkingPart)
     assert (thought.thinking.content, thought.thinking.signature) == ("Read it.", "c2ln")
     assert session.messages[2].tool_name == "read_file"
-    assert session.codes() == []
-    assert [each.message for each in session.findings] == ["1 record of kind marker left out: bookkeeping"]
+    assert [(each.kind, each.line) for each in session.findings if isinstance(each, LeftOut)] == [
+        ("line of kind marker", 5)
+    ]
 
 
 def test_a_turn_becomes_a_batch_with_a_usage_record(data: Path, read_sessions: ReadSessions) -> None:
@@ -134,13 +136,13 @@ def test_a_torn_last_line_is_left_out(data: Path, tmp_path: Path, read_sessions:
     path.write_bytes(whole[:-20])
     (session,) = read_sessions(path)
     assert len(session.messages) == 6
-    assert session.codes() == ["damaged"]
+    assert session.codes() == ["damaged", "left_out"]
     place = session.findings[0]
     assert (place.line, place.byte) == (6, whole[:-1].rindex(b"\n") + 1)
     path.write_bytes(whole[:-1])
     (session,) = read_sessions(path)
     assert len(session.messages) == 8, "a last line that only lacks its newline is complete"
-    assert session.codes() == []
+    assert session.codes() == ["left_out"]
 
 
 def test_events_without_a_header_become_a_session_named_after_the_file(
@@ -150,7 +152,7 @@ def test_events_without_a_header_become_a_session_named_after_the_file(
     path = tmp_path / "bakery-3.jsonl"
     path.write_bytes(b"".join(lines[1:]))
     (session,) = read_sessions(path)
-    assert (session.header.id, len(session.messages), session.codes()) == ("bakery-3", 8, ["damaged"])
+    assert (session.header.id, len(session.messages), session.codes()) == ("bakery-3", 8, ["damaged", "left_out"])
     assert session.header.timestamp.second == 1
 
 

@@ -18,6 +18,7 @@ from treering.events.entries import (
     ToolExecutionEntry,
 )
 from treering.events.errors import ForeignFormatError
+from treering.events.findings import LeftOut
 from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
 
@@ -129,9 +130,9 @@ def test_thinking_and_images_of_a_file_are_read_and_unsupported_fields_are_repor
         (thinking("It is bread."), text("Bread.")),
         (picture,),
     ]
-    assert [each.message.split(" left out")[0] for each in session.findings] == [
-        "'images' of 1 message",
-        "'structuredContent' of 1 message",
+    assert [(each.kind, each.count, each.example) for each in session.findings if isinstance(each, LeftOut)] == [
+        ("message field images", 1, json.dumps(messages[4]["images"], separators=(",", ":"))),
+        ("message field structuredContent", 1, '{"is":"bread"}'),
     ]
 
 
@@ -146,7 +147,8 @@ def test_thinking_is_read_under_either_of_its_names(tmp_path: Path, read_session
     (session,) = read_sessions(path, "nanocoder")
     assert [each.content[0] for each in session.messages] == [thinking(name) for name in ("first", "second", "third")]
     (finding,) = session.findings
-    assert finding.message.startswith("'reasoning' of 1 message left out")
+    assert isinstance(finding, LeftOut)
+    assert (finding.kind, finding.example) == ("message field reasoning", "another")
 
 
 def test_a_generated_title_is_only_in_the_header(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:

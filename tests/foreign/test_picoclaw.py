@@ -51,11 +51,11 @@ def test_googles_signature_of_a_call_is_read_and_written(tmp_path: Path, read_se
     message = {"role": "assistant", "content": "", "tool_calls": [in_call, in_function, unsigned]}
     path = tmp_path / "signed.json"
     path.write_text(json.dumps({"key": "k", "messages": [message]}))
-    (session,) = read_sessions(path)
+    (session,) = read_sessions(path, "picoclaw")
     calls = [part.tool_use for part in session.messages[0].content if isinstance(part, ToolUsePart)]
     assert [call.signature for call in calls] == ["sealed", "sealed", None]
     path.write_bytes(picoclaw_document(session.header, session.entries))
-    assert read_sessions(path)[0].messages == session.messages
+    assert read_sessions(path, "picoclaw")[0].messages == session.messages
 
 
 def test_images_in_content_parts_are_read_and_their_text_is_not_repeated(
@@ -65,7 +65,7 @@ def test_images_in_content_parts_are_read_and_their_text_is_not_repeated(
     parts = [{"type": "text", "text": "See."}, {"type": "image_url", "image_url": url}]
     path = tmp_path / "parts.json"
     path.write_text(json.dumps({"key": "k", "messages": [{"role": "user", "content": "See.", "content_parts": parts}]}))
-    (session,) = read_sessions(path)
+    (session,) = read_sessions(path, "picoclaw")
     assert session.messages == [Message("user", (text("See."), image("aGk=", "image/png")))]
 
 

@@ -23,6 +23,7 @@ from treering import (
     ToolResultPart,
     ToolUsePart,
     Usage,
+    calculate_budget,
     plain_text,
 )
 
@@ -301,6 +302,82 @@ async def test_a_late_result_follows_its_call(host: SessionHost, tmp_path: Path)
     assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2"]
 
 
+def said(words: str) -> dict[str, object]:
+    return {"type": "text", "text": words}
+
+
+def result_of(call: str) -> dict[str, object]:
+    return {"type": "tool_result", "tool_use_id": call, "content": f"result of {call}"}
+
+
+PICTURE: dict[str, object] = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+}
+T1, T2, T3 = map(result_of, ("t1", "t2", "t3"))
+PARALLEL = tuple(
+    line("assistant", f"a{each}", f"a{each - 1}" if each > 1 else "u1", [CALL[0] | {"id": f"t{each}"}], id="m1")
+    for each in (1, 2, 3)
+)
+MIXED: dict[str, tuple[list[tuple[str, str, list[dict[str, object]]]], str]] = {
+    "words after": ([("r1", "a1", [T1]), ("r2", "a2", [T2]), ("r3", "a3", [T3, said("w")])], "r3"),
+    "words before": ([("r1", "a1", [T1]), ("r2", "a2", [T2]), ("r3", "a3", [said("w"), T3])], "r3"),
+    "between results": ([("r1", "a1", [T1]), ("r2", "a2", [T2, said("w"), T3])], "r2"),
+    "around results": ([("r1", "a3", [said("v"), T1, T2, T3, said("w")])], "r1"),
+    "an image": ([("r1", "a3", [T1, PICTURE, T2, said("w"), T3])], "r1"),
+    "in the first line, below the last": (
+        [("r1", "a1", [T1, said("w")]), ("r2", "a2", [T2]), ("r3", "a3", [T3])],
+        "r3",
+    ),
+    "in the first line, below it": ([("r1", "a1", [said("w"), T1]), ("r2", "a2", [T2]), ("r3", "a3", [T3])], "r1"),
+    "in a chain": ([("r1", "a3", [T1, said("v")]), ("r2", "r1", [T2]), ("r3", "r2", [said("w"), T3])], "r3"),
+    "in each line": ([(f"r{each}", f"a{each}", [said("w"), result_of(f"t{each}")]) for each in (1, 2, 3)], "r2"),
+}
+
+
+@pytest.mark.parametrize("shape", MIXED)
+async def test_results_and_words_in_one_line_are_on_the_path_results_first(
+    shape: str, host: SessionHost, tmp_path: Path
+) -> None:
+    answers, below = MIXED[shape]
+    path = tmp_path / "mixed.jsonl"
+    lines = [line("user", "u1", None, "one"), *PARALLEL, *(line("user", *each) for each in answers)]
+    lines.append(line("assistant", "b1", below, [said("done")], id="m2"))
+    for count in range(len(lines) - len(answers), len(lines) + 1):  # as the file grows
+        path.write_bytes(b"".join(lines[:count]))
+        (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    assert report.findings == ()
+    messages = (await session.context()).messages
+    parts = [part for each in messages for part in each.content]
+    results = [part.tool_result.tool_use_id for part in parts if isinstance(part, ToolResultPart)]
+    words = [part.get("text") for _, _, each in answers for part in each if part not in (T1, T2, T3)]
+    assert [each.role for each in messages[:2]] == ["user", "assistant"]
+    assert sorted(results) == ["t1", "t2", "t3"]
+    after = parts[parts.index(messages[1].content[-1]) + 1 :]
+    assert [type(each) for each in after[:3]] == [ToolResultPart] * 3
+    assert [each.text.content if isinstance(each, TextPart) else None for each in after[3:]] == [*words, "done"]
+    assert {each.role for each in messages if any(isinstance(part, ToolResultPart) for part in each.content)} == {
+        "tool"
+    }
+    built = await session.build_context(calculate_budget(100_000))
+    assert [each.entry_id for each in built.messages] == [each.entry_id for each in messages]  # nothing was mended
+
+
+async def test_words_beside_a_late_result_follow_the_messages_before_them(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    path.write_bytes(
+        WHILE_A_TOOL_RAN
+        + line("user", "r1", "a2", [said("And now?"), *RESULT])
+        + line("user", "r2", "r1", [said("Again?"), *RESULT])  # the call is answered already
+    )
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    texts = [plain_text(each.content) for each in (await session.context()).messages]
+    assert session.path()[:5] == ["u1", "a1", "r1", "u2", "a2"]
+    assert [each for each in texts if each] == ["one", "sent while it ran", "Wait.", "And now?", "Again?"]
+
+
 async def test_lines_of_one_answer_on_two_branches_stay_two_messages(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "copied.jsonl"
     path.write_bytes(
@@ -456,7 +533,7 @@ async def test_damage_is_reported_with_its_position(host: SessionHost) -> None:
     starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
     assert found == [("damaged", 2, starts[1]), ("damaged", 3, starts[2]), ("truncated", 6, starts[5])]
     assert await parents(session) == {"u1": None, "a1": "u1", "u2": "a1", "a2": "u2"}  # a1 follows a torn line
-    assert any(finding.code == "part_left_out" for finding in reports[0].findings)
+    assert any(finding.code == "left_out" for finding in reports[0].findings)
 
 
 async def test_a_folder_of_transcripts_is_imported(host: SessionHost, tmp_path: Path) -> None:

@@ -40,6 +40,60 @@ def claude(*asked: tuple[object, bool]) -> str:
     return "".join(json.dumps(each) + "\n" for each in lines)
 
 
+def codex_parts(*parts: str) -> str:
+    first, prompt = codex("").splitlines(keepends=True)
+    line = json.loads(prompt)
+    line["payload"]["content"] = [{"type": "input_text", "text": each} for each in parts]
+    return first + json.dumps(line) + "\n"
+
+
+def gemini(*asked: object) -> str:
+    times = {"startTime": TIME.format(0), "lastUpdated": TIME.format(0)}
+    lines: list[dict[str, object]] = [{"sessionId": "titled", "projectHash": "ab", **times}]
+    lines += [
+        {"id": f"u{at}", "timestamp": TIME.format(at), "type": "user", "content": each} for at, each in enumerate(asked)
+    ]
+    return "".join(json.dumps(each) + "\n" for each in lines)
+
+
+def opencode(*parts: dict[str, object], title: str = "New session - 2026-03-01T09:00:00.000Z") -> str:
+    stored = [{"id": f"prt_{at}", "type": "text", **part} for at, part in enumerate(parts)]
+    info = {"id": "msg_1", "role": "user", "time": {"created": 1}}
+    session = {"id": "ses_titled", "title": title, "time": {"created": 1}}
+    return json.dumps({"info": session, "messages": [{"info": info, "parts": stored}]})
+
+
+def texts(*words: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": each} for each in words]
+
+
+SET_UP = "<session_context>\nThis is the Gemini CLI. We are setting up the context for our chat.\n</session_context>"
+HOOK = "<hook_context>Sunday</hook_context>"
+OLD_SET_UP = "This is the Gemini CLI. We are setting up the context for our chat.\nToday's date is Sunday."
+AGENTS_MD = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>"
+ENVIRONMENT = "<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"
+IDE = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\n"
+REMINDER = "<system-reminder>\nToday is Sunday.\n</system-reminder>"
+PREAMBLES = {
+    "gemini, a message before": gemini([{"text": SET_UP}], [{"text": "Plant."}]),
+    "gemini, an old message before": gemini(OLD_SET_UP, "Plant."),
+    "gemini, parts before": gemini(
+        [{"text": SET_UP}, {"text": "<hook_context>Sunday</hook_context>"}, {"text": "Plant."}]
+    ),
+    "gemini, in one text": gemini(f"{SET_UP}\n\nPlant."),
+    "codex, messages before": codex(AGENTS_MD, ENVIRONMENT, "Plant."),
+    "codex, one message before": codex_parts(AGENTS_MD, ENVIRONMENT) + codex("Plant.").splitlines()[1],
+    "codex, parts before": codex_parts(AGENTS_MD, ENVIRONMENT, "Plant."),
+    "codex, in one text": codex(f"{AGENTS_MD}\n\n{ENVIRONMENT}\nPlant."),
+    "codex, what the editor shows": codex(f"{IDE}Plant."),
+    "claude-code, messages before": claude((texts(REMINDER), False), ("Plant.", False)),
+    "claude-code, parts before": claude((texts(REMINDER, "<ide_selection>1 to 3</ide_selection>", "Plant."), False)),
+    "claude-code, in one text": claude((f"{REMINDER}\n<ide_opened_file>a.py</ide_opened_file>\nPlant.", False)),
+    "opencode, parts before": opencode({"text": "Called the Read tool.", "synthetic": True}, {"text": "Plant."}),
+    "opencode, a part after": opencode({"text": "Plant."}, {"text": "Called the Read tool.", "synthetic": True}),
+    "claude-code, parts around": claude((texts(REMINDER, "Plant.", REMINDER), False)),
+}
+
 SOURCES = {
     "codex": codex("# AGENTS.md instructions for /work", "<environment_context>/work</environment_context>", "Plant."),
     "claude-code": claude(("<local-command-caveat>Caveat: ...</local-command-caveat>", True), ("Plant.", False)),
@@ -83,6 +137,23 @@ async def test_text_that_the_program_injects_as_the_user_does_not_become_the_tit
         assert row.title == "Plant."
 
 
+@pytest.mark.parametrize("shape", PREAMBLES)
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
+async def test_what_programs_write_before_a_prompt_is_nobodys_first_words(shape: str, tmp_path: Path) -> None:
+    (tmp_path / "source.jsonl").write_text(PREAMBLES[shape])
+    async with SessionHost(tmp_path / "sessions") as host:
+        (report,) = await host.import_sessions(tmp_path / "source.jsonl")
+        assert report.format == shape.partition(",")[0]
+        (row,) = await host.list_sessions()
+        assert (row.title, row.first_message) == ("Plant.", "Plant.")
+        session = await host.load(report.id)
+        whole = "\n".join(plain_text(each.content) for each in await session.messages())
+        assert whole.count("Plant.") == 1
+        assert len(whole) > len("Plant.")
+        (again,) = await host.import_sessions(tmp_path / "source.jsonl")
+        assert again.added == 0
+
+
 @pytest.mark.parametrize("line", BOOKKEEPING)
 @pytest.mark.parametrize("in_parts", [False, True])
 async def test_bookkeeping_of_commands_in_claude_code_is_kept_and_gives_no_title(
@@ -108,7 +179,6 @@ async def test_bookkeeping_of_commands_in_claude_code_is_kept_and_gives_no_title
         "<div> is not centered",
         "What does <command-name> mean?",
         "<command> is missing",
-        "<system-reminder>Once.</system-reminder>\nPlant.",
         "[Request] interrupted",
     ],
 )
@@ -130,8 +200,7 @@ async def test_a_prompt_with_a_notice_or_an_image_beside_it_gives_a_title(tmp_pa
         for number in range(2):
             await host.import_sessions(tmp_path / f"{number}.jsonl")
         titles = {row.id: row.title for row in await host.list_sessions()}
-    assert titles.keys() == {"titled-0", "titled-1"}
-    assert "Water." not in titles.values()
+    assert titles == {"titled-0": "Plant.", "titled-1": "Water."}  # a picture has no words
 
 
 async def test_a_session_with_only_injected_messages_has_no_title(tmp_path: Path) -> None:

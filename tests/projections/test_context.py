@@ -592,7 +592,7 @@ def test_a_stored_system_message_comes_first_and_replaces_the_kept_ones() -> Non
     log.add(compaction("sum", "e1", raw_system_message=raw_json(stored)))
     log.add_message("system", "added later")
     assert log.roles_and_texts() == [
-        ("system", "newest words"),
+        ("system", "newest words\n\n/p"),
         ("compactionSummary", "sum"),
         ("user", "one"),
         ("system", "added later"),
