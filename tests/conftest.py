@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
@@ -19,6 +20,10 @@ settings.load_profile("here")
 
 FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed", "lines lost")
 _tally = pytest.StashKey[Counter[str]]()
+
+# The shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

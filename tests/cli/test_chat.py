@@ -35,24 +35,9 @@ Chat: TypeAlias = Callable[..., Result]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory of the command."""
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    for name in ("TREERING_MODEL", "TREERING_BASE_URL", "TREERING_WINDOW", "TREERING_API_KEY", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    return folder
-
-
-@pytest.fixture
-def chat(root: Path, project: Path) -> Chat:
+def chat(root: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Chat:
     """Run the command in this process, with these lines as its input."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
 
     def run(*args: str, lines: tuple[str, ...] = ()) -> Result:
         typed = "".join(f"{line}\n" for line in lines)
