@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -24,6 +25,9 @@ _tally = pytest.StashKey[Counter[str]]()
 # The shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Warnings are errors in processes that tests start, too: what they leave open shows on their stderr.
+os.environ.setdefault("PYTHONWARNINGS", "error")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
