@@ -147,7 +147,7 @@ async def test_cancelling_closes_the_connection(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
-    assert await to_thread.run_sync(server.gone.wait, 10)
+    assert await to_thread.run_sync(server.gone.wait, 60)
 
 
 async def test_an_error_within_a_stream_becomes_a_typed_error(server: ModelServer) -> None:
