@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -340,7 +339,7 @@ def test_session_info_shows_name_project_counts_and_file(chat: Chat, root: Path,
     assert known["tokens"].startswith("about ")
     assert known["answers"] == "treering/echo"
     assert str(root / "abc-1.jsonl") in known["file"]
-    assert known["created"].startswith("Today") or datetime.now(UTC).hour in (0, 23)
+    assert known["created"].startswith(("Today", "Yesterday"))  # midnight may pass meanwhile
 
 
 @pytest.mark.feature("N-115")
