@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,8 +30,11 @@ from treering.cli.chat.registry import all_commands
 from treering.cli.chat.slash import Slashes, slash
 from treering.models.echo import EchoModel
 from treering.projections.tokens import ByteEstimator
+from treering.testing.clocks import ManualClock
 
 Chat: TypeAlias = Callable[..., Result]
+
+CLOCK = ManualClock(datetime.now(UTC) - timedelta(hours=1), timedelta(seconds=1))  # no two sessions of one time
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def host(root: Path) -> Iterator[SyncHost]:
 
 def create_session(root: Path, name: str, project: Path, *questions: str) -> None:
     """Write a session with these user messages, each with an answer."""
-    with SyncHost(root) as host:
+    with SyncHost(root, clock=CLOCK) as host:
         session = host.create(name, cwd=project)
         for each in questions:
             session.append_message("user", each)
