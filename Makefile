@@ -3,21 +3,29 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PYTHONS := .venv/pythons
 RUNS := .venv/runs
 READY := .venv/ready
 PIP := $(BIN)/pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check mutants bench bench-full soak clean
+.PHONY: help demo test test-pythons check mutants bench bench-full soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
 
 demo: $(RUNS) ## play a short story with several agents, and draw the resulting tree
 	@$(BIN)/treering demo
 
 test: $(READY) ## run all tests but the soak on asyncio, uvloop and trio
 	$(BIN)/pytest -q -n auto --dist worksteal
+
+test-pythons: ## run all tests on every CPython from 3.11 on that is installed
+	@failed=; for version in $$(.ci/pythons | cut -d ' ' -f 1); do \
+		echo "Python $$version"; \
+		$(MAKE) --silent $(PYTHONS)/$$version/ready && \
+			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
+	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
 
 check: $(READY) ## check style, types, and the imports between packages
 	$(BIN)/ruff check
@@ -54,4 +62,11 @@ $(RUNS): pyproject.toml
 $(READY): $(RUNS)
 	@echo 'installing development dependencies' >&2
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(PYTHONS)/%/ready: pyproject.toml
+	@echo 'creating $(@D)' >&2
+	@python=$$(.ci/pythons | sed -n 's/^$* //p'); test -n "$$python" || { echo 'Python $* is not installed' >&2; exit 1; }; \
+		"$$python" -m venv $(@D)
+	@$(@D)/bin/pip install -qq --disable-pip-version-check -e '.[test]'
 	@touch $@

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from importlib.util import find_spec
@@ -26,6 +27,12 @@ _tally = pytest.StashKey[Counter[str]]()
 
 WAITS_AT_MOST_S = float(os.environ.get("TREERING_TEST_WAITS_AT_MOST_S", "60"))
 """After so long, an async test that still waits for something fails where it waits, and is cleaned up as usual."""
+# The shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Warnings are errors in processes that tests start, too: what they leave open shows on their stderr.
+os.environ.setdefault("PYTHONWARNINGS", "error")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,8 @@ def test_an_installation_contains_only_treering(tmp_path: Path) -> None:
     for file in ["pyproject.toml", "README.md", "LICENSE"]:
         shutil.copy(PROJECT / file, checkout)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--no-deps", "--no-index", "--no-build-isolation", "--target", site, checkout], check=True)
+    command: list[str | Path] = [*pip, "--no-deps", "--no-index", "--no-build-isolation", "--target", site, checkout]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})  # those are of pip itself
 
     assert {path.name for path in site.iterdir()} == {"treering", f"treering-{treering.__version__}.dist-info", "bin"}
     assert modules(site / "treering") == modules(PROJECT / "src" / "treering")

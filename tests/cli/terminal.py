@@ -13,8 +13,8 @@ import pyte
 
 import treering
 
-WAIT_S = 20
-"""How long to wait for output before a test fails."""
+WAIT_S = 100
+"""How long to wait for output before a test fails, in seconds: a start takes many beside other work."""
 
 _CHUNK = 65536
 _PACKAGES = str(Path(treering.__file__).resolve().parents[1])
@@ -87,8 +87,16 @@ class Terminal:
         return self.lines
 
     def press(self, keys: str) -> None:
-        """Send keys."""
+        """Send keys; Ctrl-C once the command waits."""
+        if keys == "\x03":
+            self._until_it_waits()
         self._process.send(keys)
+
+    def _until_it_waits(self) -> None:
+        """Wait until the main thread sleeps, since Python loses a signal between its prompt and its wait for a key."""
+        state = Path(f"/proc/{self._process.pid}/stat")  # on Linux
+        while state.exists() and state.read_text().rpartition(")")[2].split()[0] in "RD":
+            os.sched_yield()
 
     def resize(self, columns: int, lines: int) -> None:
         """Change the size of the window."""

@@ -178,9 +178,9 @@ def test_a_signal_keeps_the_received_part_of_an_answer(
             assert piece, process.communicate()
             printed += piece
         process.send_signal(number)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert server.gone.wait(10)
+    assert server.gone.wait(60)
     with SyncHost(root) as host:
         session = host.load("last")  # the session is no longer locked
         question, answer = session.messages()

@@ -90,7 +90,7 @@ def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(
     terminal.until("\nOnce upon a time")  # shown before the answer is complete
     terminal.press("\x03")
     terminal.until(f"\nOnce upon a time^C\n{STOPPED}\n>")
-    assert server.gone.wait(10)
+    assert server.gone.wait(60)
     terminal.press("Go on\r")
     terminal.until("Well.\n\n>")
     story = [

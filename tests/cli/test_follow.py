@@ -22,7 +22,7 @@ def append(path: Path, *lines: dict[str, Any] | bytes) -> None:
 
 def interrupt(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     process.send_signal(signal.SIGINT)
-    return process.communicate(timeout=30)
+    return process.communicate(timeout=60)
 
 
 def read_line(process: subprocess.Popen[bytes]) -> bytes:
@@ -48,7 +48,7 @@ def test_the_command_ends_when_its_output_is_closed_even_without_new_entries(spa
         read_line(process)
         assert process.stdout is not None
         process.stdout.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
 

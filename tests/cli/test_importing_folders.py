@@ -16,7 +16,7 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 @pytest.fixture
-def projects(tmp_path: Path) -> Path:
+def projects(tmp_path: Path, root: Path) -> Path:
     """A folder like the one that the README imports."""
     folder = tmp_path / ".claude" / "projects" / "-work-shop"
     folder.mkdir(parents=True)

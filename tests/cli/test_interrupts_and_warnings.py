@@ -52,7 +52,7 @@ def test_ctrl_c_while_stdin_is_read_ends_the_command_with_130(root: Path, projec
     assert process.stdout is not None
     assert process.stdout.readline() == b"reading\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
@@ -257,9 +257,9 @@ def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(
     spawn: Spawn, write: Write, message_line: MessageLine
 ) -> None:
     path = write(message_line("a", None, "Hello", 1))
-    out, _ = spawn("entries", path, TZ="XXX-05:30").communicate(timeout=20)
+    out, _ = spawn("entries", path, TZ="XXX-05:30").communicate(timeout=60)
     assert b"2026-01-01 15:30:01" in out
-    out, _ = spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=20)
+    out, _ = spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=60)
     assert b'"2026-01-01T10:00:01Z"' in out
 
 
@@ -275,6 +275,6 @@ def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(
     (root / "far.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     for command in (("sessions", "--all"), ("search", "Hello"), ("entries", "far")):
         process = spawn(*command, TZ=zone)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err.decode()
         assert time[:4].lstrip("0").encode() in out

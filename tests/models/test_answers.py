@@ -182,5 +182,5 @@ async def test_closing_the_stream_closes_the_connection(
         stream: Any = client.generate(REQUEST)
         assert await anext(stream) == TextDelta("one")
         await stream.aclose()
-        assert await to_thread.run_sync(server.gone.wait, 10)
+        assert await to_thread.run_sync(server.gone.wait, 60)
         assert (await answer(client))[0] == [TextDelta("four")]

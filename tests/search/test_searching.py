@@ -142,7 +142,7 @@ async def test_later_appends_deletions_and_replacements_are_found(
         assert [hit.session_id for hit in await hits(host, "pebble", index=index)] == ["kept"]
         assert await ids(host, "short-lived", index=index) == []
         if index:
-            with sqlite3.connect(root / "search.db") as db:
+            with closing(sqlite3.connect(root / "search.db", isolation_level=None)) as db:
                 assert db.execute("SELECT count(*) FROM entries WHERE text LIKE '%short-lived%'").fetchone() == (0,)
 
 
@@ -206,11 +206,11 @@ async def test_an_index_of_an_older_version_is_rebuilt_and_a_newer_one_unchanged
         await create_session(host)
         expected = await hits(host, "needle", index=True)
     for version, remains in (("0 14 0 0", False), ("nonsense", False), ("999 0 0 0", True)):
-        with sqlite3.connect(root / "search.db") as db:
+        with closing(sqlite3.connect(root / "search.db", isolation_level=None)) as db:
             db.execute("UPDATE settings SET version=?", (version,))
         async with new_host() as host:
             assert await hits(host, "needle", index=True) == expected
-        with sqlite3.connect(root / "search.db") as db:
+        with closing(sqlite3.connect(root / "search.db", isolation_level=None)) as db:
             assert (db.execute("SELECT version FROM settings").fetchone() == (version,)) is remains
 
 

@@ -25,10 +25,12 @@ from treering import (
     plain_text,
 )
 from treering.events.disk import OsDisk
+from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
 DIALECTS: tuple[Dialect, ...] = ("native", "pi", "omp")
+CLOCK = ManualClock()  # native times differ in length: a whole second has no fraction
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
@@ -59,7 +61,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 async def create_session(root: Path, dialect: Dialect) -> Path:
     """Create a session with two messages, and close it."""
-    async with SessionHost(root, dialect=dialect) as host:
+    async with SessionHost(root, dialect=dialect, clock=CLOCK) as host:
         session = await host.create("s", cwd="/w")
         await session.append_message("user", "one")
         await session.append_message("assistant", "two", provider="p", model="m")
@@ -203,7 +205,7 @@ def is_complete(line: bytes) -> bool:
 async def line_length(content: str, root: Path, dialect: Dialect, command_id: str | None) -> int:
     """The length of the line that an identical session writes for this text."""
     path = await create_session(root, dialect)
-    async with SessionHost(root) as host:
+    async with SessionHost(root, clock=CLOCK) as host:
         before = len(file_bytes(path))
         await append_text(await host.load(path), content, command_id)
     return len(file_bytes(path)) - before
@@ -219,7 +221,7 @@ async def test_an_append_whose_write_lacked_only_the_newline_is_stored_once(
     size = await line_length("three", tmp_path / "probe", dialect, "c1")
     path = await create_session(tmp_path / "root", dialect)
     disk = FaultyDisk(OsDisk())
-    async with SessionHost(tmp_path / "root", disk=disk) as host:
+    async with SessionHost(tmp_path / "root", disk=disk, clock=CLOCK) as host:
         session = await host.load(path)
         disk.shorten(size - 1, path="*.jsonl")
         if not room_again and dialect != "native":
