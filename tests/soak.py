@@ -88,7 +88,7 @@ class Part(Struct, frozen=True):
 PARTS = [
     Part("kills", ("tests.proof.test_kills", "prove_seed"), "kills survived", 2_000, 201, 1),
     Part("crashes", ("tests.proof.test_crash_states", "prove_seed"), "crash states checked", 1_000_000, 5_910, 6),
-    Part("simulation", ("tests.proof.test_simulation", "prove_seed"), "seeds run", 10_000, 10_000, 20),
+    Part("simulation", ("tests.proof.test_simulation", "prove_seed"), "seeds run", 10_000, 10_000, 10),
     Part("fuzz", ("tests.proof.fuzzing", "prove_seed"), "inputs fuzzed", 1_000_000, 1_000_000, 500),
     Part("calls", ("tests.proof.test_strace", "prove_seed"), "system calls failed", 0, 18, 1),
     Part("steps", ("tests.actors.test_state_machine", "prove_seed"), "programs of 50 steps", 3_000, 300, 1),
@@ -140,7 +140,7 @@ class Done(Struct, frozen=True):
 Task = tuple[Part, int]
 
 
-class Stopped(Exception):
+class Stopped(BaseException):
     """A signal asked the run to stop."""
 
 
