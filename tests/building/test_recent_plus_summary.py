@@ -97,8 +97,10 @@ def test_the_summary_ends_before_a_batch_of_calls_and_results(source_of: Sources
 
 
 @pytest.mark.feature("N-88")
-@pytest.mark.parametrize(("given", "target"), [({}, 0.3), ({"target_ratio": 0.1}, 0.1)], ids=["default", "set"])
-async def test_the_target_size_of_a_summary_is_a_documented_setting(given: dict[str, float], target: float) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "target"), [(RecentPlusSummary(), 600), (RecentPlusSummary(target_ratio=0.1), 200)]
+)
+async def test_the_target_size_of_a_summary_is_a_documented_setting(strategy: RecentPlusSummary, target: int) -> None:
     requested: list[int] = []
 
     async def summarizer(request: SummaryRequest) -> str:
@@ -109,9 +111,9 @@ async def test_the_target_size_of_a_summary_is_a_documented_setting(given: dict[
         session = await host.create()
         await session.append_many(conversation(40))
         builder = ContextBuilder(TOKENS)
-        builder.register_strategy(RecentPlusSummary(**given))
+        builder.register_strategy(strategy)
         await session.build_context(ContextBudget(2000, 0, 0, 0, 2000), builder, summarizer=summarizer)
-    assert requested == [int(2000 * target)]
+    assert requested == [target]
     page = (Path(__file__).parents[2] / "docs" / "contexts.md").read_text()
     assert "`target_ratio`" in page
     assert "0.3 by default" in page
