@@ -261,20 +261,26 @@ def logs_of(disk: MemoryDisk) -> dict[str, bytes]:
     return {path: data for path, data in disk.files().items() if path in (FILE, f"{ROOT}/b.jsonl")}
 
 
-async def use(disk: MemoryDisk, durability: Durability) -> None:
-    """Use all sessions of a root: each agrees with its file, takes an append, and still has it when opened again."""
+async def use(disk: MemoryDisk, durability: Durability, whole: dict[str, bytes]) -> None:
+    """Use all sessions of a root: each has what it had, takes an append, and still has it when opened again."""
     appended: dict[str, list[str | None]] = {}
     for again in (False, True):
         async with host_on(disk, durability) as host:
             held = {path for path, data in logs_of(disk).items() if b"\n" in data}
-            assert {f"{ROOT}/{row.id}.jsonl" for row in await host.list_sessions()} >= held
+            assert len(await host.list_sessions()) >= len(held)
             for path in appended if again else held:  # the first host may restore some from the journal
                 session = await host.load(path)
-                entries = [entry.id for entry in await check_session(session, disk.files()[path], path)]
+                data = disk.files()[path]
+                singly = [await session.entry(each) for each in session.path()]
+                entries = await check_session(session, data, path)
+                assert singly == [entry for entry in entries if entry in singly], "an entry is another on its own"
+                ids = [entry.id for entry in entries]
                 if again:
-                    assert entries == appended[path], "opening it again gives another content"
+                    assert ids == appended[path], "opening it again gives another content"
                 else:
-                    appended[path] = [*entries, await session.append_message("user", "appended")]
+                    assert whole[path].startswith(data), "it has what was never written"
+                    assert session.leaf_id in {ids[0], ids[-1]}, "no leaf that it ever had"
+                    appended[path] = [*ids, await session.append_message("user", "appended")]
                 assert session.leaf_id == appended[path][-1]
 
 
@@ -285,7 +291,7 @@ def beside(random: Random, pick: str, durability: Durability, *, killed: bool) -
     path = random.choice([path for path in disk.files() if pick in path])
     overwrite(disk, path, damaged(random, disk.files()[path]) if random.random() < 0.9 else random.randbytes(200))
     before = logs_of(disk)
-    run(0, use, disk, durability)
+    run(0, use, disk, durability, logs_of(whole))
     after = logs_of(disk)
     return sum(not after[path].startswith(data[: data.rfind(b"\n") + 1]) for path, data in before.items())
 
