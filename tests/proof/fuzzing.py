@@ -28,6 +28,7 @@ from treering import (
     NotASession,
     Session,
     SessionHost,
+    SessionNotFound,
     Settings,
     TreeringError,
     UnsupportedVersion,
@@ -308,7 +309,8 @@ def packed(random: Random) -> int:
             await host.list_sessions(status="any")
             await (await host.load("c", read_only=True)).entries()
 
-    with suppress(LogDamaged, NotASession, UnsupportedVersion):
+    expected = (LogDamaged, NotASession, UnsupportedVersion) if data else (SessionNotFound,)
+    with suppress(*expected):
         run(0, look)
     return int(disk.files()[path] != data)
 
