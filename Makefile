@@ -17,7 +17,7 @@ help: ## list the targets
 demo: $(RUNS) ## play a short story with several agents, and draw the resulting tree
 	@$(BIN)/treering demo
 
-test: $(READY) ## run all tests but the soak on asyncio, uvloop and trio
+test: $(READY) ## run all tests on asyncio, uvloop and trio
 	$(BIN)/pytest -q -n auto --dist worksteal
 
 test-pythons: ## run all tests on every CPython from 3.11 on that is installed
@@ -46,11 +46,11 @@ bench-full: $(READY) ## the same at full scale, with every peer and charts; take
 	$(BIN)/python -m bench plot bench/results/full.json --to docs/benchmarks
 	$(BIN)/python -m bench soak --output bench/results/soak.json --to docs/benchmarks
 
-soak: $(READY) ## run the long tests
-	$(BIN)/pytest -m soak -s
+soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to continue
+	$(BIN)/python -m tests.soak --scale $(or $(SOAK),1) $(if $(RESUME),--resume)
 
 clean: ## remove what the other targets created
-	rm -rf .venv .node .bench .mutants build dist src/*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv .node .bench .mutants .soak build dist src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNS): pyproject.toml

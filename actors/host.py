@@ -68,7 +68,7 @@ class SessionHost(SessionLookup):
             in memory.
         signals: Drain and exit on SIGTERM and SIGINT; for programs that leave signals to the host.
         clock: Returns the time.
-        new_id: Returns fresh uuid4 strings.
+        new_id: Returns fresh uuid4 strings; under "group" it is also called in a worker thread, for the journal.
         disk: The disk that a file store writes to.
         offload: Runs blocking work off the event loop.
 
@@ -115,6 +115,7 @@ class SessionHost(SessionLookup):
                     writes=writes,
                     disk=disk or OsDisk(),
                     offload=offload,
+                    new_id=new_id,
                 )
         super().__init__(store)
         self._dialect = dialect_named(dialect)

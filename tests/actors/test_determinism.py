@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, TypeVarTuple
+from typing import Any, Literal, TypeAlias, TypeVar, TypeVarTuple, get_args
 from uuid import UUID
 
 import anyio
@@ -16,6 +16,7 @@ import pytest
 
 from treering import InvalidInput, Limits, Message, SessionHost, Usage, message, text, tool_use
 from treering.events.disk import Disk, OsDisk
+from treering.events.stores.files import Durability
 from treering.testing.disks import MemoryDisk, RecordingDisk
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ class Inputs:
         return fn(*args)
 
 
-async def program(root: str, disk: Disk, inputs: Inputs, dialect: Name, durability: Literal["os", "file"]) -> None:
+async def program(root: str, disk: Disk, inputs: Inputs, dialect: Name, durability: Durability) -> None:
     """Use every operation that writes."""
     async with SessionHost(
         root,
@@ -94,11 +95,9 @@ def run_on(loop: str, run: Callable[..., Any], *args: object) -> None:
 
 
 @pytest.mark.feature("X-35")
-@pytest.mark.parametrize("durability", ["os", "file"])
+@pytest.mark.parametrize("durability", get_args(Durability))
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-def test_the_same_clock_ids_and_disk_give_the_same_bytes_on_every_loop(
-    dialect: Name, durability: Literal["os", "file"]
-) -> None:
+def test_the_same_clock_ids_and_disk_give_the_same_bytes_on_every_loop(dialect: Name, durability: Durability) -> None:
     pytest.importorskip("uvloop")
     written: list[dict[str, bytes]] = []
     done: list[list[object]] = []

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from treering import Context, Message, message, tool_result, tool_use
+from treering import Context, Message, SessionHost, SummaryRequest, message, tool_result, tool_use
 from treering.events.errors import ContextOverflow
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.recent_plus_summary import (
-    SUMMARY_TARGET_RATIO,
     RecentPlusSummary,
     summary_budget,
     summary_message,
@@ -96,15 +96,36 @@ def test_the_summary_ends_before_a_batch_of_calls_and_results(source_of: Sources
     assert pairing_fault(result.messages) is None
 
 
-@pytest.mark.feature("N-88", "N-90")
+@pytest.mark.feature("N-88")
+@pytest.mark.parametrize(
+    ("strategy", "target"), [(RecentPlusSummary(), 600), (RecentPlusSummary(target_ratio=0.1), 200)]
+)
+async def test_the_target_size_of_a_summary_is_a_documented_setting(strategy: RecentPlusSummary, target: int) -> None:
+    requested: list[int] = []
+
+    async def summarizer(request: SummaryRequest) -> str:
+        requested.append(request.target_tokens)
+        return "They talked."
+
+    async with SessionHost() as host:
+        session = await host.create()
+        await session.append_many(conversation(40))
+        builder = ContextBuilder(TOKENS)
+        builder.register_strategy(strategy)
+        await session.build_context(ContextBudget(2000, 0, 0, 0, 2000), builder, summarizer=summarizer)
+    assert requested == [target]
+    page = (Path(__file__).parents[2] / "docs" / "contexts.md").read_text()
+    assert "`target_ratio`" in page
+    assert "0.3 by default" in page
+
+
+@pytest.mark.feature("N-90")
 def test_a_summary_gets_nine_tenths_of_the_tokens_that_the_last_messages_leave(source_of: Sources) -> None:
     assert [summary_budget(*each) for each in ((1000, 400), (1001, 400), (400, 400), (100, 400))] == [540, 540, 0, 0]
     source = source_of(*conversation(21))
     frame = count_messages([summary_message(""), *(each.message for each in source.messages[15:])])
     missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
     assert missing.budget_tokens == summary_budget(2000, frame)
-    assert missing.target_tokens == int(2000 * SUMMARY_TARGET_RATIO) == 600
-    assert needed(RecentPlusSummary(target_ratio=0.1).build(source, 2000, TOKENS)).target_tokens == 200
     with pytest.raises(ContextOverflow, match="no room"):
         RecentPlusSummary().build(source, 10, TOKENS)
 

@@ -114,6 +114,7 @@ async def test_entries_paths_and_children_follow_the_file(branched: BranchedSess
         assert await session.entry(entry.id or "") == entry
     assert await session.entry("nobody") is None
     assert session.path() == [root]
+    assert "from the root to an entry" in (session.path.__doc__ or ""), "its order is documented"
     assert session.path(branched.left) == [branched.first, branched.answer, branched.left]
     assert session.path(second) == [branched.first, branched.answer, branched.right, second]
     with pytest.raises(EntryNotFound):

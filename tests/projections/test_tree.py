@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from treering import Changed, Cursor, Snapshot
+from treering import Changed, Cursor, SessionHost, Snapshot
 from treering.events.content import text
 from treering.events.entries import Batch, Custom, Entry, Header, Label, Message, OpaqueEntry, Payload, entry_class
 from treering.events.errors import EntryNotFound, InvalidInput
@@ -170,15 +170,24 @@ def test_nodes_are_depth_first_with_children_in_log_order() -> None:
 
 
 @pytest.mark.feature("G-100")
-def test_a_node_has_the_latest_label_of_its_entry() -> None:
-    log = Log()
-    log.add()
-    log.add(Label("e1", "first"))
-    assert build_tree(log.index).node("e1").label == "first"
-    log.add(Label("e1", "second"), parent_id="e1")
-    assert build_tree(log.index).node("e1").label == "second"
-    log.add(Label("e1"))
-    assert build_tree(log.index).node("e1").label is None
+async def test_a_node_has_its_entry_its_children_and_the_latest_label(host: SessionHost) -> None:
+    session = await host.create()
+    first = await session.append_message("user", "one")
+    left = await session.append_message("assistant", "left")
+    await session.branch(first)
+    right = await session.append_message("assistant", "right")
+    for label in ("first", "second", None, "third"):
+        await session.set_label(first, label)
+        node = session.tree().node(first)
+        assert (node.label, node.children, node.parent_id) == (label, (left, right), None)
+    await session.passivate()
+    nodes = session.tree().nodes
+    assert [node.label for node in nodes] == ["third", *[None] * (len(nodes) - 1)]
+    for node in nodes:
+        entry = await session.entry(node.id)
+        assert entry is not None
+        assert (node.id, node.seq, node.parent_id, node.type) == (entry.id, entry.seq, entry.parent_id, entry.type)
+        assert list(node.children) == session.children(node.id)
 
 
 def test_two_entries_with_one_id_are_both_in_the_tree() -> None:

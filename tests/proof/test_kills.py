@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import IO
 
 import anyio
@@ -22,7 +23,6 @@ from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_file, tokens_of
 
 CHILD = Path(__file__).with_name("kill_child.py")
-Bar = Callable[[str, Iterable[int]], Iterator[int]]
 
 
 class KilledProgram:
@@ -76,28 +76,25 @@ async def check(killed: KilledProgram) -> None:
             assert ids.issuperset(acknowledged.values())
 
 
-def kill_often(root: Path, durability: Durability, times: Iterable[int], tally: Counter[str]) -> None:
-    random = Random(durability)
+def kill_often(root: Path, durability: Durability, times: int, tally: Counter[str], seed: str = "") -> None:
+    random = Random(f"{durability}{seed}")
     with program(root, durability) as killed:
-        for number in times:
-            killed.run_and_kill(f"{durability}{number}", random.choice((0, 1, 3, 20, 60, 150)))
+        for number in range(times):
+            killed.run_and_kill(f"{durability}{seed}-{number}", random.choice((0, 1, 3, 20, 60, 150)))
             anyio.run(check, killed)
             tally["kills survived"] += 1
     assert sum(map(len, killed.acknowledged.values())), "nothing was acknowledged"
 
 
+def prove_seed(seed: int, tally: Counter[str]) -> None:
+    """Kill ten processes, one after the other, over the same sessions."""
+    every = durabilities()
+    with TemporaryDirectory() as folder:
+        kill_often(Path(folder), every[seed % len(every)], 10, tally, str(seed))
+
+
 @pytest.mark.parametrize("durability", durabilities())
 def test_acknowledged_entries_survive_a_killed_process(
-    durability: Durability, tmp_path: Path, bar: Bar, tally: Counter[str]
+    durability: Durability, tmp_path: Path, tally: Counter[str]
 ) -> None:
-    kill_often(tmp_path, durability, bar(f"kills, {durability}", range(15)), tally)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("durability", durabilities())
-def test_acknowledged_entries_survive_hundreds_of_killed_processes(
-    durability: Durability, tmp_path: Path, bar: Bar, tally: Counter[str]
-) -> None:
-    for tens in bar(f"kills, {durability}", range(30)):
-        kill_often(tmp_path / str(tens), durability, range(10), tally)
+    kill_often(tmp_path, durability, 15, tally)
