@@ -27,8 +27,8 @@ UVLOOP = pytest.param(
     marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop does not run here"),
 )
 TRIO = pytest.param(("trio", {}), id="trio")
-ONE: list[object] = [ASYNCIO]
-THREE: list[object] = [ASYNCIO, UVLOOP, TRIO]
+ONE: list[pytest.ParameterSet] = [ASYNCIO]
+THREE: list[pytest.ParameterSet] = [ASYNCIO, UVLOOP, TRIO]
 
 # Rooms about tasks: actors and their mailboxes, turns of agents, feeds that are followed, archiving beside readers,
 # locks and work in threads. Every other room (formats, folds, contexts, pages, commands) runs once.
@@ -44,15 +44,12 @@ EXCEPTIONS = {
     "models/test_failures.py": THREE,  # servers that fall silent, timeouts, cancelled calls
     "search/test_index_freshness.py": THREE,  # searches beside appends
     # Once although their folder runs on three.
-    "actors/test_expectations.py": ONE,  # what a command that expects another leaf is told
-    "actors/test_logs.py": ONE,  # the words of log lines
+    "actors/test_batches.py": ONE,  # a log cut at each byte
     "agents/test_compacting.py": ONE,  # what is sent after a compaction
     "agents/test_documentation.py": ONE,
-    "agents/test_models.py": ONE,  # values
-    "agents/test_requests.py": ONE,  # what a request holds
+    "agents/test_requests.py": ONE,  # what a request holds, and models for tests
     "agents/test_writing.py": ONE,  # which lines a turn writes
     "agents/test_wrong_arguments.py": ONE,  # refusals
-    "following/test_cursor_texts.py": ONE,
     "following/test_json.py": ONE,
     "following/test_replicas.py": ONE,  # a fold of changes
     "keeping/test_retention.py": ONE,  # a rule about times
@@ -64,13 +61,9 @@ EXCEPTIONS = {
     "sessions/test_branching.py": ONE,
     "sessions/test_compaction.py": ONE,
     "sessions/test_damaged_files.py": ONE,
-    "sessions/test_damaged_trees.py": ONE,
-    "sessions/test_examples.py": ONE,
     "sessions/test_format.py": ONE,
     "sessions/test_invalid_input.py": ONE,  # refusals
     "sessions/test_labels.py": ONE,
-    "sessions/test_listing.py": ONE,
-    "sessions/test_plain_json_reader.py": ONE,
     "sessions/test_unwritable_roots.py": ONE,  # refusals
     "sessions/test_working_directory.py": ONE,
     "stores/test_backups.py": ONE,
@@ -87,7 +80,7 @@ if unknown := [name for name in EXCEPTIONS if not (TESTS / name).is_file()]:
     raise FileNotFoundError(f"tests/loops.py names modules that are not there: {', '.join(unknown)}")
 
 
-def loops_of(module: Path) -> list[object]:
+def loops_of(module: Path) -> list[pytest.ParameterSet]:
     """The loops that the async tests of a module run on."""
     path = module.relative_to(TESTS)
     return EXCEPTIONS.get(path.as_posix(), THREE if path.parts[0] in ON_THREE else ONE)

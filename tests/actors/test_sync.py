@@ -52,7 +52,6 @@ from treering.events.stores.files.table import CHUNK
 from treering.projections.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 
-THREADS = 32
 PATIENCE_S = 30
 FACADE = (os.path.join("sync", "bridge.py"), os.path.join("sync", "subscriptions.py"))
 NOT_FOR_PROGRAMS = {"core", "log"}
@@ -88,24 +87,6 @@ def texts(session: SyncSession) -> list[str]:
 
 
 # -- threads
-
-
-def test_a_thousand_appends_from_many_threads_make_one_chain(host: SyncHost, tmp_path: Path) -> None:
-    session = host.create()
-
-    def append(number: int) -> str:
-        return session.append_message("user", f"message {number}")
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        ids = list(pool.map(append, range(1000)))
-
-    assert len(set(ids)) == 1000
-    assert set(session.path()) == set(ids)
-    entries = session.entries()
-    assert [entry.parent_id for entry in entries] == [None, *(entry.id for entry in entries[:-1])]
-    assert sorted(texts(session)) == sorted(f"message {number}" for number in range(1000))
-    assert session.file_path is not None
-    assert len(Path(session.file_path).read_bytes().splitlines()) == 1001
 
 
 def test_threads_append_to_their_own_sessions_and_to_a_shared_one(host: SyncHost) -> None:
