@@ -1,4 +1,4 @@
-"""Statistics and log lines."""
+"""Statistics and log lines: what a host tells about itself, and that it tells no content."""
 
 from __future__ import annotations
 

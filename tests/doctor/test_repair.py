@@ -1,4 +1,4 @@
-"""Repairs."""
+"""Repair: every kind of damage is found, then repaired or noted, and no line is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models by name, in agents, and as summarizers."""
+"""Models by name, agents that reach theirs over a real connection, and models as summarizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streamed answers, and the events that they come in."""
+"""Answers of models in both protocols, over real connections, and the events that they are split into."""
 
 from __future__ import annotations
 

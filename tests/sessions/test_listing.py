@@ -1,4 +1,4 @@
-"""Listings of sessions."""
+"""The listing has a row for each file, whatever is in it or happens to it meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading sessions, small and large."""
+"""Reading: a replayed log equals the live session, and a large one takes little memory."""
 
 from __future__ import annotations
 
