@@ -77,7 +77,6 @@ async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_argument
     assert "{oops" in json.dumps(server.requests[-1].body["messages"])
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_model_that_is_entered_twice_keeps_its_connection_until_both_exit(
     server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
@@ -93,7 +92,6 @@ async def test_a_model_that_is_entered_twice_keeps_its_connection_until_both_exi
 
 
 @pytest.mark.feature("U-13")
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_each_request_begins_with_the_bytes_of_the_previous_one(tmp_path: Path, server: ModelServer) -> None:
     model = OpenAIModel("m", base_url=server.openai_url, context_window=100_000)
     for turn in range(4):
