@@ -16,7 +16,7 @@ help: ## list the targets
 demo: $(RUNS) ## play a short story with several agents, and draw the resulting tree
 	@$(BIN)/treering demo
 
-test: $(READY) ## run all tests but the soak on asyncio, uvloop and trio
+test: $(READY) ## run all tests but the soak, on asyncio, uvloop and trio where that matters
 	$(BIN)/pytest -q -n auto --dist worksteal
 
 check: $(READY) ## check style, types, and the imports between packages
