@@ -297,6 +297,7 @@ def test_invalid_batch_marks_and_those_of_another_session_are_ignored(i: int, n:
     index = folded(entry_of_batch("a", i, n, session="that" if n == 3 else "this"), message_entry("b", "a"))
     assert path_ids(index, "b") == ["a", "b"]
     assert (index.head, index.seen) == (2, 2)
+    assert n != 3 or index.message_count == 2, "a mark of another session is no batch, so nothing of it is torn"
 
 
 # -- labels, info, leaf and counts
