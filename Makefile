@@ -17,7 +17,7 @@ help: ## list the targets
 demo: $(RUNS) ## play a short story with several agents, and draw the resulting tree
 	@$(BIN)/treering demo
 
-test: $(READY) ## run all tests on asyncio, uvloop and trio
+test: $(READY) ## run all tests, on asyncio, uvloop and trio where that matters
 	$(BIN)/pytest -q -n auto --dist worksteal
 
 test-pythons: ## run all tests on every CPython from 3.11 on that is installed

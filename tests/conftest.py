@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the three event loops, a host, the folder of real session files, counts of what is proved."""
+"""Fixtures for all tests: the event loops (which: loops.py), a host, real session files, counts of what is proved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from treering import SessionHost
+
+from .loops import choose_loops
 
 # The same examples in every run, however slow the machine, so that failures can be reproduced. The soak tests more.
 settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -37,18 +38,11 @@ os.environ.setdefault("PYTHONWARNINGS", "error")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
-        pytest.param(
-            ("asyncio", {"use_uvloop": True}),
-            id="uvloop",
-            marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop does not run here"),
-        ),
-        pytest.param(("trio", {}), id="trio"),
-    ],
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_loops(metafunc)
+
+
+@pytest.fixture(scope="module")
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     backend: tuple[str, dict[str, Any]] = request.param
     return backend

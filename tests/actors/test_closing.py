@@ -93,6 +93,8 @@ async def test_close_flushes_and_a_later_append_is_refused(tmp_path: Path) -> No
             await session.context()
         with pytest.raises(Closed):
             session.path()
+        with pytest.raises(Closed):
+            _ = session.leaf_id
         await session.close()
         assert log.read_bytes() == lines
         await other_handle.append_message("user", "the other handle goes on")

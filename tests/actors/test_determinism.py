@@ -1,9 +1,9 @@
-"""The clock, ids, disk and offload that a host is given determine every byte that it writes."""
+"""Equal commands give equal bytes, on every loop and in whichever way they are sent."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
@@ -13,10 +13,26 @@ from uuid import UUID
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from treering import InvalidInput, Limits, Message, SessionHost, Usage, message, text, tool_use
+from treering import (
+    Entry,
+    InvalidInput,
+    Limits,
+    Message,
+    Session,
+    SessionHost,
+    TreeringError,
+    Usage,
+    message,
+    text,
+    tool_use,
+)
 from treering.events.disk import Disk, OsDisk
 from treering.events.stores.files import Durability
+from treering.testing import strategies
+from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk, RecordingDisk
 
 T = TypeVar("T")
@@ -138,3 +154,46 @@ async def test_a_clock_without_a_zone_is_refused_before_anything_is_written() ->
             with pytest.raises(InvalidInput, match="has no time zone: give one"):
                 await make()
         assert await host.list_sessions() == []
+
+
+AppendOne: TypeAlias = Callable[[Session, Message], Awaitable[object]]
+Stored: TypeAlias = tuple[bytes, bytes, list[Entry], list[tuple[type[TreeringError], str]]]
+
+
+async def plainly(session: Session, message: Message) -> None:
+    await session.append(message)
+
+
+async def as_list(session: Session, message: Message) -> None:
+    await session.append_many([message])
+
+
+async def with_an_expected_leaf(session: Session, message: Message) -> None:
+    await session.append(message, expected_leaf=session.leaf_id)
+
+
+async def stored_by(append: AppendOne, dialect: Literal["native", "pi", "omp"], messages: list[Message]) -> Stored:
+    """Append messages, and return the file, the snapshot, the entries and the errors."""
+    ids = (f"{number:08x}-0000-4000-8000-000000000000" for number in range(1, 1000))
+    clock = ManualClock(step=timedelta(milliseconds=7))
+    errors: list[tuple[type[TreeringError], str]] = []
+    disk = MemoryDisk()
+    async with SessionHost("/root", disk=disk, dialect=dialect, clock=clock, new_id=lambda: next(ids)) as host:
+        session = await host.create(cwd="/work")
+        for message in messages:
+            try:
+                await append(session, message)
+            except TreeringError as error:
+                errors.append((type(error), error.message))
+        entries, index = await session.entries(), (await session.log()).index.dump()
+    return disk.files().get(f"/root/{session.ref}", b""), index, entries, errors
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+@given(messages=st.lists(strategies.messages(), max_size=6))
+def test_a_message_is_stored_alike_whichever_way_it_is_appended(
+    dialect: Literal["native", "pi", "omp"], messages: list[Message]
+) -> None:
+    expected = anyio.run(stored_by, as_list, dialect, messages)
+    assert anyio.run(stored_by, plainly, dialect, messages) == expected
+    assert anyio.run(stored_by, with_an_expected_leaf, dialect, messages) == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +16,6 @@ from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome, Page, Ref
 from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk
-
-LOOPS = {"asyncio", "uvloop", "trio"}
 
 
 class SlowStore(MemoryStore):
@@ -77,27 +74,6 @@ async def test_a_typed_command_goes_through_a_bounded_mailbox(anyio_backend: tup
         assert sorted(await note_texts(session)) == [str(number) for number in range(6)]
         assert session.leaf_id is None
         assert store.running_max == 1
-
-
-@pytest.mark.feature("X-1")
-def test_every_async_test_runs_on_the_three_loops(request: pytest.FixtureRequest) -> None:
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    chosen: set[str] = set()
-    for item in request.session.items:
-        if not isinstance(item, pytest.Function) or item.path.parent != Path(__file__).parent:
-            continue
-        if not inspect.iscoroutinefunction(inspect.unwrap(item.function)):
-            continue
-        case = getattr(item, "callspec", None)
-        if case is None or "anyio_backend" not in case.params:
-            continue  # anyio does not run this test
-        test, backend = item.nodeid.partition("[")[0], case.params["anyio_backend"]
-        found[test].add("uvloop" if isinstance(backend, tuple) and backend[1].get("use_uvloop") else backend[0])
-        if any(mark.name == "parametrize" and "anyio_backend" in mark.args[0] for mark in item.iter_markers()):
-            chosen.add(test)  # the test chooses its loops itself
-    if request.config.option.keyword or any("::" in arg for arg in request.config.args):
-        pytest.skip("some tests were left out")
-    assert {test: loops for test, loops in found.items() if loops != LOOPS and test not in chosen} == {}
 
 
 # -- backpressure

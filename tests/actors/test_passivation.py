@@ -23,6 +23,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 MANY = 10_000
+PATIENCE_S = 600  # both take seconds; a machine that is busy may take a minute or two
 ON_TRIO_IN_VIRTUAL_TIME = pytest.param(
     ("trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}), id="trio-virtual"
 )
@@ -48,6 +49,7 @@ async def create_session(host: SessionHost, number: int) -> Session:
 
 
 @pytest.mark.feature("X-3")
+@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("anyio_backend", [ON_TRIO_IN_VIRTUAL_TIME])
 async def test_ten_thousand_idle_sessions_hold_no_task_and_no_file(anyio_backend: tuple[str, dict[str, Any]]) -> None:
     disk = MemoryDisk()
@@ -200,6 +202,9 @@ async def test_the_leaf_survives_passivation(tmp_path: Path) -> None:
         written = log.read_bytes()
 
         await session.branch(first)
+        await session.append_message("user", "aside", below=last, aside=True)
+        written = log.read_bytes()
+        assert session.leaf_id == first
         assert await session.passivate()
         assert session.leaf_id == first  # read from the leaf record
         await session.refresh()
@@ -235,20 +240,6 @@ def test_the_leaf_survives_a_restart(tmp_path: Path) -> None:
     assert (tmp_path / "s.jsonl").read_bytes() == written
 
 
-async def test_the_leaf_survives_appends_aside(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path) as host:
-        session = await host.create("s")
-        first = await session.append_message("user", "one")
-        second = await session.append_message("assistant", "two")
-        await session.branch(first)
-        await session.append_message("user", "aside", below=second, aside=True)
-        assert session.leaf_id == first
-        await session.passivate()
-        assert session.leaf_id == first
-        await session.refresh()
-        assert session.leaf_id == first
-
-
 # -- file handles
 
 
@@ -279,13 +270,14 @@ anyio.run(main)
 
 
 @pytest.mark.feature("X-5")
+@pytest.mark.timeout(PATIENCE_S)
 def test_ten_thousand_sessions_work_with_256_file_descriptors(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ROUND_ROBIN, str(tmp_path), str(MANY)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stdout.split()) == (0, [str(MANY), str(MANY), "True", "True"]), done.stderr
     (tmp_path / "first.jsonl").unlink()

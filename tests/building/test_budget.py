@@ -1,14 +1,34 @@
-"""The budget: how many tokens of a window are left for the conversation."""
+"""Budgets, and how messages are counted against them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from treering import InvalidInput
+from treering import (
+    BashExecution,
+    Context,
+    InvalidInput,
+    Message,
+    Usage,
+    image,
+    message,
+    text,
+    tool_result,
+    tool_use,
+)
 from treering.projections.building.budget import ContextBudget, calculate_budget
-from treering.projections.tokens import Tokenizer
+from treering.projections.building.used_tokens import UsedTokens, last_measured, used_since
+from treering.projections.tokens import (
+    IMAGE_TOKENS,
+    MESSAGE_TOKENS,
+    ByteEstimator,
+    Tokenizer,
+    count_messages,
+    message_tokens,
+)
 
 
 @pytest.mark.feature("N-59", "N-60", "N-61", "N-62", "N-64")
@@ -66,3 +86,73 @@ def test_used_sets_the_conversation_tokens_and_the_utilization(words: Tokenizer)
     assert budget.used(150).utilization_percent == 50.0
     full = calculate_budget(0, "", "", words)
     assert (full.used(0).utilization_percent, full.used(1).utilization_percent) == (0.0, 100.0)
+
+
+@pytest.mark.feature("N-76")
+def test_calls_and_arguments_are_counted_and_images_have_a_fixed_size(words: Tokenizer) -> None:
+    frame = MESSAGE_TOKENS
+    assert message_tokens(message("user", "one two"), words) == frame + 2
+    assert message_tokens(message("assistant", tool_use("c", "read", {"path": "a b c"})), words) == frame + 1 + 3
+    assert message_tokens(message("tool", tool_result("c", "four words are here")), words) == frame + 4
+    small, large = image("QUJD", "image/png"), image("QUJD" * 100_000, "image/png")
+    assert message_tokens(message("user", small), words) == message_tokens(message("user", large), words)
+    assert message_tokens(message("user", [small, large])) == frame + 2 * IMAGE_TOKENS
+    assert message_tokens(message("tool", tool_result("c", [text("one"), small])), words) == frame + 1 + IMAGE_TOKENS
+
+
+def test_messages_are_counted_in_the_form_that_providers_get(words: Tokenizer) -> None:
+    summary = Message("compactionSummary", (text("so far"),))
+    assert message_tokens(summary, words) > MESSAGE_TOKENS + 2
+    hidden = Message("bashExecution", bash=BashExecution("ls", "a b c", exclude_from_context=True))
+    assert message_tokens(hidden, words) == 0
+    assert count_messages([], words) == 0
+
+
+@pytest.mark.feature("N-75")
+def test_the_tokenizer_can_be_replaced_and_the_default_is_documented_as_an_estimate() -> None:
+    class Framing:
+        def count(self, text: str) -> int:
+            return 1
+
+        def count_messages(self, messages: Sequence[Message]) -> int:
+            return 3 + 10 * len(messages)
+
+    class Text:
+        def count(self, text: str) -> int:
+            return 7
+
+    messages = [message("user", "a"), message("assistant", "b")]
+    assert count_messages(messages, Framing()) == 23
+    assert count_messages(messages, Text()) == 2 * (MESSAGE_TOKENS + 7)
+    assert count_messages(messages) == count_messages(messages, ByteEstimator()) == 2 * (MESSAGE_TOKENS + 1)
+    assert "estimate" in (ByteEstimator.__doc__ or "").lower()
+
+
+def answer(tokens: int, stop_reason: str = "stop") -> Message:
+    return message("assistant", "ok", usage=Usage(input_tokens=tokens), stop_reason=stop_reason)
+
+
+def used(context: Context, tokenizer: Tokenizer) -> UsedTokens:
+    return used_since(context.messages, last_measured(context.messages), tokenizer)
+
+
+def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated(
+    words: Tokenizer, context_of: Callable[..., Context]
+) -> None:
+    question = message("user", "one two three")
+    counted = context_of(question, answer(500), question, answer(900), question)
+    assert used(counted, words) == UsedTokens(900, MESSAGE_TOKENS + 3)
+    assert used(context_of(question, answer(500), question, answer(900, "aborted")), words).measured == 500
+    uncounted = Message("assistant", (text("ok"),), usage=Usage(-1), stop_reason="stop")
+    assert used(context_of(question, answer(500), question, uncounted), words).measured == 500
+    assert last_measured(context_of(question, uncounted).messages) == -1
+    assert UsedTokens(900, 7).total == 907
+
+
+def test_the_parts_of_a_usage_are_added_if_it_has_no_total(
+    words: Tokenizer, context_of: Callable[..., Context]
+) -> None:
+    answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000))
+    assert used(context_of(answered), words).total == 4321
+    answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=321))
+    assert used(context_of(answered), words).total == 321

@@ -243,7 +243,6 @@ async def test_the_minimal_state_comes_from_the_whole_path(session: Session, bud
     assert "/work/project" in state
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.feature("N-4", "P-52")
 async def test_a_thousand_turns_never_exceed_the_budget(host: SessionHost) -> None:
     session = await host.create("long")

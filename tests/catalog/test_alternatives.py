@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from treering import Session, SessionHost
-from treering.events.index import LogIndex
 from treering.projections.building.summaries import SummaryRequest
-from treering.projections.metadata import metadata_of
-from treering.projections.tree import build_tree
 
 CreateSession = Callable[..., Awaitable[Session]]
 SOURCE = "def main():\n    print('a line that no session needs to hold')\n"
@@ -157,32 +154,3 @@ async def test_a_stored_summary_names_its_range_and_is_requested_once(
         await session.append_context_edit(edited, "changed")
         assert (await session.summary_for_range(first, last, 50, Model())).id != summary.id
         assert len(calls) == 2
-
-
-@pytest.mark.feature("D-64", "D-67")
-async def test_extra_metadata_and_a_key_can_hold_scopes_and_composite_keys(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session = await host.get_or_create("shop:anna:42")
-        await session.update_metadata(extra={"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]})
-        again = await host.get_or_create("shop:anna:42")
-        assert again.id == session.id
-        assert again.metadata.extra == {"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]}
-        assert (await host.get_or_create("shop:anna:43")).id != session.id
-
-
-@pytest.mark.feature("D-65")
-async def test_a_state_rebuilt_from_the_entries_equals_the_live_one(root: Path, project: Path) -> None:
-    async with SessionHost(root) as host:
-        session = await use_session(host, project)
-        live = (await session.log()).index
-        entries = await session.entries()
-        rebuilt = LogIndex(session.header)
-        rebuilt.fold_all(entries)
-        assert rebuilt == live
-        assert metadata_of(rebuilt) == session.metadata
-        assert build_tree(rebuilt) == build_tree(live)
-        context, tree = await session.context(), session.tree()
-    async with SessionHost(root) as host:
-        session = await host.load("s")
-        assert await session.context() == context
-        assert session.tree() == tree

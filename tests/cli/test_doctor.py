@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from treering.events.findings import Finding
 from treering.events.stores.files.locks import locks_of_this_system
 from treering.testing.disks import MemoryDisk
 
+from .conftest import line_of_message
+
 Treering = Callable[..., Result]
 Write = Callable[..., Path]
 MessageLine = Callable[..., dict[str, Any]]
+Line = dict[str, Any] | bytes
 
 SIZE = 84
 """The size in bytes of the header of a file from `write`."""
@@ -55,118 +58,109 @@ def pi(entry_id: str | None, parent_id: str | None, **fields: object) -> dict[st
 # -- kinds of damage
 
 
-def test_a_file_without_damage_has_no_findings(branched: Path) -> None:
-    assert examine(branched) == []
+def chain(lines: str, first: int = 1) -> list[dict[str, Any]]:
+    """Messages, as "id<parent" or as the id of a root."""
+    pairs = [each.partition("<") for each in lines.split()]
+    return [line_of_message(own, parent or None, "x", seq) for seq, (own, _, parent) in enumerate(pairs, first)]
 
 
-def test_lines_that_are_not_json_objects_are_found(write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "x", 1), b"garbage\n", b"[1]\n", b"\xff\xfe\n", message_line("b", "a", "x", 5))
+def batch(lines: str, first: int, count: int, *, of: str = "s-1") -> list[dict[str, Any]]:
+    """The first messages of a batch of so many."""
+    mark = {"session": of, "id": "k", "n": count}
+    return [{**line, "batch": {**mark, "i": i}} for i, line in enumerate(chain(lines, first))]
+
+
+def changed(line: str, seq: int, **fields: object) -> dict[str, Any]:
+    return {**chain(line, seq)[0], **fields}
+
+
+def without(line: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name != key}
+
+
+WHOLE = batch("a b<a", 1, 2)
+TORN = batch("c<b d<c", 3, 3)
+LABEL = without(changed("c<b", 3, type="label", label={"label": "no target"}), "message")
+EARLY = "2025-12-31T10:00:00Z"
+OTHER_HEADERS: list[Line] = [PI_HEADER, {"hello": 1}, {**HEADER, "version": 99}, json.dumps(HEADER).encode()]
+IN_ORDER = "2 parent_missing error a; 3 not_json error; 4 duplicate_id error a; 5 batch_incomplete warning t"
+IN_ORDER += "; 6 torn_tail error"
+DAMAGE: list[tuple[Sequence[Line], str, list[str]]] = [
+    # lines; line, code, severity and entry id of each finding; words of the findings
+    (chain("a"), "", []),
+    (
+        [*chain("a"), b"garbage\n", b"[1]\n", b"\xff\xfe\n", *chain("b<a", 5)],
+        "3 not_json error; 4 not_json error; 5 not_json error",
+        [],
+    ),
+    ([b'{"type":' + b"[" * 100_000 + b"\n"], "2 not_json error", []),
+    ([*chain("a"), b'{"type":"message","id":"b'], "3 torn_tail error", ["25 bytes"]),
+    ([PI_HEADER, pi("a", None), b'{"type":"cu'], "3 torn_tail error", ["closed by a newline"]),
+    *(([*chain("a"), tail], "3 torn_tail error", []) for tail in (b"5", b"null", b'"x"', b"\0\0\0")),
+    ([*chain("a"), json.dumps(chain("b<a", 2)[0]).encode()], "3 no_newline note", []),
+    ([json.dumps(HEADER).encode()], "1 no_newline note", []),
+    (chain("a b<a a<b c<a"), "4 duplicate_id error a", ["line 2"]),
+    (chain("a<gone b<c c"), "2 parent_missing error a; 3 parent_later error b", []),
+    (chain("a<c b<a c<b d<d"), "2 cycle error a; 5 self_parent error d", []),
+    (
+        [*chain("a"), changed("b<a", 2, message={"role": 7}), LABEL, *chain("d<c", 4)],
+        "3 wrong_fields error b; 4 wrong_fields error c",
+        ["a message entry", "target_id"],
+    ),
+    ([*chain("a"), changed("b<a", 2, type="hologram")], "", []),
+    ([PI_HEADER, without(pi("a", None), "id")], "2 no_id warning", []),
+    (WHOLE, "", []),
+    ([*WHOLE, *TORN], "4 batch_incomplete warning c", ["2 lines"]),
+    (
+        [*WHOLE, *TORN, *chain("e<b", 5), *batch("f<e", 6, 2)],
+        "4 batch_incomplete warning c; 7 batch_incomplete warning f",
+        ["2 lines", ""],
+    ),
+    ([*batch("a", 1, 2, of="another"), *chain("b<a", 2)], "", []),
+    ([*chain("a"), HEADER, *chain("b<a", 3)], "3 second_header warning", []),
+    ([*chain("a"), changed("b<a", 3), changed("c<b", 4), changed("d<c", 4)], "3 seq_mismatch warning b", []),
+    ([{"hello": 1}], "1 no_header error", []),
+    ([{**HEADER, "version": 99}], "1 unsupported_version error", []),
+    (
+        [*chain("a"), changed("b<a", 2, timestamp=EARLY), changed("c<b", 3, timestamp=EARLY)],
+        "3 time_backwards note b",
+        [],
+    ),
+    (
+        [*chain("a<gone"), b"garbage\n", *chain("a<a", 3), *batch("t<a", 4, 2), b'{"torn'],
+        IN_ORDER,
+        [],
+    ),
+    (
+        [
+            *chain("a"),
+            line_of_message("b", "a", "x" * 3_000_000, 2),
+            b"garbage\n",
+            line_of_message("c", "b", "y" * 2_000_000, 4),
+            b"[" * 1_500_000,
+        ],
+        "4 not_json error; 6 torn_tail error",
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected", "words"), DAMAGE)
+def test_each_kind_of_damage_is_found_in_its_line(
+    tmp_path: Path, lines: Sequence[Line], expected: str, words: list[str]
+) -> None:
+    path = tmp_path / "s.jsonl"
+    with_header = lines if lines[0] in OTHER_HEADERS else [HEADER, *lines]
+    path.write_bytes(
+        b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in with_header)
+    )
     found = examine(path)
-    assert in_brief(found) == [(line, "not_json", "error", None) for line in (3, 4, 5)]
+    brief = "; ".join(" ".join(str(part) for part in each if part is not None) for each in in_brief(found))
+    assert brief == expected
+    assert all(word in each.message for word, each in zip(words, found, strict=False))
     assert_bytes_are_line_starts(path, found)
-
-
-def test_a_torn_tail_is_found(write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "x", 1), b'{"type":"message","id":"b')
-    (found,) = examine(path)
-    assert (found.line, found.code, found.severity) == (3, "torn_tail", "error")
-    assert "25 bytes" in found.message
-    assert str(found.where) == f"{path}:3:{path.stat().st_size - 25}"
-
-
-def test_the_finding_of_a_torn_tail_in_a_pi_file_says_that_it_gets_a_newline(write: Write) -> None:
-    (found,) = examine(write(pi("a", None), b'{"type":"cu', header=PI_HEADER))
-    assert (found.code, "closed by a newline" in found.message) == ("torn_tail", True)
-
-
-@pytest.mark.parametrize("tail", [b"5", b"null", b'"x"', b"\0\0\0"])
-def test_a_last_line_that_is_not_an_object_is_a_torn_tail(write: Write, message_line: MessageLine, tail: bytes) -> None:
-    assert in_brief(examine(write(message_line("a", None, "x", 1), tail))) == [(3, "torn_tail", "error", None)]
-
-
-def test_a_whole_last_line_without_a_newline_is_a_note(branched: Path) -> None:
-    branched.write_bytes(branched.read_bytes()[:-1])
-    assert in_brief(examine(branched)) == [(6, "no_newline", "note", None)]
-
-
-def test_a_header_without_a_newline_is_a_note(write: Write) -> None:
-    path = write()
-    path.write_bytes(path.read_bytes()[:-1])
-    assert in_brief(examine(path)) == [(1, "no_newline", "note", None)]
-
-
-def test_duplicate_ids_are_found(write: Write, message_line: MessageLine) -> None:
-    path = write(
-        message_line("a", None, "x", 1),
-        message_line("b", "a", "x", 2),
-        message_line("a", "b", "x", 3),
-        message_line("c", "a", "x", 4),
-    )
-    (found,) = examine(path)
-    assert (found.line, found.code, found.severity, found.entry_id) == (4, "duplicate_id", "error", "a")
-    assert "line 2" in found.message
-
-
-def test_parents_that_are_missing_or_come_later_are_found(write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", "gone", "x", 1), message_line("b", "c", "x", 2), message_line("c", None, "x", 3))
-    found = examine(path)
-    assert in_brief(found) == [(2, "parent_missing", "error", "a"), (3, "parent_later", "error", "b")]
-    assert_bytes_are_line_starts(path, found)
-
-
-def test_cycles_are_found(write: Write, message_line: MessageLine) -> None:
-    path = write(
-        message_line("a", "c", "x", 1),
-        message_line("b", "a", "x", 2),
-        message_line("c", "b", "x", 3),
-        message_line("d", "d", "x", 4),
-    )
-    assert in_brief(examine(path)) == [(2, "cycle", "error", "a"), (5, "self_parent", "error", "d")]
-
-
-def test_entries_of_known_types_with_wrong_fields_are_found(write: Write, message_line: MessageLine) -> None:
-    wrong = {**message_line("b", "a", "x", 2), "message": {"role": 7}}
-    payload = {**message_line("c", "b", "x", 3), "type": "label", "label": {"label": "no target"}}
-    del payload["message"]
-    found = examine(write(message_line("a", None, "x", 1), wrong, payload, message_line("d", "c", "x", 4)))
-    assert in_brief(found) == [(3, "wrong_fields", "error", "b"), (4, "wrong_fields", "error", "c")]
-    assert "a message entry" in found[0].message
-    assert "target_id" in found[1].message
-
-
-def test_unknown_types_are_not_findings(write: Write, message_line: MessageLine) -> None:
-    assert examine(write(message_line("a", None, "x", 1), {**message_line("b", "a", "x", 2), "type": "hologram"})) == []
-
-
-def test_a_line_without_an_id_is_a_warning(write: Write) -> None:
-    line = pi("a", None)
-    del line["id"]
-    assert in_brief(examine(write(line, header=PI_HEADER))) == [(2, "no_id", "warning", None)]
-
-
-def batch(line: dict[str, Any], i: int, n: int, *, of: str = "s-1") -> dict[str, Any]:
-    return {**line, "batch": {"session": of, "id": "k", "i": i, "n": n}}
-
-
-def test_incomplete_batches_of_the_same_session_are_found(write: Write, message_line: MessageLine) -> None:
-    whole = [batch(message_line("a", None, "x", 1), 0, 2), batch(message_line("b", "a", "x", 2), 1, 2)]
-    torn = [batch(message_line("c", "b", "x", 3), 0, 3), batch(message_line("d", "c", "x", 4), 1, 3)]
-    after = message_line("e", "b", "x", 5)
-    tail = batch(message_line("f", "e", "x", 6), 0, 2)
-    assert examine(write(*whole)) == []
-    assert in_brief(examine(write(*whole, *torn))) == [(4, "batch_incomplete", "warning", "c")]
-    found = examine(write(*whole, *torn, after, tail))
-    assert in_brief(found) == [(4, "batch_incomplete", "warning", "c"), (7, "batch_incomplete", "warning", "f")]
-    assert "2 lines" in found[0].message
-    assert (
-        examine(write(batch(message_line("a", None, "x", 1), 0, 2, of="another"), message_line("b", "a", "x", 2))) == []
-    )
-
-
-def test_a_second_header_is_a_warning(write: Write, message_line: MessageLine) -> None:
-    again = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
-    found = examine(write(message_line("a", None, "x", 1), again, message_line("b", "a", "x", 3)))
-    assert in_brief(found) == [(3, "second_header", "warning", None)]
+    if found and found[0].code == "torn_tail":
+        assert str(found[0].where) == f"{path}:3:{path.stat().st_size - len(path.read_bytes().splitlines()[-1])}"
 
 
 def test_a_byte_order_mark_carriage_returns_and_blank_lines_are_notes(write: Write, message_line: MessageLine) -> None:
@@ -180,72 +174,18 @@ def test_a_byte_order_mark_carriage_returns_and_blank_lines_are_notes(write: Wri
     }
     assert {each.message.split()[0] for each in found if each.code != "bom"} == {"3", "2"}
     assert_bytes_are_line_starts(path, found)
-
-
-def test_findings_after_blank_lines_before_the_header_have_the_right_line(
-    write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", "gone", "x", 1))
-    path.write_bytes(b"\n\n" + path.read_bytes())
+    path.write_bytes(b"\n\n" + write(message_line("a", "gone", "x", 1)).read_bytes())
     found = examine(path)
     assert [(each.line, each.code) for each in found] == [(1, "blank_lines"), (4, "parent_missing")]
     assert_bytes_are_line_starts(path, found)
 
 
-def test_a_stored_seq_that_does_not_match_is_found_once(write: Write, message_line: MessageLine) -> None:
-    lines = [
-        message_line("a", None, "x", 1),
-        message_line("b", "a", "x", 3),
-        message_line("c", "b", "x", 4),
-        message_line("d", "c", "x", 4),
-    ]
-    found = examine(write(*lines))
-    # The next line has the same offset; d is right again.
-    assert in_brief(found) == [(3, "seq_mismatch", "warning", "b")]
-    header = {"type": "session", "id": "s-2", "version": 1, "timestamp": "2026-01-01T10:00:00Z", "parent_session": "s"}
-    assert in_brief(examine(write(*lines, header=header), known=True)) == [(3, "copied_line", "note", "b")]
-
-
-def test_files_without_a_header_or_of_a_newer_version_are_found(write: Write) -> None:
-    assert in_brief(examine(write(header={"hello": 1}))) == [(1, "no_header", "error", None)]
-    newer = {"type": "session", "id": "x", "version": 99, "timestamp": "2026-01-01T10:00:00Z"}
-    assert in_brief(examine(write(header=newer))) == [(1, "unsupported_version", "error", None)]
-
-
-def test_an_empty_file_is_a_note(tmp_path: Path) -> None:
+def test_lines_that_were_copied_are_a_note_and_an_empty_file_is_one(write: Write, tmp_path: Path) -> None:
+    lines = [*chain("a"), changed("b<a", 3), changed("c<b", 4), changed("d<c", 4)]
+    path = write(*lines, header={**HEADER, "id": "s-2", "parent_session": "s"})
+    assert in_brief(examine(path, known=True)) == [(3, "copied_line", "note", "b")]
     (tmp_path / "new.jsonl").touch()
-    assert in_brief(examine(tmp_path)) == [(None, "empty", "note", None)]
-
-
-def test_a_timestamp_before_the_previous_one_is_a_note(write: Write, message_line: MessageLine) -> None:
-    earlier = {**message_line("b", "a", "x", 2), "timestamp": "2025-12-31T10:00:00Z"}
-    found = examine(
-        write(
-            message_line("a", None, "x", 1),
-            earlier,
-            {**message_line("c", "b", "x", 3), "timestamp": "2025-12-31T10:00:00Z"},
-        )
-    )
-    assert in_brief(found) == [(3, "time_backwards", "note", "b")]
-
-
-def test_findings_are_in_the_order_of_lines(write: Write, message_line: MessageLine) -> None:
-    path = write(
-        message_line("a", "gone", "x", 1),
-        b"garbage\n",
-        message_line("a", "a", "x", 3),
-        batch(message_line("t", "a", "x", 4), 0, 2),
-        b'{"torn',
-    )
-    found = examine(path)
-    assert [each.code for each in found] == [
-        "parent_missing",
-        "not_json",
-        "duplicate_id",
-        "batch_incomplete",
-        "torn_tail",
-    ]
-    assert_bytes_are_line_starts(path, found)
+    assert in_brief(examine(tmp_path / "new.jsonl")) == [(None, "empty", "note", None)]
 
 
 def test_real_pi_files_have_no_findings(shared_fixtures: Path) -> None:
@@ -336,22 +276,6 @@ def test_the_doctor_reads_through_the_given_disk(write: Write, message_line: Mes
     disk.write(fd, write(message_line("a", "gone", "x", 1)).read_bytes())
     disk.close(fd)
     assert [str(each.where) for each in examine("/s.jsonl", disk=disk)] == [f"/s.jsonl:2:{SIZE}"]
-
-
-def test_lines_longer_than_a_read_are_examined(write: Write, message_line: MessageLine) -> None:
-    path = write(
-        message_line("a", None, "x" * 3_000_000, 1),
-        b"garbage\n",
-        message_line("b", "a", "y" * 2_000_000, 3),
-        b"[" * 1_500_000,
-    )
-    found = examine(path)
-    assert [(each.line, each.code) for each in found] == [(3, "not_json"), (5, "torn_tail")]
-    assert_bytes_are_line_starts(path, found)
-
-
-def test_a_line_that_nests_too_deep_is_a_finding(write: Write) -> None:
-    assert [each.code for each in examine(write(b'{"type":' + b"[" * 100_000 + b"\n"))] == ["not_json"]
 
 
 def test_examining_a_large_file_takes_little_memory(write: Write, message_line: MessageLine) -> None:

@@ -85,11 +85,6 @@ def samples_of(page: Path) -> list[Sample]:
 SAMPLES = {page.name: samples for page in PAGES if (samples := samples_of(page))}
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"  # other tests cover what the samples do on all event loops
-
-
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the home and the current directory of the samples a folder of the test."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.events.content import JSON, Text, TextPart, image, raw_json, text, thinking, tool_result, tool_use
+from treering.events.content import JSON, Text, TextPart, image, raw_json, text, thinking
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.native import NativeDialect, read_object, time_of
 from treering.events.entries import (
@@ -103,24 +103,19 @@ def test_the_native_dialect_implements_the_protocol() -> None:
     assert dialect.can_append_aside
 
 
-@given(strategies.entries())
-def test_any_entry_is_read_back_equal(entry: KnownEntry) -> None:
+@pytest.mark.feature("G-16", "G-21")
+@pytest.mark.parametrize(
+    "entries",
+    [strategies.entries(), strategies.entries(["message"]), strategies.entries(["compaction"])],
+    ids=["any", "message", "compaction"],
+)
+@given(data=st.data())
+def test_any_entry_is_read_back_equal(entries: st.SearchStrategy[KnownEntry], data: st.DataObject) -> None:
+    entry = data.draw(entries)
     line = NATIVE.encode(entry)
     assert line.count(b"\n") == 1
     assert NATIVE.decode(line[:-1], entry.seq) == entry
     assert NATIVE.encode(entry) == line
-
-
-@pytest.mark.feature("G-16")
-@given(strategies.entries(["message"]))
-def test_any_message_is_read_back_equal(entry: KnownEntry) -> None:
-    assert NATIVE.decode(NATIVE.encode(entry)[:-1], entry.seq) == entry
-
-
-@pytest.mark.feature("G-21")
-@given(strategies.entries(["compaction"]))
-def test_any_compaction_is_read_back_equal(entry: KnownEntry) -> None:
-    assert NATIVE.decode(NATIVE.encode(entry)[:-1], entry.seq) == entry
 
 
 @pytest.mark.feature("G-44")
@@ -284,33 +279,6 @@ def test_the_seq_is_the_position_of_the_line_not_its_stored_value() -> None:
         assert entry.seq == seq
 
 
-def test_a_conversation_is_read() -> None:
-    lines = b"""
-{"type":"message","id":"m-1","parent_id":null,"timestamp":"2025-03-01T09:00:01Z","message":\
-{"role":"user","content":[{"type":"text","text":{"content":"Morning"}}]}}
-{"type":"message","id":"m-2","parent_id":"m-1","timestamp":"2025-03-01T09:00:02Z","message":\
-{"role":"assistant","content":[{"type":"text","text":{"content":"Good morning!"}}],"model":"small"}}
-""".strip().splitlines()
-    first, second = (NATIVE.decode(line, seq) for seq, line in enumerate(lines, 1))
-    assert isinstance(first, MessageEntry)
-    assert isinstance(second, MessageEntry)
-    assert first.message == message_of("user", text("Morning"))
-    assert second.message == message_of("assistant", text("Good morning!"), model="small")
-    assert (first.parent_id, second.parent_id, second.seq) == (None, "m-1", 2)
-
-
-def test_a_tool_call_and_its_result_are_read() -> None:
-    call, answer = (
-        known({"type": "message", **BASE, "message": {"role": role, "content": [part]}})
-        for role, part in [
-            ("assistant", {"type": "tool_use", "tool_use": {"id": "c1", "name": "ls", "input": {"at": "."}}}),
-            ("tool", {"type": "tool_result", "tool_result": {"tool_use_id": "c1", "content": "main.go"}}),
-        ]
-    )
-    assert payload_of(call) == message_of("assistant", tool_use("c1", "ls", {"at": "."}))
-    assert payload_of(answer) == message_of("tool", tool_result("c1", "main.go"))
-
-
 @pytest.mark.feature("G-38")
 @given(strategies.entries())
 def test_a_nested_and_a_flat_payload_are_read_as_equal_entries(entry: KnownEntry) -> None:
@@ -346,17 +314,14 @@ def test_flat_labels_and_compactions_are_read() -> None:
         {},
         {"message": None},
         {"something": "else"},
+        {"type": "session_info"},
     ],
 )
 def test_a_line_with_two_payloads_none_or_one_of_another_type_is_opaque(payloads: dict[str, object]) -> None:
+    assert payload_of(known({"type": "session_info", **BASE, "session_info": {}})) == SessionInfo()
     entry = opaque({"type": "message", **BASE, **payloads})
     assert (entry.id, entry.parent_id, entry.seq) == ("e1", "e0", 1)
     assert "payload" in entry.reason
-
-
-def test_an_empty_payload_is_read_and_a_missing_one_is_not() -> None:
-    assert payload_of(known({"type": "session_info", **BASE, "session_info": {}})) == SessionInfo()
-    assert "payload" in opaque({"type": "session_info", **BASE}).reason
 
 
 @pytest.mark.feature("G-18")
@@ -415,12 +380,10 @@ def test_a_line_without_an_id_or_a_timestamp_is_opaque(field: str) -> None:
     del fields[field]
     entry = opaque(fields)
     assert (entry.id, entry.timestamp) == ((None, NOON) if field == "id" else ("e1", EPOCH))
-
-
-def test_a_line_without_a_parent_is_a_root() -> None:
-    fields = {"type": "thinking_level", "thinking_level": "off", **BASE}
-    del fields["parent_id"]
-    assert known(fields).parent_id is None
+    root = {key: value for key, value in BASE.items() if key != "parent_id"}
+    assert known({"type": "label", **root, "target_id": "e0"}).parent_id is None
+    header = opaque({"type": "session", "id": "s", "version": 1, "timestamp": "2024-05-01T12:00:00Z"})
+    assert (header.type, header.id) == ("session", None)
 
 
 @pytest.mark.parametrize(
@@ -455,17 +418,9 @@ def test_unknown_keys_are_ignored_and_unknown_types_are_opaque() -> None:
     entry = opaque(line)
     assert (entry.type, entry.id, entry.parent_id, entry.timestamp) == ("hologram", "e1", "e0", NOON)
     assert (entry.value, entry.aside, entry.command_id, entry.reason) == (line, True, "c", "unknown type")
-
-
-def test_an_opaque_line_keeps_its_batch_mark() -> None:
     mark = {"session": "s", "id": "b", "i": 1, "n": 3}
-    assert opaque({"type": "hologram", **BASE, "batch": mark}).batch == Batch("s", "b", 1, 3)
-    assert opaque({"type": "hologram", **BASE, "batch": {"session": "s"}}).batch is None
-
-
-def test_a_second_header_is_opaque_and_has_no_id() -> None:
-    entry = opaque({"type": "session", "id": "s", "version": 1, "timestamp": "2024-05-01T12:00:00Z"})
-    assert (entry.type, entry.id) == ("session", None)
+    assert opaque({**line, "batch": mark}).batch == Batch("s", "b", 1, 3)
+    assert opaque({**line, "batch": {"session": "s"}}).batch is None
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,6 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 OMP_FILE = DATA / "omp_v3.jsonl"
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop is enough here: what an export holds does not depend on it."""
-    return "asyncio"
-
-
 async def load_with_context(host: SessionHost, path: Path) -> tuple[Session, Context]:
     session = await host.load(path, read_only=True)
     return session, await session.context()

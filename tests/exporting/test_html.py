@@ -25,12 +25,6 @@ ViewFormat: TypeAlias = Literal["html", "markdown", "json"]
 VOID = {"meta", "img", "br", "hr", "circle"}
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop is enough here: what a page holds does not depend on it."""
-    return "asyncio"
-
-
 class Page(HTMLParser):
     """Collects all tags with their attributes and the text, and checks that tags are closed in the right order."""
 

@@ -12,12 +12,6 @@ import pytest
 from treering import ForeignFormatError, RedactedSession, Redaction, Session, SessionHost, UnsupportedVersion
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop is enough here: what a document holds does not depend on it."""
-    return "asyncio"
-
-
 @pytest.fixture
 async def elsewhere(tmp_path: Path) -> AsyncIterator[SessionHost]:
     """A host of another machine."""

@@ -11,12 +11,6 @@ from treering import Session, image, text, thinking, tool_result, tool_use
 from treering.projections.exporting.markdown import code_span, fenced, passage, plain
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop is enough here: what a text holds does not depend on it."""
-    return "asyncio"
-
-
 def headings(document: str) -> list[str]:
     tokens = MarkdownIt("commonmark").enable("table").parse(document)
     return [

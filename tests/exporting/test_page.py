@@ -53,12 +53,6 @@ addEventListener("load", () => {
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop is enough here: the page does not depend on it."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:

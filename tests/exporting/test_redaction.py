@@ -42,12 +42,6 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LETTERS = string.ascii_letters + string.digits
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop is enough here: what is redacted does not depend on it."""
-    return "asyncio"
-
-
 def word(size: int, alphabet: str = LETTERS) -> st.SearchStrategy[str]:
     """Words of a given length, with a digit in them, as keys have."""
     return st.text(alphabet, min_size=size, max_size=size).map(lambda drawn: f"{drawn[:-2]}7{drawn[-1]}")

@@ -23,7 +23,6 @@ from treering import (
     SessionHost,
     TransientSubscription,
 )
-from treering.events.stores.memory import MemoryStore, Shelf
 
 WRITERS = 100
 EACH = 5
@@ -233,44 +232,6 @@ async def test_a_cancelled_wait_loses_no_entry(host: SessionHost) -> None:
                     seqs += await take(entries, 1)
         seqs += await take(entries, session.cursor.seq - len(seqs))
         assert seqs == list(range(1, session.cursor.seq + 1))
-
-
-async def test_a_subscriber_receives_what_another_host_appended_while_the_session_was_passivated() -> None:
-    shelf = Shelf()
-    async with SessionHost(store=MemoryStore(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
-        session = await host.create("shared")
-        await session.append_custom_entry("note", "here")
-        async with session.subscribe() as entries, session.subscribe("context") as contexts:
-            assert await take(entries, 1) == [1]
-            await contexts.__anext__()
-            assert await session.passivate()
-            elsewhere = await other.load("shared")
-            await elsewhere.append_custom_entry("note", "there")
-            await elsewhere.append_custom_entry("note", "there")
-            assert await elsewhere.passivate()
-            await session.append_custom_entry("note", "here")
-            assert await take(entries, 3) == [2, 3, 4]
-            while (await anext(contexts)).cursor != session.cursor:
-                pass
-
-
-async def test_a_log_replaced_while_its_session_was_passivated_is_a_reset() -> None:
-    shelf = Shelf()
-    async with SessionHost(store=MemoryStore(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
-        session = await host.create("shared")
-        for number in range(3):
-            await session.append_custom_entry("note", number)
-        async with session.subscribe() as entries, session.subscribe("tree") as trees:
-            assert await take(entries, 3) == [1, 2, 3]
-            await trees.__anext__()
-            assert await session.passivate()
-            await other.delete("shared")
-            await (await other.create("shared")).append_custom_entry("note", "another history")
-            assert await (await other.load("shared")).passivate()
-            await session.append_custom_entry("note", "goes on")
-            assert await entries.__anext__() == Reset(Cursor(session.cursor.generation, 0))
-            assert await take(entries, 2) == [1, 2]
-            assert (await trees.__anext__()).cursor == session.cursor
 
 
 async def test_a_subscriber_from_before_a_torn_batch_was_abandoned_receives_its_lines_as_opaque_entries(

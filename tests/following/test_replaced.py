@@ -318,21 +318,6 @@ async def test_a_subscriber_gets_a_reset_when_a_native_file_is_replaced(tmp_path
     assert notes == ["a", "b", "c"]
 
 
-async def test_a_file_shortened_while_its_session_is_passivated_is_a_reset(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path) as host:
-        session = await host.create("main")
-        await append(session, *"abcdef")
-        async with session.subscribe() as entries:
-            assert await take(entries, 6) == list("abcdef")
-            assert await session.passivate()
-            path = tmp_path / session.ref
-            path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
-            await append(session, "g")
-            reset, *notes = await take(entries, 4)
-    assert isinstance(reset, Reset)
-    assert notes == ["a", "b", "g"]
-
-
 async def test_following_a_batch_reads_the_head_of_the_log_a_bounded_number_of_times_per_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

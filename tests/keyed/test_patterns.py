@@ -1,7 +1,8 @@
-"""The documented patterns for conversations by key, as in the example."""
+"""The page about conversations by key: its patterns, table and links hold."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import KeyedSessions, LeafMoved, Message, SessionHost, message, tool_result, tool_use
+from treering import KeyedSessions, LeafMoved, Message, Session, SessionHost, message, tool_result, tool_use
+from treering.actors.keys import id_of_key
 
 Transcript = Callable[[Sequence[Message]], list[str]]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "keyed_sessions.py"
@@ -119,3 +121,45 @@ async def test_saving_in_the_background_keeps_the_order(
             tasks.start_soon(sessions.save, KEY)
     assert transcript(await sessions.history(KEY)) == [f"user: {number}" for number in range(20)]
     assert (root / "telegram_123456.jsonl").read_bytes().count(b"\n") == 21
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "keyed.md"
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.feature("P-59")
+def test_every_link_has_an_existing_target(page: str) -> None:
+    links = re.findall(r"\[[^\]]+\]\(([^)]+)\)", page)
+    for link in links:
+        path, _, fragment = link.partition("#")
+        target = (PAGE.parent / path).resolve()
+        assert target.is_file(), link
+        if fragment:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert fragment in map(anchor, headings), link
+    also = page.partition("## See also")[2]
+    for expected in ("architecture.md#the-path-of-a-command", "actors/keyed.py", "events/providers/__init__.py"):
+        assert expected in also
+
+
+@pytest.mark.feature("P-58")
+def test_the_table_lists_every_call_and_a_section_covers_threads(page: str) -> None:
+    named = set(re.findall(r"`(\w+)\(", page.partition("## What the calls do")[2].partition("Each of these")[0]))
+    assert named == {name for name in dir(KeyedSessions) if not name.startswith("_")} - {"host"}
+    assert "## Threads and tasks" in page
+    for name in ("history", "set_history", "summary", "set_summary", "truncate_history"):
+        assert hasattr(Session, name)
+
+
+def test_file_names_are_as_the_page_shows(page: str) -> None:
+    shown = re.findall(r"^\| `([^`]+)` \| `([^`]+)\.jsonl` \|$", page, re.MULTILINE)
+    assert len(shown) == 5
+    assert [(key, id_of_key(key)) for key, _ in shown] == shown

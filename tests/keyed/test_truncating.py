@@ -189,7 +189,6 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 
 
 @pytest.mark.feature("P-22")
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @settings(max_examples=50)
 @given(conversations(), st.lists(st.integers(0, 12), min_size=1, max_size=3))
 async def test_a_truncated_history_never_separates_a_result_from_its_call(

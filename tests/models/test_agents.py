@@ -1,4 +1,4 @@
-"""An agent whose model is reached over a real connection."""
+"""Models by name, agents that reach theirs over a real connection, and models as summarizers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,29 @@ from pathlib import Path
 import anyio
 import pytest
 
-from treering import AgentOptions, AgentSession, Message, SessionHost, plain_text, tool
+from treering import (
+    AgentOptions,
+    AgentSession,
+    Completed,
+    InvalidInput,
+    Message,
+    ModelRequest,
+    ModelUnavailable,
+    RequestTooLong,
+    SessionHost,
+    Usage,
+    message,
+    plain_text,
+    summarizer_of,
+    tool,
+)
 from treering.events.content import ToolResultPart
 from treering.models.anthropic import AnthropicModel
+from treering.models.echo import EchoModel
+from treering.models.naming import SERVERS, model_named
 from treering.models.openai import OpenAIModel
-from treering.testing.model_server import Call, Failure, ModelServer, Speech
+from treering.projections.building.summaries import MAX_ATTEMPTS
+from treering.testing.model_server import Call, Counts, Failure, ModelServer, Speech
 
 
 @tool
@@ -59,7 +77,6 @@ async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_argument
     assert "{oops" in json.dumps(server.requests[-1].body["messages"])
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_model_that_is_entered_twice_keeps_its_connection_until_both_exit(
     server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:
@@ -75,7 +92,6 @@ async def test_a_model_that_is_entered_twice_keeps_its_connection_until_both_exi
 
 
 @pytest.mark.feature("U-13")
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_each_request_begins_with_the_bytes_of_the_previous_one(tmp_path: Path, server: ModelServer) -> None:
     model = OpenAIModel("m", base_url=server.openai_url, context_window=100_000)
     for turn in range(4):
@@ -127,3 +143,97 @@ def test_a_model_that_is_not_entered_works_on_any_event_loop(
         server.says("Hello")
         anyio.run(ask, backend=backend)
     assert server.connections == 3
+
+
+def test_the_first_colon_separates_the_provider_from_the_model() -> None:
+    model = model_named("ollama:qwen3:8b", context_window=8192)
+    assert isinstance(model, OpenAIModel)
+    assert (model.provider, model.model_id, model.context_window) == ("ollama", "qwen3:8b", 8192)
+    assert isinstance(model_named("anthropic:claude-sonnet-4-5"), AnthropicModel)
+    assert isinstance(model_named("echo"), EchoModel)
+    assert model_named("echo", context_window=100).context_window == 100
+    for provider in SERVERS:
+        assert model_named(f"{provider}:m").provider == provider
+
+
+@pytest.mark.parametrize("name", ["", "gpt-5", "openai:", "echo:loud", "azure:gpt-5", ":m"])
+def test_an_invalid_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="ollama:<model>"):
+        model_named(name)
+
+
+@pytest.mark.parametrize("address", ["notaurl", "localhost:11434/v1", "ftp://localhost", "http://", "http:///v1", 5])
+@pytest.mark.parametrize("name", ["openai:m", "anthropic:m"])
+def test_an_invalid_address_is_refused_when_the_model_is_created(name: str, address: str) -> None:
+    with pytest.raises(InvalidInput, match="is not the address of a server: use a URL such as http://localhost"):
+        model_named(name, base_url=address)
+
+
+async def test_requests_go_to_the_given_address(server: ModelServer) -> None:
+    for name in ("llama.cpp:m", "anthropic:m"):
+        server.says("Hello")
+        url = server.url if name.startswith("anthropic") else server.openai_url
+        model = model_named(name, base_url=url, api_key="k", max_tokens=7)
+        asked = ModelRequest(messages=(message("user", "Hi"),))
+        assert isinstance([event async for event in model.generate(asked)][-1], Completed)
+        assert server.requests[-1].body["max_tokens"] == 7
+
+
+TOO_LONG = Failure(400, {"error": {"message": "prompt is too long", "code": "context_length_exceeded"}})
+
+
+async def conversation(host: SessionHost) -> str:
+    session = await host.create()
+    for turn in range(20):
+        await session.append_message("user", f"question {turn}: " + "word " * 200)
+        await session.append_message("assistant", f"answer {turn}: " + "word " * 200)
+    return session.id
+
+
+def request_sizes(server: ModelServer) -> list[int]:
+    return [len(json.dumps(sent.body["messages"])) for sent in server.requests]
+
+
+async def test_a_session_is_compacted_with_the_models_summary(
+    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    server.says("They asked, ", "and were answered.", usage=Counts(5000, 8))
+    async with model() as client, SessionHost(tmp_path) as host:
+        session = await host.load(await conversation(host))
+        report = await session.compact(summarizer_of(client), keep_tokens=2000)
+        assert report.summary == "They asked, and were answered."
+        assert report.tokens_after < report.tokens_before / 2
+        context = await session.context()
+        assert "They asked, and were answered." in str(context.messages[0].content)
+        entry = await session.entry(str(report.entry_id))
+        assert entry is not None
+        assert entry.compaction.usage == Usage(5000, 8, total_tokens=5008)  # type: ignore[union-attr]
+    assert "question 0" in json.dumps(server.requests[0].body)
+
+
+async def test_a_summary_request_that_is_too_long_is_shortened_until_it_fits(
+    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    server.reply(TOO_LONG, TOO_LONG)
+    server.says("They talked.")
+    async with model() as client, SessionHost(tmp_path) as host:
+        session = await host.load(await conversation(host))
+        report = await session.compact(summarizer_of(client), keep_tokens=2000)
+        assert report.summary == "They talked."
+    first, second, third = request_sizes(server)
+    assert first > second > third
+    assert third < first / 2
+
+
+async def test_a_failing_model_leaves_the_session_unchanged(
+    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    server.reply(Failure(503, "loading"), *[TOO_LONG] * MAX_ATTEMPTS)
+    async with model() as client, SessionHost(tmp_path) as host:
+        session = await host.load(await conversation(host))
+        before = session.leaf_id
+        for error in (ModelUnavailable, RequestTooLong):
+            with pytest.raises(error):
+                await session.compact(summarizer_of(client), keep_tokens=2000)
+            assert session.leaf_id == before
+    assert len(server.requests) == 1 + MAX_ATTEMPTS

@@ -86,7 +86,6 @@ async def test_the_lifetime_of_the_cache_can_be_set(server: ModelServer) -> None
         ("adaptive", "minimal", 1000, {"type": "adaptive"}),
     ],
 )
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_thinking_level_is_sent_in_the_models_own_form(
     server: ModelServer, thinking: Literal["budget", "adaptive"] | None, level: str | None, bound: int, sent: object
 ) -> None:

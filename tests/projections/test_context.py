@@ -685,28 +685,6 @@ def test_an_excluded_command_is_in_the_context_but_not_sent_to_the_model() -> No
     assert entry_tokens(entry) == 0
 
 
-def test_a_missing_parent_starts_the_path_with_a_warning() -> None:
-    log = Log()
-    log.add_message("user", "lost", parent_id=None)
-    log.add_message("user", "one", parent_id="nowhere")
-    log.add_message("user", "two")
-    assert log.roles_and_texts() == [("user", "one"), ("user", "two")]
-    assert log.context().warnings == (
-        "the parent of entry 'e2' (seq 2) is not in the log before it: the path begins there",
-    )
-    assert log.context(1).warnings == ()
-
-
-@pytest.mark.parametrize("parents", [("e1",), ("e2", "e1"), ("e3", "e1", "e2")])
-def test_a_path_into_a_cycle_raises(parents: tuple[str, ...]) -> None:
-    log = Log()
-    for parent_id in parents:
-        log.add_message("user", "round", parent_id=parent_id)
-    log.add_message("user", "below")
-    with pytest.raises(CorruptTree, match="its own ancestor"):
-        log.context()
-
-
 def test_an_unreadable_body_is_left_out_of_the_context() -> None:
     log = Log()
     log.add_message("user", "one")

@@ -9,7 +9,7 @@ from treering.events.content import text
 from treering.events.entries import Entry, Header, Label, LabelEntry, Message, MessageEntry
 from treering.events.index import LogIndex
 from treering.projections.base import replay
-from treering.projections.labels import LabelChange, Labels, apply_change, find_by_label, label_change, labels
+from treering.projections.labels import Labels, apply_change, labels
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = Header(id="s", version=1, timestamp=START)
@@ -52,29 +52,9 @@ def test_labels_on_the_path_come_first_in_path_order() -> None:
     assert labels(index_of(message(1, None))) == []
 
 
-def test_entries_are_found_by_label_across_branches() -> None:
-    index = index_of(*FORKED)
-    assert find_by_label(index, "todo") == ["e1", "e2"]
-    assert find_by_label(index, "late", 2) == ["e4"]
-    assert find_by_label(index, "nothing") == []
-
-
 def test_a_cycle_does_not_prevent_listing_labels() -> None:
     index = index_of(message(1, "e2"), message(2, "e1"), label(3, "e2", "e1", "odd"))
     assert labels(index) == [("e1", "odd")]
-
-
-def test_the_latest_label_counts_and_an_empty_one_removes_it() -> None:
-    entries = [message(1, None), label(2, "e1", "e1", "a"), label(3, "e1", "e1", "b")]
-    assert labels(index_of(*entries)) == [("e1", "b")]
-    assert labels(index_of(*entries, label(4, "e3", "e1", None))) == []
-    assert labels(index_of(*entries, label(4, "e3", "e1", ""))) == []
-
-
-def test_only_label_entries_change_labels() -> None:
-    assert label_change(message(1, None)) is None
-    assert label_change(label(2, None, "e1", "a")) == LabelChange("e1", "a")
-    assert label_change(label(2, None, "e1", "")) == LabelChange("e1", None)
 
 
 def test_the_projection_and_a_replica_equal_the_index_at_every_step() -> None:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,13 +22,6 @@ FIRST_KEPT = 99_700
 COMPACTION = 99_900
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 NATIVE = NativeDialect()
-
-
-@pytest.fixture(scope="module", params=[pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """The bytes read do not depend on the event loop."""
-    backend: tuple[str, dict[str, Any]] = request.param
-    return backend
 
 
 class ReadingDisk(FaultyDisk):

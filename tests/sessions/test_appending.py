@@ -315,16 +315,6 @@ async def test_an_entry_with_a_missing_or_mistyped_field_is_refused_before_a_byt
     assert await state_of(session) == known_before
 
 
-@pytest.mark.feature("G-45")
-async def test_a_label_on_an_unknown_entry_is_refused_and_not_written(session: Session, file_bytes: FileBytes) -> None:
-    await session.append_message("user", "Hello")
-    before = file_bytes(session)
-    with pytest.raises(EntryNotFound, match="nowhere"):
-        await session.set_label("nowhere", "x")
-    assert file_bytes(session) == before
-    assert session.labels() == []
-
-
 @pytest.mark.feature("G-106")
 @pytest.mark.parametrize("writes", ["inline", "thread"])
 async def test_a_failed_write_changes_neither_index_nor_leaf(
@@ -438,8 +428,15 @@ async def test_an_extension_can_append_a_message_with_the_role_custom(
     assert await again.messages() == [injected]
 
 
-@pytest.mark.feature("G-17", "G-89")
-async def test_a_model_change_is_an_entry_and_changes_the_context(host: SessionHost, session: Session) -> None:
+@pytest.mark.feature("G-17", "G-88", "G-89")
+async def test_a_change_of_model_or_level_is_an_entry_and_changes_the_context(
+    host: SessionHost, session: Session
+) -> None:
+    for level in ("high", "low", "off", "as its maker calls it"):
+        changed = await session.entry(await session.append_thinking_level_change(level))
+        assert changed is not None
+        assert getattr(changed, changed.type) == ThinkingLevel(level)
+        assert (await session.context()).thinking_level == level
     assert (await session.context()).model is None
     entry_id = await session.append_model_change("openai", "gpt-4o")
     assert (await session.context()).model == ModelRef("openai", "gpt-4o")
@@ -452,15 +449,6 @@ async def test_a_model_change_is_an_entry_and_changes_the_context(host: SessionH
     assert getattr(entry, entry.type) == ModelChange("openai", "gpt-4o")
     assert (await again.context()).model == ModelRef("anthropic", "opus")
     assert (await again.context(entry_id)).model == ModelRef("openai", "gpt-4o")
-
-
-@pytest.mark.feature("G-88")
-async def test_a_thinking_level_change_is_an_entry_and_changes_the_context(session: Session) -> None:
-    for level in ("high", "low", "off", "as its maker calls it"):
-        entry = await session.entry(await session.append_thinking_level_change(level))
-        assert entry is not None
-        assert getattr(entry, entry.type) == ThinkingLevel(level)
-        assert (await session.context()).thinking_level == level
 
 
 @pytest.mark.feature("G-20", "G-47", "G-91")

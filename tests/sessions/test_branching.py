@@ -74,13 +74,6 @@ async def test_branch_moves_the_leaf_and_does_not_write(
     assert again.leaf_id == entry_id
 
 
-async def test_branching_to_an_unknown_entry_is_refused_and_the_leaf_stays(session: Session) -> None:
-    leaf = await session.append_message("user", "Hello")
-    with pytest.raises(EntryNotFound, match="nowhere"):
-        await session.branch("nowhere")
-    assert session.leaf_id == leaf
-
-
 @pytest.mark.feature("G-115")
 async def test_a_context_ends_at_the_leaf_that_branch_selected(session: Session) -> None:
     ids = [await session.append_message("user", str(number)) for number in range(4)]
@@ -154,15 +147,6 @@ async def test_a_branch_summary_names_the_abandoned_leaf(session: Session) -> No
     assert session.children(None) == [first, root]
 
 
-async def test_a_branch_summary_below_an_unknown_entry_is_refused(session: Session, file_bytes: FileBytes) -> None:
-    leaf = await session.append_message("user", "one")
-    before = file_bytes(session)
-    with pytest.raises(EntryNotFound):
-        await session.branch_with_summary("nowhere", "left it")
-    assert file_bytes(session) == before
-    assert session.leaf_id == leaf
-
-
 async def test_options_that_contradict_a_branch_summary_are_refused(session: Session, file_bytes: FileBytes) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("user", "two")
@@ -171,6 +155,10 @@ async def test_options_that_contradict_a_branch_summary_are_refused(session: Ses
         await session.branch_with_summary(first, "left two", below=leaf)
     with pytest.raises(InvalidInput, match="becomes the leaf"):
         await session.branch_with_summary(first, "left two", aside=True)
+    with pytest.raises(EntryNotFound, match="nowhere"):
+        await session.branch_with_summary("nowhere", "left it")
+    with pytest.raises(EntryNotFound, match="nowhere"):
+        await session.branch("nowhere")
     assert file_bytes(session) == before
     assert session.leaf_id == leaf
     summary_id = await session.branch_with_summary(first, "left two", aside=False, expected_leaf=leaf)

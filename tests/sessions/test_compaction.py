@@ -102,32 +102,35 @@ async def test_the_saving_of_each_compaction_follows_from_its_entry_and_the_cont
     assert sum(report.values()) == 1393
 
 
-@pytest.mark.feature("G-114")
+@pytest.mark.feature("G-114", "U-9")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_cuts_from_find_safe_cut_are_accepted_and_unsafe_ones_refused(
-    host: SessionHost, file_bytes: FileBytes
+    root: Path, file_bytes: FileBytes, dialect: Literal["native", "pi", "omp"]
 ) -> None:
     rng = random.Random(7)
     refused = 0
-    for number in range(15):
-        session = await host.create(f"s{number}")
-        assert await session.find_safe_cut(10) is None
-        unsafe = await append_conversation(session, rng)
-        before = file_bytes(session)
-        for entry_id in unsafe:
-            with pytest.raises(UnsafeCut):
-                await session.append_compaction("s", entry_id, 10)
-            refused += 1
-        assert file_bytes(session) == before
-        leaf = session.leaf_id
-        assert leaf is not None
-        found = {await session.find_safe_cut(keep) for keep in (0, 10, 40, 100, 300)}
-        assert await session.find_safe_cut(10**9) is None
-        for cut in found - {None}:
-            assert cut in session.path()
-            assert cut not in unsafe
-            await session.branch(leaf)
-            await session.append_compaction("s", cut, 10)
-            check_pairs(await session.messages())
+    async with SessionHost(root, dialect=dialect) as host:
+        for number in range(8):
+            session = await host.create(f"s{number}")
+            assert await session.find_safe_cut(10) is None
+            unsafe = await append_conversation(session, rng)
+            before = file_bytes(session)
+            for entry_id in unsafe:
+                with pytest.raises(UnsafeCut):
+                    await session.append_compaction("s", entry_id, 10)
+                refused += 1
+            assert file_bytes(session) == before
+            leaf = session.leaf_id
+            assert leaf is not None
+            found = {await session.find_safe_cut(keep) for keep in range(0, 400, 20)}
+            assert await session.find_safe_cut(10**9) is None
+            for cut in found - {None}:
+                assert cut in session.path()
+                assert cut not in unsafe
+                await session.branch(leaf)
+                await session.append_compaction("s", cut, 10)
+                check_pairs(await session.messages())
+                await session.branch(leaf)
     assert refused > 20
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -11,14 +12,19 @@ import pytest
 
 from treering import (
     CorruptTree,
+    InvalidEntry,
     Message,
     NotASession,
     OpaqueEntry,
     Session,
+    SessionExists,
     SessionHost,
     SessionNotFound,
     message,
     plain_text,
+    text,
+    tool_result,
+    tool_use,
 )
 from treering.events.doctor import examine_file
 
@@ -112,6 +118,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 # -- the tree
 
 
+@pytest.mark.feature("G-116")
 @every_dialect
 async def test_a_missing_or_later_parent_starts_the_path(tmp_path: Path, dialect: Dialect) -> None:
     case = Case(
@@ -125,6 +132,9 @@ async def test_a_missing_or_later_parent_starts_the_path(tmp_path: Path, dialect
     )
     async with SessionHost(tmp_path) as host:
         session = await host.load(case.path, read_only=True)
+        [warning] = (await session.context("c")).warnings
+        assert warning == "the parent of entry 'b' (seq 2) is not in the log before it: the path begins there"
+        assert (await session.context("a")).warnings == ()
         assert [(node.id, node.parent_id) for node in session.tree().nodes] == [
             *[("a", None), ("b", None), ("c", "b"), ("e", "c"), ("d", None)]
         ]
@@ -135,29 +145,38 @@ async def test_a_missing_or_later_parent_starts_the_path(tmp_path: Path, dialect
     await case.check(["b", "c", "e"], path=["b", "c", "e"], warned=True)
 
 
+@pytest.mark.feature("G-116")
 @every_dialect
-@pytest.mark.parametrize("cycle", [[("x", "x")], [("x", "y"), ("y", "x")], [("x", "z"), ("y", "x"), ("z", "y")]])
-async def test_a_cycle_is_an_error_only_for_paths_into_it(
-    tmp_path: Path, dialect: Dialect, cycle: list[tuple[str, str]]
-) -> None:
-    rows = [row(dialect, *each) for each in cycle]
+@pytest.mark.parametrize("cycle", ["x<x", "x<x y<x", "x<y y<x", "x<z y<x z<y", "x<y y<x z<y"])
+async def test_a_cycle_is_an_error_only_for_paths_into_it(tmp_path: Path, dialect: Dialect, cycle: str) -> None:
+    rows = [row(dialect, *each.split("<")) for each in cycle.split()]
     case = Case(tmp_path, dialect, row(dialect, "a", None, "fine"), *rows)
     async with SessionHost(tmp_path) as host:
+        async with await host.load(case.path, read_only=True) as reader:
+            await _check_cycle(reader, rows)
         session = await host.load(case.path)
-        for entry_id, _ in cycle:
-            with pytest.raises(CorruptTree):
-                await session.context(entry_id)
-            with pytest.raises(CorruptTree):
-                session.path(entry_id)
-        assert texts([each.message for each in (await session.context("a")).messages]) == ["fine"]
-        assert len(session.tree().nodes) == 1 + len(cycle)
-        assert cycle[0][0] in session.children(None)
+        await _check_cycle(session, rows)
+        assert "x" in session.children(None)
         await session.branch("a")
         await session.append_message("user", "out of it")
         assert texts(await session.messages()) == ["fine", "out of it"]
         assert len(await host.list_sessions()) == 1
     assert file_bytes(case.path).startswith(case.before)
     assert not case.codes().isdisjoint({"self_parent", "cycle"})
+
+
+async def _check_cycle(session: Session, rows: list[Row]) -> None:
+    """Check that each path into the cycle is an error, the one of the leaf among them, and that others are read."""
+    for entry_id in (*(each["id"] for each in rows), session.leaf_id):
+        with pytest.raises(CorruptTree, match="its own ancestor"):
+            await session.context(entry_id)
+        with pytest.raises(CorruptTree):
+            session.path(entry_id)
+    with pytest.raises(CorruptTree):
+        await session.context()
+    assert texts([each.message for each in (await session.context("a")).messages]) == ["fine"]
+    assert {node.id for node in session.tree().nodes} == {"a", *(each["id"] for each in rows)}
+    assert session.labels() == []
 
 
 @every_dialect
@@ -304,6 +323,8 @@ async def test_a_second_header_is_ignored(tmp_path: Path, dialect: Dialect) -> N
     await case.check(["one", "two"], path=["a", "b"])
 
 
+@pytest.mark.feature("G-9", "D-35")
+@pytest.mark.parametrize("rest", [b"", b'{"type":"session","id":"s","version":1,"timestamp":"2026-01-01T00:00:00Z"}\n'])
 @pytest.mark.parametrize(
     "content",
     [
@@ -321,15 +342,26 @@ async def test_a_second_header_is_ignored(tmp_path: Path, dialect: Dialect) -> N
         b'{"type":"title","v":1,"title":"only a title"}\n',
         b'{"id":"x","version":3}\n{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z"}\n',
         b"<html>" * 5000,
+        b"{\n",
+        b"{}\n",
+        b'{"type":"session"\n{"half":1}\n',
+        b'{"type":"session","id":"s","version":"one","timestamp":"2026-01-01T10:00:00Z"}\n',
+        b"\xff\xfe\xfd",
     ],
 )
-async def test_a_file_without_a_header_is_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
+async def test_a_file_without_a_header_is_refused_and_unchanged(tmp_path: Path, content: bytes, rest: bytes) -> None:
     path = tmp_path / "s.jsonl"
+    if rest and content.strip(b"\xef\xbb\xbf \n") and b'"title"' not in content:  # after those a header counts
+        content = content.removesuffix(b"\n") + b"\n" + rest
     path.write_bytes(content)
     async with SessionHost(tmp_path) as host:
         for read_only in (True, False):
-            with pytest.raises(NotASession, match=r"s\.jsonl"):
+            with pytest.raises(NotASession, match=re.escape(str(path))):
                 await host.load(path, read_only=read_only)
+        with pytest.raises((NotASession, SessionExists)):
+            await host.create("s")
+        with pytest.raises((NotASession, SessionExists)):
+            await (await host.create("other")).fork("s")
         with pytest.raises(NotASession):
             await host.open("s")
         with pytest.raises(NotASession):
@@ -416,3 +448,52 @@ async def test_unknown_fields_and_types_are_copied_byte_for_byte(tmp_path: Path,
         await session.append_message("user", "more")
     assert file_bytes(case.path).startswith(case.before)
     await Case(tmp_path, dialect, row(dialect, "a", None, "one"), *rows).check(["one", "known"], path=list("abcd"))
+
+
+AT = "2026-01-01T10:00:00Z"
+HEADER = {"type": "session", "id": "given", "version": 1, "timestamp": AT}
+
+FileOf = Callable[..., Path]
+
+
+def line(entry_id: str, parent_id: str | None, content: object = "words", role: str = "user") -> dict[str, Any]:
+    return {
+        "type": "message",
+        "id": entry_id,
+        "parent_id": parent_id,
+        "timestamp": AT,
+        "message": {"role": role, "content": content},
+    }
+
+
+@pytest.mark.feature("G-64")
+async def test_a_result_without_its_call_on_the_path_is_reported(host: SessionHost, session: Session) -> None:
+    with pytest.raises(InvalidEntry):
+        await session.append_message("tool", tool_result(None, "text"))  # type: ignore[arg-type]
+    root = await session.append_message("user", "read them")
+    await session.append_message("assistant", [text("yes"), tool_use("one", "read"), tool_use("two", "read")])
+    await session.append_message("tool", tool_result("two", "second"))
+    await session.append_message("tool", tool_result("one", "first"))
+    path = session.file_path
+    assert path is not None
+    assert examine_file(path) == []
+    await session.branch(root)
+    elsewhere = await session.append_message("tool", tool_result("one", "on a branch without the call"))
+    stray = await session.append_message("tool", [tool_result("never", "text")])
+    found = [finding for finding in examine_file(path) if finding.code == "result_without_call"]
+    assert [(finding.entry_id, finding.line) for finding in found] == [(elsewhere, 6), (stray, 7)]
+    assert "'one'" in found[0].message
+    assert "'never'" in found[1].message
+    assert plain_text((await session.messages())[0].content) == "read them"
+
+
+@pytest.mark.feature("G-64")
+async def test_a_stored_result_without_the_id_of_its_call_is_not_in_the_context(
+    host: SessionHost, file_of: FileOf
+) -> None:
+    nameless = [{"type": "tool_result", "tool_result": {"content": "text"}}]
+    path = file_of(HEADER, line("a", None), line("b", "a", nameless, role="tool"), line("c", "b"))
+    session = await host.load(path)
+    assert session.path() == ["a", "b", "c"]
+    assert [each.entry_id for each in (await session.context()).messages] == ["a", "c"]
+    assert [(finding.code, finding.entry_id) for finding in examine_file(str(path))] == [("wrong_fields", "b")]

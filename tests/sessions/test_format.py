@@ -1,25 +1,30 @@
-"""Existing files: older forms are read, newer ones refused, and no line is rewritten."""
+"""The native format: its samples, its forms, and a reader that knows only JSON."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pytest
 
 from treering import (
+    Content,
     Header,
     MessageEntry,
-    NotASession,
+    OpaqueEntry,
     Session,
     SessionHost,
     TextPart,
-    TreeringError,
     UnsupportedVersion,
+    message,
     plain_text,
     text,
+    tool_result,
+    tool_use,
 )
 
 AT = "2026-01-01T10:00:00.000Z"
@@ -40,42 +45,6 @@ def user(entry_id: str, parent_id: str | None, body: object) -> dict[str, Any]:
 
 
 # -- the header
-
-
-@pytest.mark.feature("G-9")
-@pytest.mark.parametrize(
-    "first",
-    [
-        b"this is no JSON",
-        b"{",
-        b"[]",
-        b"null",
-        b"{}",
-        b'{"type":"message","id":"a","parent_id":null,"timestamp":"2026-01-01T10:00:00Z"}',
-        b'{"type":"session"}',
-        b'{"type":"session","id":"given","version":"one","timestamp":"2026-01-01T10:00:00Z"}',
-        b"\xff\xfe\xfd",
-        b"\x00" * 100,
-    ],
-)
-async def test_a_file_whose_first_line_is_not_a_header_is_refused_and_unchanged(
-    host: SessionHost, file_of: FileOf, files: Callable[[], list[str]], first: bytes
-) -> None:
-    for rest in ((), (user("a", None, "Hello"),), (HEADER, user("a", None, "Hello"))):
-        path = file_of(first, *rest)
-        before = path.read_bytes()
-        for read_only in (True, False):
-            with pytest.raises(NotASession) as caught:
-                await host.load(path, read_only=read_only)
-            assert isinstance(caught.value, TreeringError)
-            assert str(path) in str(caught.value)
-        with pytest.raises(NotASession):
-            await host.open("given")
-        with pytest.raises(NotASession):
-            await host.fork_from(path)
-        assert [row.status for row in await host.list_sessions()] == ["corrupted"]
-        assert path.read_bytes() == before
-        assert set(files()) == {"given.jsonl"}
 
 
 @pytest.mark.feature("G-33")
@@ -186,3 +155,191 @@ async def test_a_header_with_an_unknown_field_is_read(host: SessionHost, file_of
     session = await host.load(file_of({**HEADER, "cwd": "/work", "unknown": 1}))
     assert isinstance(session.header, Header)
     assert (session.header.id, session.header.version, session.header.cwd) == ("given", 1, "/work")
+
+
+SIMPLE = b"""\
+{"type":"session","id":"sess-1","version":1,"timestamp":"2025-03-01T08:00:00Z"}
+{"type":"message","id":"msg-1","parent_id":null,"timestamp":"2025-03-01T08:00:01Z","message":\
+{"role":"user","content":[{"type":"text","text":{"content":"Good morning"}}]}}
+{"type":"message","id":"msg-2","parent_id":"msg-1","timestamp":"2025-03-01T08:00:02Z","message":\
+{"role":"assistant","content":[{"type":"text","text":{"content":"Good morning to you!"}}]}}
+"""
+
+TOOLS = b"""\
+{"type":"session","id":"sess-2","version":1,"timestamp":"2025-03-02T09:00:00Z"}
+{"type":"message","id":"m-1","parent_id":null,"timestamp":"2025-03-02T09:00:01Z","message":\
+{"role":"user","content":[{"type":"text","text":{"content":"What does setup.py say?"}}]}}
+{"type":"message","id":"m-2","parent_id":"m-1","timestamp":"2025-03-02T09:00:02Z","message":\
+{"role":"assistant","content":[{"type":"tool_use","tool_use":{"id":"call_1","name":"read_file","input":{"path":"setup.py"}}}]}}
+{"type":"message","id":"m-3","parent_id":"m-2","timestamp":"2025-03-02T09:00:03Z","message":\
+{"role":"tool","content":[{"type":"tool_result","tool_result":{"tool_use_id":"call_1","content":"import setuptools"}}]}}
+"""
+
+
+@pytest.mark.feature("G-138")
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_the_simple_sample_has_a_context_of_two_messages(
+    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, read_only: bool
+) -> None:
+    session = await host.load(file_of(*SIMPLE.splitlines()), read_only=read_only)
+    assert file_bytes(session) == SIMPLE
+    assert session.id == "sess-1"
+    context = await session.context()
+    assert [(each.entry_id, each.role, each.content) for each in context.messages] == [
+        ("msg-1", "user", (text("Good morning"),)),
+        ("msg-2", "assistant", (text("Good morning to you!"),)),
+    ]
+
+
+@pytest.mark.feature("G-139")
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_the_sample_with_tools_keeps_call_and_result_together(
+    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, read_only: bool
+) -> None:
+    session = await host.load(file_of(*TOOLS.splitlines()), read_only=read_only)
+    assert file_bytes(session) == TOOLS
+    assert session.path() == ["m-1", "m-2", "m-3"]
+    question, call, result = await session.messages()
+    assert plain_text(question.content) == "What does setup.py say?"
+    assert call.content == (tool_use("call_1", "read_file", {"path": "setup.py"}),)
+    assert result.content == (tool_result("call_1", "import setuptools", is_error=False),)
+    assert await session.find_safe_cut(1) != "m-3"
+
+
+@pytest.mark.feature("G-140")
+async def test_the_sample_program_ends_with_the_summary_and_the_kept_message(
+    root: Path, clock: Callable[[], Any]
+) -> None:
+    ids = iter(["owner", "sess-123", "msg-1", "msg-2", "msg-3", "lbl-1", "comp-1"])
+    async with SessionHost(root, clock=clock, new_id=lambda: next(ids)) as host:
+        session = await host.find_recent() or await host.create(cwd="/path/to/project")
+
+        greeting = await session.append_message("user", [text("Hello, Agent!")])
+        history = await session.context()
+        assert [each.entry_id for each in history.messages] == ["msg-1"]
+
+        await session.append_message("assistant", [text("Hello! How can I help?")])
+        await session.branch(greeting)
+        await session.append_message("user", [text("Actually, tell me a joke.")])
+        await session.set_label(greeting, "first-greeting")
+        await session.append_compaction("User greeted and then asked for a joke.", "msg-3", 1500)
+
+        history = await session.context()
+        assert [(each.entry_id, each.role, plain_text(each.content)) for each in history.messages] == [
+            ("comp-1", "compactionSummary", "User greeted and then asked for a joke."),
+            ("msg-3", "user", "Actually, tell me a joke."),
+        ]
+        await session.close()
+    header, *lines = [json.loads(line) for line in (root / "sess-123.jsonl").read_bytes().splitlines()]
+    assert (header["type"], header["id"], header["version"], header["cwd"]) == (
+        "session",
+        "sess-123",
+        1,
+        "/path/to/project",
+    )
+    assert [(line["type"], line["id"], line["parent_id"]) for line in lines] == [
+        ("message", "msg-1", None),
+        ("message", "msg-2", "msg-1"),
+        ("message", "msg-3", "msg-1"),
+        ("label", "lbl-1", "msg-3"),
+        ("compaction", "comp-1", "lbl-1"),
+    ]
+    assert lines[3]["label"] == {"target_id": "msg-1", "label": "first-greeting"}
+    assert lines[4]["compaction"] == {
+        "summary": "User greeted and then asked for a joke.",
+        "first_kept_entry_id": "msg-3",
+        "tokens_before": 1500,
+    }
+    async with SessionHost(root) as host:
+        again = await host.find_recent()
+        assert again is not None
+        assert await again.context() == history
+
+
+Dialect: TypeAlias = Literal["native", "pi", "omp"]
+
+
+def list_log(path: str) -> list[tuple[str, str | None, str, str]]:
+    """List a log's entries as (id, parent, type, text)."""
+    import json
+
+    def text_of(value: object) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "\n".join(filter(None, map(text_of, value)))
+        if isinstance(value, dict):
+            return next((text_of(value[key]) for key in ("text", "content", "tool_result") if key in value), "")
+        return ""
+
+    rows: list[tuple[str, str | None, str, str]] = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            entry = json.loads(line)
+            kind = entry["type"]
+            if kind == "session":
+                assert entry["version"] in (1, 3)
+            elif kind != "title":
+                parent = entry["parent_id"] if "parent_id" in entry else entry["parentId"]
+                content = text_of(entry["message"]) if kind == "message" else ""
+                rows.append((entry["id"], parent, kind, content))
+    return rows
+
+
+def test_the_reader_has_at_most_thirty_lines_and_imports_only_json() -> None:
+    source = inspect.getsource(list_log)
+    assert len(source.splitlines()) <= 30
+    imported = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [name.name for node in imported for name in node.names] == ["json"]
+    assert not {"treering", "msgspec", "Path", "plain_text"} & {
+        node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)
+    }
+
+
+def entry_text(entry: object) -> str:
+    if not isinstance(entry, MessageEntry):
+        return ""
+    for part in entry.message.content:
+        if part.__struct_config__.tag == "tool_result":
+            return part.tool_result.text  # type: ignore[union-attr]
+    return plain_text(entry.message.content)
+
+
+@pytest.mark.feature("O-37", "X-32")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_a_program_that_knows_only_json_lists_a_log_that_is_being_written(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create(cwd="/work/rings", key="telegram:1")
+        path = session.file_path or ""
+
+        async def check() -> None:
+            entries = await session.entries()
+            assert not [entry for entry in entries if isinstance(entry, OpaqueEntry)]
+            rows = list_log(path)
+            assert [(entry.id, entry.parent_id, entry_text(entry)) for entry in entries] == [
+                (entry_id, parent, content) for entry_id, parent, _, content in rows
+            ]
+            if dialect == "native":
+                assert [entry.type for entry in entries] == [kind for _, _, kind, _ in rows]
+
+        first = await session.append_message("user", ["Hello\n\u2028", text("ünïcode 🌳 \x00")])
+        await check()
+        answer: list[Content | str] = [text("Let me look."), tool_use("c1", "read", {"path": "a"})]
+        await session.append_message("assistant", answer, provider="p", model="m")
+        await session.append_tool_execution("c1", "read", {"path": "a"}, "content", duration_ms=1.5)
+        await check()
+        await session.append_many([message("user", "both"), message("user", ["or", "none"])])
+        await session.append_model_change("p", "m")
+        await session.append_thinking_level_change("high")
+        await session.set_label(first, "here")
+        await session.append_session_info("name", metadata={"a": [1]})
+        await session.append_custom_entry("x", {"y": {"text": "hidden"}})
+        await session.append_custom_message("x", "shown")
+        await session.append_compaction("summary", first, 10)
+        await session.branch_with_summary(first, "other")
+        await session.append_message("user", "again", command_id="c")
+        await check()
+        for copy in (await session.fork(), await session.create_branched_session(first)):
+            assert [entry.id for entry in await copy.entries()] == [row[0] for row in list_log(copy.file_path or "")]

@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
-import anyio
 import pytest
-from anyio import to_thread
 
 from treering import (
     Closed,
     InvalidSessionId,
     NotFound,
     Session,
-    SessionClosed,
     SessionExists,
     SessionHost,
     SessionNotFound,
@@ -26,9 +23,9 @@ from treering import (
 )
 from treering.actors.naming import DialectName
 from treering.actors.registry import Registry
-from treering.events.disk import FileStat, OsDisk
+from treering.events.disk import FileStat
 from treering.testing.clocks import ManualClock
-from treering.testing.disks import FaultyDisk, MemoryDisk
+from treering.testing.disks import MemoryDisk
 
 StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 HeaderOf = Callable[[Session], dict[str, Any]]
@@ -259,40 +256,6 @@ async def test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created(tm
 
 
 # -- closing
-
-
-@pytest.mark.feature("G-102")
-async def test_close_waits_for_accepted_appends_and_refuses_later_ones(root: Path) -> None:
-    disk = FaultyDisk(OsDisk())
-    async with SessionHost(root, disk=disk, writes="thread") as host:
-        session = await host.create("main")
-        await session.append_message("user", "first")
-        stall = disk.stall("write", path="*/main.jsonl")
-        closed = anyio.Event()
-
-        async def close() -> None:
-            await session.close()
-            assert b"accepted" in (root / "main.jsonl").read_bytes()
-            closed.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.append_message, "user", "accepted")
-            assert await to_thread.run_sync(stall.wait)
-            tasks.start_soon(close)
-            await anyio.wait_all_tasks_blocked()
-            assert not closed.is_set()
-            assert b"accepted" not in (root / "main.jsonl").read_bytes()
-            stall.lift()
-        assert closed.is_set()
-        before = (root / "main.jsonl").read_bytes()
-        with pytest.raises(SessionClosed) as caught:
-            await session.append_message("user", "too late")
-        assert isinstance(caught.value, Closed)
-        with pytest.raises(Closed):
-            _ = session.leaf_id
-        await session.close()
-        assert (root / "main.jsonl").read_bytes() == before
-        assert await texts(await host.load("main")) == ["first", "accepted"]
 
 
 async def test_leaving_the_with_block_of_a_session_closes_only_that_handle(host: SessionHost) -> None:

@@ -14,7 +14,6 @@ from treering import (
     HostClosed,
     KeyedSessions,
     Message,
-    NotASession,
     Session,
     SessionExists,
     SessionHost,
@@ -41,12 +40,6 @@ def names_in(folder: Path, pattern: str = "*") -> list[str]:
     return sorted(path.name for path in folder.glob(pattern))
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file, and create its folder if necessary."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
 # -- open
 
 
@@ -63,33 +56,6 @@ async def test_open_creates_a_missing_session_and_turns_are_saved_at_once(root: 
         await session.save_turn([message("user", "And on.")])
     async with SessionHost(root) as host:
         assert texts(await (await host.open("my-session")).messages()) == ["Hello", "Hi there!", "And on."]
-
-
-@pytest.mark.feature("D-35")
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"not json at all\n",
-        b'{"type":"message","id":"e1"}\n',
-        b"\x00" * 100,
-        b'{"type":"session"\n{"half":1}\n',
-        b"[]\n",
-    ],
-    ids=["text", "no header", "zeros", "half", "list"],
-)
-async def test_a_corrupt_file_raises_an_error_and_is_not_overwritten(root: Path, content: bytes) -> None:
-    path = root / "my-session.jsonl"
-    write_file(path, content)
-    async with SessionHost(root) as host:
-        other = await (await host.create("other")).fork("copy")
-        for _ in range(2):
-            with pytest.raises(NotASession, match=r"my-session\.jsonl"):
-                await host.open("my-session")
-            with pytest.raises((NotASession, SessionExists)):
-                await host.create("my-session")
-            with pytest.raises((NotASession, SessionExists)):
-                await other.fork("my-session")
-    assert path.read_bytes() == content
 
 
 # -- in memory, forked, put

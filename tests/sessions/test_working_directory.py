@@ -37,11 +37,22 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @EVERY_WAY
 @pytest.mark.parametrize(
-    ("given", "stored"), [(".", "."), ("src", "src"), ("src/..", "."), (Path("src"), "src"), ("./src/", "src")]
+    ("given", "stored"),
+    [
+        (".", "."),
+        ("src", "src"),
+        ("src/..", "."),
+        (Path("src"), "src"),
+        ("./src/", "src"),
+        ("~/project", "."),
+        (Path("../link"), "../link"),  # a link is stored as it is given
+    ],
 )
-async def test_a_relative_path_is_stored_as_an_absolute_one(
-    root: Path, project: Path, make: MakeSession, given: str | Path, stored: str
+async def test_a_path_is_stored_as_an_absolute_one(
+    root: Path, project: Path, make: MakeSession, given: str | Path, stored: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    (project.parent / "link").symlink_to(project)
     async with SessionHost(root) as host:
         session = await make(host, given)
         await session.append_message("user", "Hello")
@@ -52,14 +63,6 @@ async def test_a_relative_path_is_stored_as_an_absolute_one(
         recent = await host.find_recent(cwd=given)
         assert recent is not None
         assert recent.id == session.id
-
-
-@EVERY_WAY
-async def test_an_absolute_path_is_stored_as_given(root: Path, project: Path, make: MakeSession) -> None:
-    link = project.parent / "link"
-    link.symlink_to(project)
-    async with SessionHost(root) as host:
-        assert (await make(host, link)).header.cwd == str(link)
 
 
 async def test_the_folder_of_a_pi_file_is_named_after_the_absolute_path(root: Path, project: Path) -> None:
@@ -81,20 +84,6 @@ def test_the_blocking_host_stores_the_absolute_path(root: Path, project: Path) -
     with SyncHost(root) as host:
         assert host.create(cwd=".").header.cwd == str(project)
         assert host.get_or_create("key", cwd="src").header.cwd == str(project / "src")
-
-
-@EVERY_WAY
-async def test_a_tilde_is_expanded_to_the_home_folder(
-    root: Path, project: Path, make: MakeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(project.parent))
-    async with SessionHost(root) as host:
-        session = await make(host, "~/project")
-        await session.append_message("user", "Hello")
-        assert session.header.cwd == str(project)
-        recent = await host.find_recent(cwd="~/project")
-        assert recent is not None
-        assert recent.id == session.id
 
 
 async def test_a_tilde_is_expanded_wherever_a_path_is_given(

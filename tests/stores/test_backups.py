@@ -168,7 +168,6 @@ async def test_a_delete_removes_backups_and_moved_fragments(root: Path, archived
     assert not list(root.glob("*.jsonl*"))
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_crash_during_a_replacement_leaves_either_session_and_always_the_old_one() -> None:
     before = MemoryDisk()
     before.make_directory("/root")

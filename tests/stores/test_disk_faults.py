@@ -16,7 +16,7 @@ import pytest
 
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, NotASession
-from treering.events.stores.base import Append, Committed, Failed, Fenced, InDoubt, Lease
+from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.simulation.unwell import UnwellDisk
@@ -468,17 +468,6 @@ async def test_a_failed_put_leaves_the_old_log(store: FileStore, root: Path, dis
     outcome = await attempt(writer, line(4))
     assert isinstance(outcome, Committed)
     assert outcome.head.generation == head.generation
-
-
-async def test_an_append_after_a_failed_flush_is_in_doubt_too(root: Path, disk: FailingDisk) -> None:
-    store = FileStore(root, disk=disk, durability="file")
-    writer = await own(store)
-    await writer.append(line(1))
-    disk.fail["datasync"] = (0, 1)
-    requests = [Append(writer.lease, writer.head, (line(2),)) for _ in range(2)]
-    outcomes = [(await store.append([request]))[0] for request in requests]
-    assert [type(outcome) for outcome in outcomes] == [InDoubt, InDoubt]
-    await store.aclose()
 
 
 # -- reads

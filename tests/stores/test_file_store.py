@@ -24,7 +24,7 @@ from treering.events.errors import (
     SessionNotFound,
     UnsupportedVersion,
 )
-from treering.events.stores.base import Append, Committed, Cursor, Lease
+from treering.events.stores.base import Append, Cursor, Lease
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
@@ -210,45 +210,6 @@ async def test_damaged_lines_and_second_headers_keep_their_seqs(store: FileStore
     odd = [b"{broken\n", HEADER, b"\xff\xfe\n", line(4)]
     (root / "a.jsonl").write_bytes(HEADER + b"".join(odd))
     assert await read_all(store, "a.jsonl") == bare(odd)
-
-
-@pytest.mark.feature("G-77")
-async def test_ten_thousand_appends_open_the_file_once(root: Path) -> None:
-    disk = CountingDisk()
-    store = FileStore(root, disk=disk, timer=lambda: 0.0)
-    writer = await own(store)
-    await writer.append(line(1))
-    written = line(2)
-    for _ in range(10_000):
-        outcome = store.try_append(Append(writer.lease, writer.head, (written,)))
-        assert isinstance(outcome, Committed)
-        writer.head = outcome.head
-    assert disk.opened == 1
-    await store.aclose()
-
-
-class CountingDisk(WrappedDisk):
-    """A disk that counts how often logs are opened for writing, and the bytes read from them."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.opened = 0
-        self.read = 0
-        self._logs: set[int] = set()
-
-    def open(self, path: str, flags: int) -> int:
-        fd = super().open(path, flags)
-        self._logs.discard(fd)
-        if path.endswith(".jsonl"):
-            self._logs.add(fd)
-            self.opened += bool(flags & os.O_RDWR)
-        return fd
-
-    def pread(self, fd: int, length: int, offset: int) -> bytes:
-        data = super().pread(fd, length, offset)
-        if fd in self._logs:
-            self.read += len(data)
-        return data
 
 
 async def test_open_files_are_bounded_and_closing_them_loses_nothing(root: Path) -> None:

@@ -92,7 +92,6 @@ async def test_a_locked_old_log_is_not_migrated(root: Path) -> None:
     await other.aclose()
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_crash_during_a_migration_leaves_the_old_log_or_the_new_one() -> None:
     disk = MemoryDisk()
     disk.make_directory("/root")

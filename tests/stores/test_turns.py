@@ -404,6 +404,7 @@ async def test_state_rebuilt_from_the_log_equals_the_live_state(root: Path) -> N
             session.labels(),
             session.title,
             session.summary,
+            session.metadata,
             session.updated,
             session.message_count,
             await session.event_count(),

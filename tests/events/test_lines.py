@@ -1,11 +1,14 @@
-"""A block of lines can be read as the list of its lines, and decodes as each line does."""
+"""Blocks of lines, and characters in them that no encoder accepts."""
 
 from __future__ import annotations
 
 import pytest
 
 from treering.events.block import Block, lines_of, size_of
+from treering.events.characters import whole, whole_json
+from treering.events.content import text, thinking, tool_use
 from treering.events.dialects.native import NativeDialect
+from treering.events.entries import Message, Usage
 
 LINE = (
     b'{"type":"message","id":"%d","parent_id":null,"timestamp":"2026-01-01T00:00:00Z","seq":%d,'
@@ -59,3 +62,33 @@ def test_lines_decode_in_a_block_as_they_do_one_by_one(odd: bytes) -> None:
         together = dialect.decode_all(Block(b"\n".join(lines) + b"\n", 3), 1)
         assert together == [dialect.decode(line, seq) for seq, line in enumerate(lines, 1)]
         assert together == dialect.decode_all(lines, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("plain é 😀", "plain é 😀"),
+        ("caf\udce9", "caf\ufffd"),
+        ("\ud83d\ude00\ud83d", "😀\ufffd"),
+        (["\ud83d", {"\ude00": ("\ude00", 1, None)}], ["\ufffd", {"\ufffd": ("\ufffd", 1, None)}]),
+        (
+            Message(
+                "assistant", (text("\ud83d"), thinking("a", signature="\ud83d"), tool_use("\ud83d", "b", {"c": 1}))
+            ),
+            Message(
+                "assistant", (text("\ufffd"), thinking("a", signature="\ufffd"), tool_use("\ufffd", "b", {"c": 1}))
+            ),
+        ),
+        (Usage(1), Usage(1)),
+    ],
+)
+def test_lone_surrogates_are_replaced_in_any_value(given: object, expected: object) -> None:
+    assert whole(given) == expected
+
+
+def test_lone_surrogates_in_json_escapes_are_replaced() -> None:
+    assert (
+        whole_json(rb'{"a": "\ud83d", "b": "\\ud83d \ud83d\ude00"}') == '{"a": "\ufffd", "b": "\\\\ud83d 😀"}'.encode()
+    )
+    with pytest.raises(ValueError, match="Expecting"):
+        whole_json(rb'{"a": ')
