@@ -336,6 +336,8 @@ async def test_a_failed_write_changes_neither_index_nor_leaf(
             lambda: session.set_label(kept, "lost"),
             lambda: session.branch_with_summary(kept, "lost"),
             lambda: session.append_many([ThinkingLevel("low"), ThinkingLevel("high")]),
+            lambda: session.append_message("user", "lost", below=kept),
+            lambda: session.save_turn([Message("user", (text("lost"),))]),
         ]
         breaks: list[Callable[[], object]] = [
             lambda: disk.fail("write", errno.ENOSPC, path="*/main.jsonl"),
@@ -345,12 +347,15 @@ async def test_a_failed_write_changes_neither_index_nor_leaf(
         for break_it in breaks:
             for call in calls:
                 break_it()
-                with pytest.raises(AppendFailed):
+                with pytest.raises(AppendFailed) as caught:
                     await call()
+                assert isinstance(caught.value.__cause__, OSError)
                 assert session.leaf_id == kept
                 assert await state_of(session) == before
                 assert file_bytes(session) == bytes_before
-        last = await session.append_message("user", "there is room again")
+        async with session.subscribe(after=session.cursor) as entries:
+            last = await session.append_message("user", "there is room again")
+            assert await anext(entries) == await session.entry(last)
         assert session.path() == [kept, last]
         known = await state_of(session)
     async with SessionHost(root) as host:
