@@ -39,7 +39,7 @@ async def use_session(host: SessionHost, project: Path) -> Session:
     await session.branch(question)
     await session.append_message("assistant", "Or otherwise. " * 50)
     await session.compact(summarized, keep_tokens=1)
-    await session.update_metadata(extra={"a": 1})
+    await session.update_metadata(metadata={"a": 1})
     await host.set_current_session(project, session)
     await session.fork("copy")
     await host.list_sessions()
@@ -163,10 +163,10 @@ async def test_a_stored_summary_names_its_range_and_is_requested_once(
 async def test_extra_metadata_and_a_key_can_hold_scopes_and_composite_keys(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.get_or_create("shop:anna:42")
-        await session.update_metadata(extra={"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]})
+        await session.update_metadata(metadata={"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]})
         again = await host.get_or_create("shop:anna:42")
         assert again.id == session.id
-        assert again.metadata.extra == {"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]}
+        assert again.metadata.metadata == {"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]}
         assert (await host.get_or_create("shop:anna:43")).id != session.id
 
 

@@ -18,9 +18,12 @@ from ..projections.summary import CORRUPTED, SessionSummary
 from .descriptions import short
 from .home import Home, root_option, session_completion
 from .opening import json_option
-from .output import echo_json, echo_lines, line, run
+from .output import echo_json, echo_lines, run, short_line
 from .rows import name_of, place_of, status_of, used
 from .time_output import when
+
+VALUE_CHARS_MAX = 1000
+"""The maximum length of a detail."""
 
 
 class Info(Struct, frozen=True, kw_only=True):
@@ -29,7 +32,7 @@ class Info(Struct, frozen=True, kw_only=True):
     Attributes:
         session: Its row in the listing.
         description: The description that a person gave, else the beginning of the first user message.
-        extra: The free JSON object of programs.
+        metadata: The free JSON object of programs.
         entries: The number of lines in its log.
         branches: The number of entries without children.
         leaf_id: The entry under which the next append goes.
@@ -44,7 +47,7 @@ class Info(Struct, frozen=True, kw_only=True):
 
     session: SessionSummary
     description: str | None
-    extra: dict[str, object]
+    metadata: dict[str, object]
     entries: int
     branches: int
     leaf_id: str | None
@@ -116,11 +119,11 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
         model, level = log.index.models[log.index.leaf], log.index.levels[log.index.leaf]
         entries_by_seq = await log.entries_at(sorted({model, level} - {0}))
         stats = await session.stats()
-        metadata = session.metadata
+        described = session.metadata
         return Info(
             session=row,
-            description=metadata.description,
-            extra=dict(metadata.extra),
+            description=described.description,
+            metadata=dict(described.metadata),
             entries=session.cursor.seq,
             branches=_branch_count(log.index),
             leaf_id=session.leaf_id,
@@ -150,7 +153,7 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
     if row.name is not None:
         yield "name", name_of(row)
     if (about := details.description or row.title) and about != row.name:
-        yield "about", about
+        yield "about", short_line(about)
     yield "id", row.id
     if row.key is not None:
         yield "key", row.key
@@ -178,4 +181,4 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
 
 def _lines(details: Info) -> Iterator[str]:
     for name, value in info_lines(details):
-        yield f"{click.style(f'{name:<9}', dim=True)}  {line(value)}"
+        yield f"{click.style(f'{name:<9}', dim=True)}  {short_line(value, VALUE_CHARS_MAX)}"

@@ -30,6 +30,7 @@ from ..events.errors import (
     SessionLocked,
     TreeringError,
 )
+from ..events.previews import PREVIEW_CHARS_MAX, preview
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -229,6 +230,11 @@ def clean(text: str) -> str:
 def line(text: str) -> str:
     """Clean a text and join it to one line."""
     return clean(" ".join(text.split()))
+
+
+def short_line(text: str, chars_max: int = PREVIEW_CHARS_MAX) -> str:
+    """Return the beginning of a text of a session, cleaned and on one line, however long the text is."""
+    return clean(preview(text, chars_max))
 
 
 def columns() -> int:
