@@ -15,7 +15,7 @@ from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.context import DEFAULT_THINKING_LEVEL, ModelRef, level_of, model_of
 from ..projections.summary import CORRUPTED, SessionSummary
-from .descriptions import short
+from .descriptions import LABEL_CHARS_MAX, short
 from .home import Home, root_option, session_completion
 from .opening import json_option
 from .output import echo_json, echo_lines, run, short_line
@@ -171,7 +171,12 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
         yield "model", f"{details.model.provider}/{details.model.model_id}, thinking {details.thinking_level}"
     yield "leaf", short(details.leaf_id)
     if details.labels:
-        yield "labels", ", ".join(f"{label} ({short(entry_id)})" for entry_id, label in details.labels)
+        yield (
+            "labels",
+            ", ".join(
+                f"{short_line(label, LABEL_CHARS_MAX)} ({short(entry_id)})" for entry_id, label in details.labels
+            ),
+        )
     if row.parent_session is not None:
         yield "parent", row.parent_session
     if status_of(row):
