@@ -19,6 +19,7 @@ from treering import (
     MessageEntry,
     Session,
     SessionHost,
+    SessionInfo,
     SessionInfoEntry,
     Snapshot,
     plain_text,
@@ -94,6 +95,15 @@ async def test_an_append_that_expects_the_archived_state_is_carried_out(session:
     await session.append_message("user", "two", expected_leaf=leaf, expected_seq=seq)
     assert await changes(session) == [True, False]
     assert await texts(session) == ["one", "two"]
+
+
+async def test_a_status_alone_unarchives_the_session(host: SessionHost, session: Session) -> None:
+    await session.append(SessionInfo(status="waiting"))
+    assert await changes(session) == [True, None]
+    assert not (await host.resolve("a")).archived
+    await host.archive("a")
+    await session.append(SessionInfo(status="done", archived=True))  # said by the command itself
+    assert (await host.resolve("a")).archived
 
 
 async def test_a_refused_write_leaves_the_session_archived(session: Session) -> None:
