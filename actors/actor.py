@@ -23,7 +23,6 @@ from ..events.errors import AppendFailed, DialectCannot, LogReplaced, TreeringEr
 from ..events.stores import base as stores
 from ..events.stores.base import Committed, Failed, Fenced, Lease, Outcome
 from ..events.telemetry import logger
-from ..projections.summary import ACTIVE
 from .commands import AnswerFromLog, Append, Command, MoveLeaf, Unarchive
 from .decide import (
     NO_ENTRIES,
@@ -302,7 +301,7 @@ class SessionActor:
         return None
 
     async def _unarchive_for(self, mail: Mail, command: Command) -> None:
-        """Append the entry that marks the session active again, if the command is going to be carried out.
+        """Append the entry that brings the session back from the archive, if the command is going to be carried out.
 
         A command that is refused, or was carried out before, has its reply when this returns.
         """
@@ -315,9 +314,9 @@ class SessionActor:
             await self._decide_mail(Draft(self.log.index), mail, command)
         if mail.answered:
             return
-        active = Append((SessionInfo(status=ACTIVE),))
-        decision = self._decide(Draft(self.log.index), active, NO_ENTRIES)
-        decision.mail = status_mail = Mail(active)
+        restoring = Append((SessionInfo(archived=False),))
+        decision = self._decide(Draft(self.log.index), restoring, NO_ENTRIES)
+        decision.mail = status_mail = Mail(restoring)
         await self._commit([decision])
         if status_mail.answered:
             try:

@@ -45,7 +45,7 @@ class Append(Struct, frozen=True, gc=False):
 class MoveLeaf(Struct, frozen=True):
     """Make an entry the leaf, or clear the leaf (None); nothing is written to the log."""
 
-    entry_id: str | None
+    leaf_id: str | None
     expected_leaf: str | UnsetType | None = UNSET
 
 

@@ -19,6 +19,7 @@ from ..events.errors import HostClosed, InvalidInput, WrongThread
 from ..events.index import LogIndex
 from ..events.stores.base import Cursor, Ref
 from ..events.stores.files import FileStore
+from ..events.words import check_word
 from ..projections.base import Projection, Valued
 from ..projections.feed import Feed, Transient
 from ..projections.source import LogView, Source
@@ -203,10 +204,9 @@ class HostCore:
             kind_of(view)
             follower = source if isinstance(source, Follower) else None
             stepper = FoldStepper(view, partial(self._fold, ref, follower))
-        elif view in _BUILT_IN:
-            stepper = _BUILT_IN[view]()
         else:
-            raise InvalidInput(f"there is no view {view!r}: choose one of {', '.join(sorted(VIEWS))}")
+            check_word("view", view, VIEWS)
+            stepper = _BUILT_IN[view]()
         key = (ref, stepper.name, isinstance(source, Follower))
         shared = self._views.get(key)
         if shared is None or shared.closed:

@@ -229,13 +229,13 @@ def decide_move(index: LogIndex, command: MoveLeaf) -> int:
     """
     if not isinstance(command.expected_leaf, UnsetType) and command.expected_leaf != index.leaf_id:
         raise LeafMoved(f"the leaf is {index.leaf_id!r}, not {command.expected_leaf!r}: read the session again")
-    return 0 if command.entry_id is None else index.seq_of(command.entry_id)
+    return 0 if command.leaf_id is None else index.seq_of(command.leaf_id)
 
 
 def sets_status(command: Command | AnswerFromLog) -> bool:
     """Return whether a command itself says whether the session is archived."""
     return isinstance(command, Append) and any(
-        isinstance(each, SessionInfo) and each.status is not None for each in command.payloads
+        isinstance(each, SessionInfo) and each.archives is not None for each in command.payloads
     )
 
 

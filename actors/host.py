@@ -18,8 +18,9 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import anyio
 from anyio.abc import TaskGroup
@@ -29,10 +30,12 @@ from ..events.disk import Disk, OsDisk
 from ..events.entries import Header
 from ..events.errors import HostClosed, InvalidInput, SessionExists, TreeringError, WrongThread
 from ..events.offload import Offload, ThreadOffload
+from ..events.roots import check_root
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import Durability, FileStore, Writes
 from ..events.stores.memory import MemoryStore
 from ..events.telemetry import failure_of, logger
+from ..events.words import check_word
 from .background import attempt, keep_running
 from .catalog.settings import Settings
 from .core import HostCore
@@ -58,7 +61,8 @@ class SessionHost(SessionLookup):
     it, but raises the `RuntimeError` of anyio's task groups and cancels the task that entered it if that still runs.
 
     Args:
-        root: The directory of the session files, created by the first write; None keeps everything in memory.
+        root: The directory of the session files, created by the first write; None keeps everything in memory. A text
+            that begins like an address, such as "sqlite:", is refused; "./sqlite:" is a path, and so is every `Path`.
         store: A store of your own, instead of `root`.
         dialect: The format of new sessions: "native", "pi" or "omp". An existing file keeps its own.
         durability: What an acknowledged append survives: "os" the end of the process, "file" and "group" a power cut.
@@ -101,6 +105,10 @@ class SessionHost(SessionLookup):
             raise InvalidInput(f"`settings` is of type `{type(settings).__name__}`: give `Settings.load(...)`")
         if store is not None and not callable(getattr(store, "acquire", None)):
             raise InvalidInput(f"`store` is of type `{type(store).__name__}`: give a `FileStore(...)` or another store")
+        if root is not None:
+            check_root(root)
+        check_word("durability", durability, get_args(Durability))
+        check_word("value of `writes`", writes, get_args(Writes))
         offload = offload or ThreadOffload()
         self._settings = settings or Settings()
         if store is not None and not self._settings.auto_persist:
@@ -110,7 +118,7 @@ class SessionHost(SessionLookup):
                 store = MemoryStore()
             else:
                 store = FileStore(
-                    checked_path(root),
+                    Path(checked_path(root)),
                     durability=durability,
                     writes=writes,
                     disk=disk or OsDisk(),

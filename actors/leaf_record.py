@@ -22,9 +22,9 @@ class LeafRecord(Struct, frozen=True):
     leaf: str | None
 
 
-def encode_leaf(entry_id: str | None) -> bytes:
+def encode_leaf(leaf_id: str | None) -> bytes:
     """Return the record as bytes."""
-    return msgspec.json.encode(LeafRecord(entry_id))
+    return msgspec.json.encode(LeafRecord(leaf_id))
 
 
 def decode_leaf(data: bytes) -> LeafRecord | None:

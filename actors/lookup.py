@@ -138,17 +138,16 @@ class SessionLookup:
 
         Args:
             project: Only sessions of this folder, however its path is written.
-            status: Only sessions of this status: "active", "archived", "corrupted", or another one that a program set
-                with `SessionInfo(status=...)`; "any" for all. By default those that are not archived.
+            status: "active", "corrupted", or a status that a program set with `SessionInfo(status=...)`: only sessions
+                of this status that are not archived. "archived": those that are, whatever their status. "any": all.
+                By default those that are not archived.
             limit: The maximum number of rows.
             offset: How many rows to skip.
 
         Raises:
             InvalidInput: `limit` or `offset` is not a whole number of 0 or more, the project is not a path, or the
-                status is not a string, or empty.
+                status is neither one of these words nor the status of any session.
         """
-        if status is not None and not (isinstance(status, str) and status):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"{status!r} is not a status: give a string, such as 'active', 'archived' or 'any'")
         if limit is not None:
             check_count("limit", limit)
         check_count("offset", offset)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast, get_args
 
 from ..events.dialects.base import Dialect
 from ..events.dialects.native import NativeDialect
 from ..events.entries import Header
 from ..events.errors import InvalidInput, InvalidSessionId
 from ..events.stores.base import Ref
+from ..events.words import check_word
 from .keys import id_of_key
 
 SUFFIX = ".jsonl"
@@ -29,17 +30,16 @@ def dialect_named(name: str) -> Dialect:
     Raises:
         InvalidInput: There is no such dialect.
     """
+    check_word("dialect", name, get_args(DialectName))
     if name == "native":
         return NativeDialect()
     if name == "pi":
         from ..events.dialects.pi import PiDialect
 
         return PiDialect()
-    if name == "omp":
-        from ..events.dialects.omp import OmpDialect
+    from ..events.dialects.omp import OmpDialect
 
-        return OmpDialect()
-    raise InvalidInput(f"there is no dialect {name!r}: choose native, pi or omp")
+    return OmpDialect()
 
 
 def current(dialect: Dialect) -> Dialect:

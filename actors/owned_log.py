@@ -12,7 +12,6 @@ from ..events.entries import Entry
 from ..events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Lease, Outcome
 from ..projections.feed import LeafChange, Reset
-from ..projections.summary import ARCHIVED
 from .commands import MoveLeaf
 from .decide import decide_move
 from .leaf_record import encode_leaf
@@ -64,7 +63,7 @@ class OwnedLog:
     @property
     def archived(self) -> bool:
         """Whether the session is archived; any write brings it back first."""
-        return self.log.index.info.status == ARCHIVED
+        return self.log.index.info.archived is True
 
     # -- appending
 
@@ -141,7 +140,7 @@ class OwnedLog:
             seq = decide_move(self.log.index, command)
             head = Cursor(self.log.generation, self.log.index.seen)
             try:
-                await self._runtime.store.save(self.lease, "leaf", head, encode_leaf(command.entry_id))
+                await self._runtime.store.save(self.lease, "leaf", head, encode_leaf(command.leaf_id))
             except LeafMoved:
                 continue  # another line was appended meanwhile
             except AppendInDoubt:

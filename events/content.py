@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
@@ -27,6 +27,7 @@ from msgspec import Meta, Raw, Struct, field
 from .characters import why_unwritable
 from .errors import InvalidEntry
 from .struct_repr import shown
+from .words import check_word
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 """Any JSON value, as the standard library decodes it."""
@@ -147,13 +148,17 @@ class Text(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults
     signature: str | None = None
 
 
+ImageKind: TypeAlias = Literal["base64", "url"]
+"""How an image's data is given: inline, or by its address."""
+
+
 class ImageSource(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The location of an image's bytes: inline as base64 text, or at a URL.
 
     `data` is the base64 text or the URL, stored unchanged. `media_type` is a MIME type.
     """
 
-    type: Literal["base64", "url"]
+    type: ImageKind
     media_type: str
     data: str
 
@@ -260,14 +265,18 @@ def text(content: str) -> TextPart:
     return TextPart(Text(content))
 
 
-def image(data: str, media_type: str, *, kind: Literal["base64", "url"] = "base64") -> ImagePart:
+def image(data: str, media_type: str, *, kind: ImageKind = "base64") -> ImagePart:
     """Make an image part.
 
     Args:
         data: Base64 text, or the URL where `kind` is "url".
         media_type: The image's MIME type, such as "image/png".
         kind: Whether `data` is base64 text or a URL.
+
+    Raises:
+        InvalidEntry: There is no such kind.
     """
+    check_word("kind of image", kind, get_args(ImageKind), error=InvalidEntry)
     return ImagePart(Image(ImageSource(kind, media_type, data)))
 
 

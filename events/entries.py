@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
 from .content import (
     JSON,
@@ -215,11 +216,19 @@ class Provider(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defa
     base_url: str | None = None
 
 
+ARCHIVED = "archived"
+"""The status by which a session was archived before `SessionInfo.archived` existed."""
+
+
 class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A description of the session as a whole; a field that is set replaces its earlier value.
 
     `name` is the title that a person set ("" removes it). `summary` is a summary that the program keeps beside the
-    messages; `status`, `project` and `description` belong to the catalog. `provider` names who answers.
+    messages; `status`, `project` and `description` belong to the catalog. `provider` names who answers. `archived`
+    tells whether the session is archived; a `status` without it brings the session back.
+
+    The status "archived" archives the session, too: it was written before `archived` existed, and replaced the
+    program's own status.
     """
 
     name: str | None = None
@@ -229,6 +238,7 @@ class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
     description: str | None = None
     raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
     provider: Provider | None = None
+    archived: bool | None = None
 
     __repr__ = shown
 
@@ -236,6 +246,22 @@ class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
     def metadata(self) -> dict[str, JSON]:
         """The free-form JSON object, decoded afresh for this caller; empty if there is none."""
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
+
+    @property
+    def archives(self) -> bool | None:
+        """Whether this archives the session (True) or brings it back (False); None if it does neither."""
+        if self.archived is not None or self.status is None:
+            return self.archived
+        return self.status == ARCHIVED
+
+    def merged(self, later: SessionInfo) -> SessionInfo:
+        """Return the description after a later one: each field that is set there replaces its earlier value."""
+        fields = {name: value for name in self.__struct_fields__ if (value := getattr(later, name)) is not None}
+        if later.archives is not None:
+            fields["archived"] = later.archives or None  # one form of the same state, however it came about
+        if later.status == ARCHIVED:
+            fields["status"] = None
+        return replace(self, **fields)
 
 
 class Compaction(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):

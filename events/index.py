@@ -225,13 +225,13 @@ class LogIndex:
             raise EntryNotFound(entry_id)
         return seq
 
-    def path_end(self, entry_id: str | None) -> int:
+    def path_end(self, leaf_id: str | None) -> int:
         """Return the seq of the entry at which a path ends: that of the leaf if no id is given.
 
         Raises:
             EntryNotFound: No entry has this id.
         """
-        return self.leaf if entry_id is None else self.seq_of(entry_id)
+        return self.leaf if leaf_id is None else self.seq_of(leaf_id)
 
     def type_of(self, seq: int) -> str:
         """Return the name of an entry's type."""
@@ -518,12 +518,7 @@ class LogIndex:
             else:
                 self.labels.pop(label.target_id, None)
         elif isinstance(entry, SessionInfoEntry):
-            changes = {
-                name: value
-                for name in SessionInfo.__struct_fields__
-                if (value := getattr(entry.session_info, name)) is not None
-            }
-            self.info = msgspec.structs.replace(self.info, **changes)
+            self.info = self.info.merged(entry.session_info)
 
     # -- snapshots
 
@@ -584,7 +579,7 @@ class LogIndex:
             return None
         index.unknown_types = UnknownTypes(dump.type_names)
         index.labels = dump.labels
-        index.info = msgspec.json.decode(dump.info, type=SessionInfo)
+        index.info = SessionInfo().merged(msgspec.json.decode(dump.info, type=SessionInfo))
         *counts, index.damaged = dump.counts
         index.message_counts = dict(zip(MESSAGE_KINDS, counts, strict=True))
         index.last_time, index.last_message_time = dump.times

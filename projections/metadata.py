@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..events.content import JSON
 from ..events.entries import Provider, SessionInfo
 from ..events.index import LogIndex
-from .summary import ACTIVE, project_of, title_of
+from .summary import project_of, status_of, title_of
 
 
 class SessionMetadata(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,8 @@ class SessionMetadata(Struct, frozen=True, kw_only=True):
         cwd: The folder in which it was started.
         project: The folder to which it belongs.
         parent_session: The session from which it was forked, as its dialect names it.
-        status: "active" until it is set to something else.
+        status: The status that a program set; without one "archived" if it is archived, else "active".
+        archived: Whether it is archived.
         provider: The provider that answers, if it was recorded.
         info: The merged content of all session_info entries; later ones override earlier ones.
     """
@@ -45,11 +46,12 @@ class SessionMetadata(Struct, frozen=True, kw_only=True):
     project: str | None
     parent_session: str | None
     status: str
+    archived: bool
     provider: Provider | None
     info: SessionInfo
 
     @property
-    def extra(self) -> dict[str, JSON]:
+    def metadata(self) -> dict[str, JSON]:
         """The free-form JSON object that programs store with the session, decoded again for each caller."""
         return self.info.metadata
 
@@ -68,7 +70,8 @@ def metadata_of(index: LogIndex) -> SessionMetadata:
         cwd=header.cwd,
         project=project_of(index),
         parent_session=header.parent_session,
-        status=info.status or ACTIVE,
+        status=status_of(info),
+        archived=info.archived is True,
         provider=info.provider,
         info=info,
     )

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from ..events.entries import ARCHIVED, SessionInfo
 from ..events.errors import TreeringError
 from ..events.findings import Finding, unreadable
 from ..events.index import LogIndex
@@ -16,10 +17,7 @@ from ..events.kinds import Kind
 from ..events.previews import TITLE_CHARS_MAX, preview
 
 ACTIVE = "active"
-"""The status of a session unless another one was set."""
-
-ARCHIVED = "archived"
-"""The status of a session that is kept but no longer listed by default."""
+"""The status of a session to which no program gave another one, and which is not archived."""
 
 CORRUPTED = "corrupted"
 """The status of a file that cannot be read."""
@@ -49,8 +47,9 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         project_hash: A hash of that folder, independent of how its path is written; see `project_hash`.
         first_message: The beginning of the first user message with a text; "" if there is none.
         dialect: The format of its file.
-        status: "active" unless another one was set, by archiving the session ("archived") or by a program (any text);
+        status: The status that a program set (any text); without one "archived" if it is archived, else "active".
             "corrupted" if the file cannot be read.
+        archived: Whether it is archived: kept, but no longer listed by default.
         problem: Why it cannot be read, and where.
         finding: The same in its parts: the file, the place in it, and the reason.
     """
@@ -75,6 +74,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     first_message: str = ""
     dialect: str
     status: str = ACTIVE
+    archived: bool = False
     problem: str | None = None
     finding: Finding | None = None
 
@@ -99,6 +99,13 @@ def title_of(index: LogIndex) -> str | None:
 def project_of(index: LogIndex) -> str | None:
     """Return the folder to which a session belongs: the one it was last bound to, or else where it was started."""
     return index.info.project or index.header.cwd
+
+
+def status_of(info: SessionInfo) -> str:
+    """Return a session's status: the one that a program set, or else "archived" or "active"."""
+    if info.status is None or info.status == ACTIVE:
+        return ARCHIVED if info.archived else ACTIVE
+    return info.status
 
 
 def summarize(
@@ -135,7 +142,8 @@ def summarize(
         project_hash=project_hash,
         first_message=index.first_message,
         dialect=dialect,
-        status=index.info.status or ACTIVE,
+        status=status_of(index.info),
+        archived=index.info.archived is True,
     )
 
 

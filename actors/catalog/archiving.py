@@ -1,8 +1,9 @@
 """Archive and unarchive sessions, and apply the retention that archives automatically. Nothing here deletes.
 
-Archiving a session appends a session_info entry with the status to its log, and passivates it. If the store supports
-it, the log is then packed (see `ArchivingStore`). The session is listed, searched, forked and opened read-only as
-before. Writing to it, or loading it for writing, unarchives it: it is unpacked, and an entry sets the status to active.
+Archiving a session appends a session_info entry that says so to its log, and passivates it. If the store supports it,
+the log is then packed (see `ArchivingStore`). The session is listed, searched, forked and opened read-only as before.
+Writing to it, or loading it for writing, unarchives it: it is unpacked, and another entry says so. A status that a
+program set stays as it is throughout.
 
 A retention uses the time of the last entry in the log, never the time of the file. It leaves sessions alone that are in
 use, here or in another process, and the current sessions of projects, which a person chose to continue. It reports
@@ -23,7 +24,7 @@ from ...events.errors import LeafMoved, SessionNotFound, TreeringError
 from ...events.holders import holder_of
 from ...events.stores.base import ArchivingStore, Ref
 from ...events.stores.files import FileStore
-from ...projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
 from .settings import Settings
 
@@ -99,20 +100,20 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
     row = await catalog.listing.row(ref)
     if row is None:
         raise SessionNotFound(f"there is no session {ref!r} to archive: something has to be appended to it first")
-    if row.status != ARCHIVED:
+    if not row.archived:
         actor = await core.registry.actor(ref)
         index = actor.log.index
         if last_entry is not None and index.last_time > last_entry:
             return False
         expected = None if last_entry is None else index.seen
         try:
-            await actor.perform(Append((SessionInfo(status=ARCHIVED),), expected_seq=expected))
+            await actor.perform(Append((SessionInfo(archived=True),), expected_seq=expected))
         except LeafMoved:  # another command came first
             return False
     if isinstance(core.runtime.store, ArchivingStore):
         async with core.registry.leased(ref) as lease:
             row = await catalog.listing.row(ref)
-            if row is None or row.status != ARCHIVED:  # the actor still answered a command that brought it back
+            if row is None or not row.archived:  # the actor still answered a command that brought it back
                 return False
             generation = await core.runtime.moved_logs.pack(lease)
             if generation is not None:
@@ -170,7 +171,7 @@ def due(rows: Sequence[SessionSummary], settings: Settings, now: datetime) -> It
     longest = timedelta(days=min(settings.auto_archive_after_days, timedelta.max.days))
     rows_by_project: defaultdict[str, list[SessionSummary]] = defaultdict(list)
     for row in rows:
-        if row.status in (ARCHIVED, CORRUPTED):
+        if row.archived or row.status == CORRUPTED:
             continue
         if now - row.last_entry > longest:
             yield _retired(row, "inactive")

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from ...events.entries import ARCHIVED
 from ...events.errors import AmbiguousSession, SessionNotFound
 from ...events.offload import carried_out
+from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...events.telemetry import failure_of, logger
-from ...projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ...events.words import check_word
+from ...projections.summary import CORRUPTED, SessionSummary
 from ..inner_roots import inner_roots
 from ..listing import Listing
 from ..naming import checked_path
@@ -30,8 +33,11 @@ from .settings import Settings
 if TYPE_CHECKING:
     from ..core import HostCore
 
+Status: TypeAlias = Literal["active", "archived", "corrupted", "any"]
+"""The words by which every listing can be filtered, besides those that programs gave its sessions."""
+
 ANY = "any"
-"""The status filter that matches every status."""
+"""The status filter that matches every session."""
 
 LAST = "last"
 """The word that refers to the most recently used session."""
@@ -92,10 +98,12 @@ class Catalog:
     ) -> list[SessionSummary]:
         """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
         rows = await self.listing.rows()
-        if status is None:
-            rows = [row for row in rows if row.status != ARCHIVED]
+        if status is not None:
+            check_word("status", status, dict.fromkeys((*get_args(Status), *(row.status for row in rows))))
+        if status == ARCHIVED:
+            rows = [row for row in rows if row.archived]
         elif status != ANY:
-            rows = [row for row in rows if row.status == status]
+            rows = [row for row in rows if not row.archived and status in (None, row.status)]
         if project is not None:
             path, path_hash = checked_path(project), await self.hash_of(project)
             rows = [row for row in rows if row.project_hash == path_hash or row.project == path]
@@ -115,7 +123,7 @@ class Catalog:
             AmbiguousSession: It matches several sessions.
         """
         rows = await self.listing.rows()
-        usable = (row for row in rows if row.status not in (CORRUPTED, ARCHIVED))
+        usable = (row for row in rows if not (row.archived or row.status == CORRUPTED))
         for matches in (
             [row for row in rows if row.id == text],
             [row for row in rows if row.name == text] if text else [],
@@ -144,7 +152,7 @@ class Catalog:
         else:
             ref = await self._runtime.offload(self._pointers.get, path_hash)
         row = None if ref is None else await self.listing.row(ref)
-        return None if row is None or row.status in (CORRUPTED, ARCHIVED) else row
+        return None if row is None or row.archived or row.status == CORRUPTED else row
 
     async def current_among(self, refs: Collection[Ref]) -> frozenset[Ref]:
         """Return those of the sessions that are the current session of some project."""
@@ -190,11 +198,15 @@ def _forget_below(store: FileStore, ref: Ref) -> None:
             logger().debug("index_not_written", **failure_of(error))
 
 
+def _shown(row: SessionSummary) -> str:
+    return f"{row.id} ({preview(row.title, TITLE_CHARS_MAX)})" if row.title else row.id
+
+
 def _ambiguity(text: str, rows: list[SessionSummary]) -> str:
     """Return the error message for a string that matches several sessions."""
     if len({row.id for row in rows}) < len(rows):  # such as one session in two formats
         what, candidates = "path", [f"{row.path or row.ref} ({row.dialect})" for row in rows[:_SHOWN_MAX]]
     else:
-        what, candidates = "id", [f"{row.id} ({row.title})" if row.title else row.id for row in rows[:_SHOWN_MAX]]
+        what, candidates = "id", [_shown(row) for row in rows[:_SHOWN_MAX]]
     more = f" and {len(rows) - _SHOWN_MAX} more" if len(rows) > _SHOWN_MAX else ""
     return f"{len(rows)} sessions match {text!r}: {', '.join(candidates)}{more}; give one {what}"

@@ -24,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from ...events.disk import Disk, FileStat, opened, write_all
+from ...events.entries import ARCHIVED
 from ...events.stores.base import Ref
 from ...events.stores.files.atomic_files import write_atomically
 from ...events.stores.files.private_folder import PRIVATE_FOLDER
@@ -122,6 +123,8 @@ class IndexFile:
             else:
                 # The index does not store the root's location, so that the root may be moved.
                 force_setattr(decoded.session, "path", f"{self._root}/{decoded.ref}")
+                if decoded.session.status == ARCHIVED:  # in a line from before rows had `archived`
+                    force_setattr(decoded.session, "archived", True)
                 lines[decoded.ref] = decoded
         return IndexContents(lines, tuple(damaged))
 

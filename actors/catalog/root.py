@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ...events.roots import check_root
+
 ROOT = "TREERING_ROOT"
 """The environment variable that sets the root."""
 
@@ -15,9 +17,13 @@ def default_root() -> Path:
     It is the value of the environment variable `TREERING_ROOT`, or else the platform's folder for application data: on
     Linux `~/.local/share/treering/sessions`, on macOS `~/Library/Application Support/treering/sessions`. It may not
     exist yet.
+
+    Raises:
+        InvalidInput: The variable begins like an address, such as "sqlite:"; see `SessionHost`.
     """
     configured = os.environ.get(ROOT)
     if configured:
+        check_root(configured, ROOT)
         return Path(os.path.abspath(os.path.expanduser(configured)))
     from platformdirs import user_data_path  # not needed to import the package
 

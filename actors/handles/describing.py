@@ -68,7 +68,7 @@ class Describing(Appending, Reading):
         name: str | None = None,
         description: str | None = None,
         provider: Provider | None = None,
-        extra: Mapping[str, object] | None = None,
+        metadata: Mapping[str, object] | None = None,
     ) -> str:
         """Change the session's metadata by one appended entry; arguments that are not given leave their value as it is.
 
@@ -76,7 +76,7 @@ class Describing(Appending, Reading):
             name: The title, which no automatic one replaces from then on; "" removes it.
             description: What the session is about; "" removes it.
             provider: Who answers.
-            extra: Keys to set in the free JSON object that programs keep with the session; None removes a key.
+            metadata: Keys to set in the free JSON object that programs keep with the session; None removes a key.
 
         Returns:
             The id of the entry.
@@ -85,15 +85,15 @@ class Describing(Appending, Reading):
             InvalidInput: Nothing is given, or a value is not valid JSON.
             Conflict: The session changes faster than its free JSON object can be updated.
         """
-        if name is None and description is None and provider is None and extra is None:
-            raise InvalidInput("nothing to change: give a name, a description, a provider or `extra`")
-        if extra is None:
+        if name is None and description is None and provider is None and metadata is None:
+            raise InvalidInput("nothing to change: give a name, a description, a provider or `metadata`")
+        if metadata is None:
             return await self.append(SessionInfo(name, description=description, provider=provider))
-        raw_object(extra, "`extra`")
+        raw_object(metadata, "`metadata`")
         tries = 0
         while True:
             index = (await self.log()).index
-            raw = raw_json(_merged(index.info.metadata, extra))
+            raw = raw_json(_merged(index.info.metadata, metadata))
             info = SessionInfo(name, description=description, provider=provider, raw_metadata=raw)
             try:
                 return await self.append(info, expected_seq=index.seen)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 
 from ...events.errors import InvalidInput
+from ...events.words import check_word
 from ..naming import check_text, checked_path
 from .handle import Handle
 
@@ -87,8 +88,7 @@ class Exporting(Handle):
             DialectCannot: The format cannot express something that the session contains.
             OSError: The destination cannot be written; nothing is left of it.
         """
-        if format not in get_args(ExportFormat):
-            raise InvalidInput(f"there is no export format {format!r}: choose {', '.join(get_args(ExportFormat))}")
+        check_word("export format", format, get_args(ExportFormat))
         if redact is not None and format not in REDACTABLE:
             raise InvalidInput(
                 f"an export as {format!r} cannot be redacted, since a conversation with gaps cannot be continued: "

@@ -79,7 +79,7 @@ class Reading(Handle):
         """Return all entries as a tree."""
         return build_tree(self._index())
 
-    def path(self, entry_id: str | None = None) -> list[str]:
+    def path(self, leaf_id: str | None = None) -> list[str]:
         """Return the ids from the root to an entry (by default the leaf).
 
         Raises:
@@ -87,7 +87,7 @@ class Reading(Handle):
             CorruptTree: The path runs into a cycle.
         """
         index = self._index()
-        return [index.ids[seq] for seq in index.path(index.path_end(entry_id))]
+        return [index.ids[seq] for seq in index.path(index.path_end(leaf_id))]
 
     def children(self, parent_id: str | None) -> list[str]:
         """Return the ids of an entry's children, or of the roots (None), in the order of the file."""

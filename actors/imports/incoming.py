@@ -75,14 +75,15 @@ NO_LOG = ExistingLog(0, lambda _: False, frozenset(), lambda _: None, Latest({},
 def advances_session(entry: Entry) -> bool:
     """Return whether an entry takes a session further.
 
-    An entry that only sets the status (archived, or active again) does not, and neither does a usage record.
+    An entry that only sets the status, or archives the session or brings it back, does not, and neither does a usage
+    record.
     """
     if isinstance(entry, UsageEntry):
         return False
     if not isinstance(entry, SessionInfoEntry):
         return True
     info = entry.session_info
-    return info.status is None or info != SessionInfo(status=info.status)
+    return info.archives is None or info != SessionInfo(status=info.status, archived=info.archived)
 
 
 class Incoming(Protocol):

@@ -7,13 +7,14 @@ import os
 import signal
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 from ...events.disk import Disk
 from ...events.errors import InvalidInput
 from ...events.offload import Offload
 from ...events.stores.base import Store
 from ...events.stores.files import Durability, Writes
+from ...events.words import check_word
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
 from ..handles.forking import fork, put
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 SyncSessionLike: TypeAlias = SyncSession | SessionSummary | str | os.PathLike[str]
 """A reference to a session: its handle, its row, or a string or path that `SessionHost.resolve` accepts."""
+
+BackendName: TypeAlias = Literal["asyncio", "trio"]
+"""The event loops that a blocking host can run."""
 
 
 class SyncHost:
@@ -72,9 +76,10 @@ class SyncHost:
         new_id: NewId = random_id,
         disk: Disk | None = None,
         offload: Offload | None = None,
-        backend: Literal["asyncio", "trio"] = "asyncio",
+        backend: BackendName = "asyncio",
         backend_options: Mapping[str, Any] | None = None,
     ) -> None:
+        check_word("backend", backend, get_args(BackendName))
         self.twin = SessionHost(
             root,
             store=store,

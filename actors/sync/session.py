@@ -308,11 +308,11 @@ class SyncSession:
         name: str | None = None,
         description: str | None = None,
         provider: Provider | None = None,
-        extra: Mapping[str, object] | None = None,
+        metadata: Mapping[str, object] | None = None,
     ) -> str:
         """See `Session.update_metadata`."""
         return self._bridge.wait(
-            lambda: self.twin.update_metadata(name=name, description=description, provider=provider, extra=extra)
+            lambda: self.twin.update_metadata(name=name, description=description, provider=provider, metadata=metadata)
         )
 
     def stored_message(self, entry_id: str, *, tokenizer: Tokenizer | None = None) -> StoredMessage:
@@ -512,9 +512,9 @@ class SyncSession:
         """See `Session.tree`."""
         return self._bridge.read(self.twin.tree)
 
-    def path(self, entry_id: str | None = None) -> list[str]:
+    def path(self, leaf_id: str | None = None) -> list[str]:
         """See `Session.path`."""
-        return self._bridge.read(lambda: self.twin.path(entry_id))
+        return self._bridge.read(lambda: self.twin.path(leaf_id))
 
     def children(self, parent_id: str | None) -> list[str]:
         """See `Session.children`."""

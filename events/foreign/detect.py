@@ -14,6 +14,7 @@ from typing import cast
 from msgspec import Struct
 
 from ..errors import ForeignFormatError
+from ..words import check_word
 from .base import Format
 from .opening import beginning_of, cannot_read
 from .own_dialects import KeptFormat
@@ -51,9 +52,8 @@ def format_named(name: str) -> Format | KeptFormat:
     Raises:
         ForeignFormatError: There is no such format.
     """
-    place = FORMATS.get(name)
-    if place is None:
-        raise ForeignFormatError(f"unknown format {name!r}: choose one of {', '.join(FORMATS)}")
+    check_word("format", name, FORMATS, error=ForeignFormatError)
+    place = FORMATS[name]
     module = import_module(f".{place.module}", __package__)
     return cast("Format | KeptFormat", getattr(module, place.name)())
 

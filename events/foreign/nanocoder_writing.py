@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..disk import OsDisk
 from ..entries import (
+    ARCHIVED,
     CompactionEntry,
     Entry,
     Header,
@@ -201,7 +201,7 @@ def _metadata(header: Header, entries: Sequence[Entry], records: Records) -> _Me
         stats=_Stats(len(roles), len(records.runs), records.tokens, roles.count("user"), roles.count("assistant")),
         provider=_Provider(provider.type, provider.model, provider.context_window, provider.base_url),
         display=_Display(title or preview(first_prompt, TITLE_CHARS_MAX), first_prompt or None),
-        status=info.status or "active",
+        status=ARCHIVED if info.archived else info.status or "active",
         context=records.context or None,
     )
 
@@ -211,9 +211,7 @@ def _session_info(entries: Sequence[Entry]) -> SessionInfo:
     info = SessionInfo()
     for entry in entries:
         if isinstance(entry, SessionInfoEntry):
-            update = entry.session_info
-            fields = {name: getattr(update, name) for name in update.__struct_fields__}
-            info = replace(info, **{name: value for name, value in fields.items() if value is not None})
+            info = info.merged(entry.session_info)
     return info
 
 

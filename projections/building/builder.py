@@ -129,7 +129,11 @@ class ContextBuilder:
         self._registry.register(strategy)
 
     def remove_strategy(self, name: str) -> None:
-        """Remove a strategy; an unknown name is ignored."""
+        """Remove a strategy.
+
+        Raises:
+            InvalidInput: There is no strategy of this name.
+        """
         self._registry.remove(name)
 
     def build(self, source: ContextSource | Context, budget: ContextBudget) -> ContextBuildResult:

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ...events.words import check_word
 from ..context import ContextMessage
 from ..tokens import Tokenizer
 from .source import ContextSource
@@ -114,8 +115,13 @@ class StrategyRegistry:
         self._strategies[strategy.name] = strategy
 
     def remove(self, name: str) -> None:
-        """Remove a strategy; an unknown name is ignored."""
-        self._strategies.pop(name, None)
+        """Remove a strategy.
+
+        Raises:
+            InvalidInput: There is no strategy of this name.
+        """
+        check_word("strategy", name, self._strategies)
+        del self._strategies[name]
 
     def __iter__(self) -> Iterator[ContextStrategy]:
         return iter(sorted(self._strategies.values(), key=lambda each: (each.priority, each.name)))

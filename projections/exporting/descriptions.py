@@ -148,6 +148,8 @@ def describe_event(entry: Entry) -> Description:
                 "description": info.description,
             }
             parts = [f"{name} {one_line(value)!r}" for name, value in fields.items() if value is not None]
+            if info.archived is not None:
+                parts.append("archived" if info.archived else "brought back")
             return "Session: " + (", ".join(parts) or "metadata"), info.raw_metadata
         case CustomEntry(custom=custom):
             return f"Extension: {custom.custom_type}", custom.raw_data

@@ -36,7 +36,7 @@ async def use_session(host: SessionHost, project: Path) -> Session:
     await session.branch(question)
     await session.append_message("assistant", "Or otherwise. " * 50)
     await session.compact(summarized, keep_tokens=1)
-    await session.update_metadata(extra={"a": 1})
+    await session.update_metadata(metadata={"a": 1})
     await host.set_current_session(project, session)
     await session.fork("copy")
     await host.list_sessions()

@@ -41,7 +41,7 @@ def append_altered_line(path: Path, alter: Callable[[bytes], bytes]) -> None:
     [
         (b'"message_count":2', b'"message_count":9', "catalog_wrong", "message_count of s1.jsonl"),
         (b'"title":"Hello"', b'"title":"Bye"', "catalog_wrong", "title of s0.jsonl"),
-        (b'"status":"active"', b'"status":"archived"', "catalog_wrong", "status of s0.jsonl"),
+        (b'"status":"active"', b'"status":"waiting"', "catalog_wrong", "status of s0.jsonl"),
         (b'"last_accessed":"20', b'"last_accessed":"19', "catalog_wrong", "last_accessed of s0.jsonl"),
         (b'{"ref":"s1.jsonl"', b'{"ref":', "catalog_torn", "cannot be read"),
         (b'{"treering_index":1', b'{"treering_index":7', "catalog_foreign", "not an index of this version"),

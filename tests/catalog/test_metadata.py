@@ -50,12 +50,12 @@ async def session(root: Path, clock: Clock, create_session: CreateSession) -> As
 
 @pytest.mark.feature("N-22", "N-48")
 async def test_metadata_is_read_only(session: Session) -> None:
-    await session.update_metadata(extra={"tags": ["a"]})
+    await session.update_metadata(metadata={"tags": ["a"]})
     before = lines_of(session)
     metadata = session.metadata
     assert (session.id, metadata.id, metadata.version, metadata.cwd) == ("s", "s", 1, "/work")
     assert metadata.created == session.created < metadata.last_message
-    extra = metadata.extra
+    extra = metadata.metadata
     assert extra == {"tags": ["a"]}
     extra["tags"].append("b")  # type: ignore[union-attr]  # it is a list
     extra["more"] = 1
@@ -63,9 +63,9 @@ async def test_metadata_is_read_only(session: Session) -> None:
         metadata.title = "another"  # type: ignore[misc]  # this is refused
     with pytest.raises(AttributeError):
         session.metadata = metadata  # type: ignore[misc]  # this is refused
-    assert session.metadata.extra == {"tags": ["a"]}
+    assert session.metadata.metadata == {"tags": ["a"]}
     await session.passivate()
-    assert session.metadata.extra == {"tags": ["a"]}
+    assert session.metadata.metadata == {"tags": ["a"]}
     assert lines_of(session) == before
 
 
@@ -73,8 +73,8 @@ async def test_metadata_is_read_only(session: Session) -> None:
 async def test_a_change_of_metadata_appends_one_entry_and_keeps_the_fields_not_given(session: Session) -> None:
     before = lines_of(session)
     ids = [
-        await session.update_metadata(name="A title", description="What it is about", extra={"a": 1, "b": {"c": None}}),
-        await session.update_metadata(extra={"a": None, "d": 4}),
+        await session.update_metadata(name="A title", description="About", metadata={"a": 1, "b": {"c": None}}),
+        await session.update_metadata(metadata={"a": None, "d": 4}),
         await session.update_metadata(provider=Provider("ollama", "qwen3:8b", 8192)),
         await session.update_metadata(description=""),
     ]
@@ -85,13 +85,13 @@ async def test_a_change_of_metadata_appends_one_entry_and_keeps_the_fields_not_g
     for _ in range(2):
         metadata = session.metadata
         assert (metadata.title, metadata.description) == ("A title", "Hello")
-        assert metadata.extra == {"b": {"c": None}, "d": 4}
+        assert metadata.metadata == {"b": {"c": None}, "d": 4}
         assert metadata.provider == Provider("ollama", "qwen3:8b", 8192)
         await session.passivate()
     with pytest.raises(InvalidInput):
         await session.update_metadata()
     with pytest.raises(InvalidInput):
-        await session.update_metadata(extra={"a": object()})
+        await session.update_metadata(metadata={"a": object()})
     assert lines_of(session) == after
 
 
@@ -101,15 +101,15 @@ async def test_a_crash_leaves_the_old_or_the_new_metadata(anyio_backend: tuple[s
     disk = RecordingDisk()
     async with SessionHost("/sessions", disk=disk, durability="file") as host:
         session = await host.create("s")
-        await session.update_metadata(name="old", extra={"a": 1})
+        await session.update_metadata(name="old", metadata={"a": 1})
         start = len(disk.operations)
-        await session.update_metadata(name="new", extra={"a": 2})
+        await session.update_metadata(name="new", metadata={"a": 2})
         end = len(disk.operations)
     seen: set[tuple[str | None, str]] = set()
     for left in disk.crash_states(since=start, until=end):
         async with SessionHost("/sessions", disk=left) as host:
             metadata = (await host.load("s")).metadata
-            seen.add((metadata.title, str(metadata.extra)))
+            seen.add((metadata.title, str(metadata.metadata)))
     assert seen == {("old", "{'a': 1}"), ("new", "{'a': 2}")}
 
 
@@ -117,9 +117,9 @@ async def test_a_crash_leaves_the_old_or_the_new_metadata(anyio_backend: tuple[s
 async def test_metadata_changes_of_concurrent_tasks_are_all_kept(session: Session) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(20):
-            tasks.start_soon(lambda key: session.update_metadata(extra={key: True}), f"key{number}")
+            tasks.start_soon(lambda key: session.update_metadata(metadata={key: True}), f"key{number}")
             tasks.start_soon(session.append_message, "user", str(number))
-    assert session.metadata.extra == {f"key{number}": True for number in range(20)}
+    assert session.metadata.metadata == {f"key{number}": True for number in range(20)}
 
 
 @pytest.mark.feature("N-25", "N-145", "N-164", "U-19")

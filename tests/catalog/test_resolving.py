@@ -262,7 +262,7 @@ async def test_an_archived_session_is_left_out_of_the_default_listing_only(host:
         assert {row.id for row in await host.list_sessions()} == {"abc-1", "abc-2", "xyz"}
 
 
-async def test_sessions_are_listed_by_a_status_of_the_program(host: SessionHost) -> None:
+async def test_a_status_of_the_program_is_listed_and_survives_archiving(root: Path, host: SessionHost) -> None:
     async with host:
         session = await host.load("abc-1")
         await session.append(SessionInfo(status="waiting"))
@@ -271,6 +271,18 @@ async def test_sessions_are_listed_by_a_status_of_the_program(host: SessionHost)
         assert {row.id for row in await host.list_sessions()} == {"abc-1", "abc-2", "xyz"}
         await host.archive("abc-1")
         assert await host.list_sessions(status="waiting") == []
+    for indexed in (True, False):  # the row is read from the index, and from the log
+        async with SessionHost(root) as again:
+            (row,) = await again.list_sessions(status="archived")
+            assert (row.id, row.status, row.archived) == ("abc-1", "waiting", True)
+            metadata = (await again.load("abc-1", read_only=True)).metadata
+            assert (metadata.status, metadata.archived) == ("waiting", True)
+        if indexed:
+            (root / ".treering" / "index.jsonl").unlink()
+    async with SessionHost(root) as again:
+        await again.unarchive("abc-1")
+        (row,) = await again.list_sessions(status="waiting")
+        assert (row.id, row.archived) == ("abc-1", False)
 
 
 @pytest.mark.feature("U-16", "N-165")

@@ -130,8 +130,8 @@ def test_the_blocking_host_accepts_settings(tmp_path: Path) -> None:
     with SyncHost(tmp_path / "sessions", settings=Settings(auto_persist=False)) as host:
         session = host.create("s", cwd=tmp_path)
         session.append_message("user", "Hello")
-        session.update_metadata(name="Mine", extra={"a": 1})
-        assert (session.metadata.title, session.metadata.extra) == ("Mine", {"a": 1})
+        session.update_metadata(name="Mine", metadata={"a": 1})
+        assert (session.metadata.title, session.metadata.metadata) == ("Mine", {"a": 1})
         assert session.stats().message_count == session.message_count == 1
         assert session.tool_executions() == []
         session.rebind(tmp_path)

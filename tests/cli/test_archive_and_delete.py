@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from treering import SyncHost
+from treering import SessionInfo, SyncHost
 from treering.cli import main
 from treering.events.disk import OsDisk
 from treering.events.stores.files.locks import locks_of_this_system
@@ -36,6 +36,8 @@ def test_an_archived_session_can_be_read_and_unarchived(
 ) -> None:
     create_session("One", session_id="one", at=NOW - timedelta(hours=2))
     create_session("Two", session_id="two")
+    with SyncHost(root) as host:
+        host.load("one").append(SessionInfo(status="waiting"))
     before = (root / "one.jsonl").read_bytes()
     result = treering("archive", "one")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 session archived\n")
@@ -44,6 +46,8 @@ def test_an_archived_session_can_be_read_and_unarchived(
     for command in ("tree", "context", "labels", "entries", "info", "export"):
         assert treering(command, "one").exit_code == 0, command
     assert "One" in treering("tree", root / "one.jsonl").stdout
+    assert treering("sessions", "--archived").stdout.endswith("  one  waiting, archived\n")
+    assert "Session: archived" in treering("export", "one", "-f", "html").stdout
     assert (ids(treering), ids(treering, "--archived")) == (["two"], ["one"])  # reading unarchives nothing
 
     assert treering("unarchive", "one", "-q").output == ""

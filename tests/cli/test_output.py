@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import pytest
 import structlog
 from click.testing import Result
 
-from treering import __version__
+from treering import SessionInfo, SyncHost, __version__, text, thinking, tool_result, tool_use
+from treering.actors.handles.exporting import ExportFormat
 from treering.cli import main
 from treering.events.telemetry import logger
 
@@ -140,6 +145,113 @@ def test_control_characters_are_not_printed(treering: Treering, write: Write, me
         output = treering(command, path).output
         assert "red" in output
         assert not {"\x1b", "\u202e"} & set(output)
+
+
+@pytest.fixture
+def shown_at_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Run the command with a terminal as its stdout, and return what is written there, without the command's colors."""
+
+    def run(*args: str) -> str:
+        written = io.BytesIO()
+        stdout = TerminalOutput(written, encoding="utf-8")
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", stdout)
+            with suppress(SystemExit):
+                main(list(args), prog_name="treering")
+        stdout.flush()
+        return COLORS.sub("", written.getvalue().decode())
+
+    return run
+
+
+class TerminalOutput(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
+HOSTILE = "\x1b]0;title\x07 \x9b2J \u202ereversed\u2066 \x08\x7f\rover\x00 back"
+OBEYED = set(HOSTILE) - set(map(chr, range(32, 127)))
+SHOWING = [
+    ("sessions", "--all"), ("info", "last"), ("context", "last"), ("tree", "last"), ("entries", "last"),
+    ("labels", "last"), ("search", "back"), ("gc",), ("compact", "last"), ("debug", "context", "last"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def hostile_session(root: Path, project: Path) -> None:
+    """A session with control characters in every text."""
+    with SyncHost(root, clock=lambda: datetime(2020, 1, 1, tzinfo=UTC)) as host:
+        session = host.create(cwd=project, parent_session=HOSTILE)
+        asked = session.append_message("user", HOSTILE)
+        session.append_message(
+            "assistant", [thinking(HOSTILE), text(HOSTILE), tool_use("c", HOSTILE, {HOSTILE: HOSTILE})]
+        )
+        session.append_message("tool", [tool_result("c", HOSTILE)], tool_name=HOSTILE)
+        session.append_message(HOSTILE, HOSTILE, metadata={HOSTILE: HOSTILE})
+        session.append_model_change(HOSTILE, HOSTILE)
+        session.append_thinking_level_change(HOSTILE)
+        session.append_custom_entry(HOSTILE, {HOSTILE: HOSTILE})
+        session.append_custom_message(HOSTILE, HOSTILE)
+        session.set_label(asked, HOSTILE)
+        session.append(SessionInfo(name=HOSTILE, status=HOSTILE, description=HOSTILE, summary=HOSTILE))
+        session.append_compaction(HOSTILE, asked, 5)
+
+
+@pytest.mark.parametrize("command", SHOWING, ids=" ".join)
+@pytest.mark.usefixtures("hostile_session")
+def test_a_terminal_shows_the_control_characters_of_a_session(
+    shown_at_terminal: Callable[..., str], command: tuple[str, ...]
+) -> None:
+    output = shown_at_terminal(*command)
+    assert "back" in output or command[0] in ("gc", "compact")
+    assert not OBEYED & set(output) - {"\n"}
+
+
+@pytest.mark.parametrize("command", [("info", "last"), ("context", "last"), ("tree", "last"), ("entries", "last")])
+@pytest.mark.usefixtures("hostile_session")
+def test_json_at_a_terminal_has_the_same_value_without_control_characters(
+    treering: Treering, shown_at_terminal: Callable[..., str], command: tuple[str, ...]
+) -> None:
+    output, piped = shown_at_terminal(*command, "--json"), treering(*command, "--json").stdout
+    assert not OBEYED & set(output) - {"\n"}
+    assert "\u202e" in piped
+    assert list(map(json.loads, output.splitlines())) == list(map(json.loads, piped.splitlines()))
+
+
+@pytest.mark.parametrize("format_", [each for each in get_args(ExportFormat) if each != "nanocoder"])
+@pytest.mark.usefixtures("hostile_session")
+def test_an_export_at_a_terminal_is_shown_and_one_to_a_pipe_is_whole(
+    treering: Treering, shown_at_terminal: Callable[..., str], tmp_path: Path, format_: str
+) -> None:
+    output = shown_at_terminal("export", "last", "--format", format_, "-o", "-")
+    assert "back" in output
+    assert not OBEYED & set(output) - {"\n"}
+    treering("export", "last", "--format", format_, "-o", tmp_path / "export")
+    piped = treering("export", "last", "--format", format_).stdout_bytes
+    assert piped == (tmp_path / "export").read_bytes()
+    assert output.count("\\u202ereversed") >= piped.decode().count("\u202ereversed")
+
+
+def test_titles_and_labels_are_bounded_in_pipes_and_whole_in_json(
+    treering: Treering, root: Path, project: Path
+) -> None:
+    long = "back " * 200_000
+    with SyncHost(root, clock=lambda: datetime(2020, 1, 1, tzinfo=UTC)) as host:
+        for _ in range(2):
+            session = host.create(cwd=project)
+            asked = session.append_message("r" * 100_000, long)
+            session.set_label(asked, long)
+            session.append(SessionInfo(name=long, status=long, description=f"About {long}"))
+        host.set_current_session(project, session)
+    for command in (*SHOWING, ("current",)):
+        if command[0] not in ("context", "debug"):
+            lines = treering(*command).stdout.splitlines()
+            assert max(map(len, lines), default=0) < 400, command
+    assert [row["name"] for row in json.loads(treering("sessions", "-a", "--json").stdout)] == [long.strip()] * 2
+    assert json.loads(treering("info", "last", "--json").stdout)["description"] == f"About {long}"
+    ambiguous = treering("info", long.strip())
+    assert (ambiguous.exit_code, len(ambiguous.stderr) < len(long) + 500) == (1, True)
 
 
 def test_colors_are_for_terminals(treering: Treering, branched: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from anyio import to_thread
 from click.testing import Result
 
-from treering import InvalidInput, SessionHost, Settings, default_root
+from treering import FileStore, InvalidInput, SessionHost, Settings, SyncHost, default_root
 from treering.cli.home import Home
 
 Treering = Callable[..., Result]
@@ -37,6 +38,36 @@ def test_the_root_comes_from_the_option_the_environment_or_the_platform(
     if os.name == "posix" and os.uname().sysname == "Linux":
         assert Home.at().root == str(tmp_path / "data" / "treering" / "sessions")
     assert Home.at("~/logs").root == str(tmp_path / "logs")
+
+
+@pytest.mark.parametrize("address", ["postgresql://anna:secret@db/x", "sqlite:s.db", "S3://bucket", "py+x.y-1:"])
+def test_a_root_that_begins_like_an_address_is_refused(
+    treering: Treering, project: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheme = address.partition(":")[0]
+    for call in (SessionHost, SyncHost, FileStore):
+        with pytest.raises(InvalidInput, match=re.escape(f"the root begins with '{scheme}:', like an address")):
+            call(address)
+    by_option = treering("sessions", "--root", address)
+    monkeypatch.setenv("TREERING_ROOT", address)
+    by_environment = treering("sessions")
+    for name, result in (("--root", by_option), ("TREERING_ROOT", by_environment)):
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"treering: {name} begins with '{scheme}:', like an address")
+        assert f"'./{scheme}:…'" in result.stderr
+        assert "secret" not in result.stderr
+    with pytest.raises(InvalidInput):
+        default_root()
+    assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["./sqlite:s", "c:sessions", "a b:c", "_x:y"])
+def test_a_directory_with_a_colon_in_its_name_can_be_a_root(project: Path, name: str) -> None:
+    for root in (name, Path(name)):
+        with SyncHost(root) as host:
+            host.create().append_message("user", "Hello")
+    assert len(list(project.glob("*/*.jsonl"))) == 2
+    assert [each.name for each in project.iterdir()] == [name.removeprefix("./")]
 
 
 async def test_programs_and_the_command_use_the_same_default_root(

@@ -214,7 +214,7 @@ SECTIONS = (
                 "title name set_title append_session_info update_metadata metadata summary set_summary rebind",
                 "`set_title` sets only the name. `update_metadata` sets the given ones of name, description and "
                 "provider, and merges "
-                "`extra` key by key with the stored object, even if others change it at the same time. "
+                "`metadata` key by key with the stored object, even if others change it at the same time. "
                 "`append_session_info` "
                 "appends the entry itself: its `metadata` replaces the whole free object. `name` is what a person "
                 "set; `title` "

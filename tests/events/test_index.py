@@ -324,6 +324,26 @@ def test_session_info_is_merged_field_by_field() -> None:
     assert restored(index).info.metadata == {"a": 1}
 
 
+def test_archiving_keeps_the_status_of_the_program() -> None:
+    index = folded(info("i1", status="open"), info("i2", archived=True))
+    assert index.info == restored(index).info == SessionInfo(status="open", archived=True)
+    index.fold(info("i3", archived=False))
+    assert index.info == SessionInfo(status="open")
+    index.fold(info("i4", archived=True))
+    index.fold(info("i5", status="closed"))  # whoever gives it a status works on it
+    assert index.info == SessionInfo(status="closed")
+
+
+def test_the_status_archived_of_older_versions_replaces_a_status_and_archives() -> None:
+    index = folded(info("i1", status="open"), info("i2", status="archived"))
+    assert index.info == SessionInfo(archived=True)
+    snapshot = folded()
+    snapshot.info = SessionInfo(status="archived")
+    assert restored(snapshot).info == SessionInfo(archived=True)
+    index.fold(info("i3", status="active"))
+    assert index.info == SessionInfo(status="active")
+
+
 def test_an_entry_aside_is_not_the_leaf() -> None:
     index = folded(message_entry("a"), message_entry("b", "a"), message_entry("c", "a", aside=True))
     assert (index.leaf_id, index.tip) == ("b", 2)

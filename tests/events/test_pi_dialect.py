@@ -558,6 +558,7 @@ def test_fields_that_pi_does_not_have_are_written_under_one_key() -> None:
         ),
         (Compaction("S", None, 1), {"first_kept_entry_id": None}),
         (SessionInfo("n", status="done", raw_metadata=raw_json({"a": 1})), {"status": "done", "metadata": {"a": 1}}),
+        (SessionInfo("n", archived=False), {"archived": False}),
         (UsageRecord("turn", Usage(1), messages=3), {"provider": None, "model": None, "messages": 3}),
     ],
 )

@@ -87,7 +87,7 @@ async def test_a_cancelled_export_leaves_no_file(full_session: Session, tmp_path
 async def test_invalid_formats_and_targets_are_refused(full_session: Session, tmp_path: Path) -> None:
     assert full_session.file_path is not None
     before = await full_session.export("native")
-    with pytest.raises(InvalidInput, match="choose native, pi"):
+    with pytest.raises(InvalidInput, match="choose 'native', 'pi'"):
         await full_session.export("pdf")  # type: ignore[call-overload]  # an unknown format on purpose
     with pytest.raises(InvalidInput, match="own file"):
         await full_session.export("native", full_session.file_path, overwrite=True)

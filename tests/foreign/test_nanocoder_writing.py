@@ -169,6 +169,8 @@ def test_the_metadata_and_the_index_describe_the_session(tmp_path: Path) -> None
     }
     assert found["display"] == {"title": "Bread", "description": "Read it, please"}
     assert "context" not in found
+    archived = entries_of(*PAYLOADS, SessionInfo(status="waiting"), SessionInfo(archived=True))
+    assert metadata(write_nanocoder(HEADER, archived, tmp_path / "archived"))["status"] == "archived"
     (line,) = lines(tmp_path / "out" / "index.jsonl")
     assert line == {
         "id": "n-1",

@@ -210,7 +210,7 @@ async def test_invalid_sources_and_formats_are_refused(tmp_path: Path) -> None:
             await host.import_sessions("\ud800")
         with pytest.raises(InvalidInput, match="type `list`"):
             await host.import_sessions(WORK, format=cast("str", []))
-        with pytest.raises(ForeignFormatError, match="unknown format 'word'"):
+        with pytest.raises(ForeignFormatError, match="no format 'word'"):
             await host.import_sessions(WORK, format="word")
         with pytest.raises(ForeignFormatError):
             await host.import_sessions(WORK, format="pi")

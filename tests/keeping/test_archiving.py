@@ -22,6 +22,7 @@ from treering import (
     Reset,
     Session,
     SessionHost,
+    SessionInfo,
     SessionLocked,
     SessionNotFound,
     SyncHost,
@@ -116,9 +117,27 @@ async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "
         assert (await host.load(reader.id)).path()[: len(archived)] == archived
         status_lines = output_of("cat", path).removeprefix(before).splitlines()
         assert len(status_lines) == 2
-        assert b'"archived"' in status_lines[0]
-        assert b'"active"' in status_lines[1]
+        assert b'"archived":true' in status_lines[0]
+        assert b'"archived":false' in status_lines[1]
         assert examine(root) == []
+
+
+async def test_a_session_that_an_older_version_archived_reads_as_before(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, _, _ = await create_session(host)
+        await session.append(SessionInfo(status="waiting"))
+        await session.append(SessionInfo(status="archived"))
+        assert await listed(host) == []
+    index = root / ".treering" / "index.jsonl"
+    older = index.read_bytes().replace(b'"archived":true,', b"")
+    assert older != index.read_bytes()
+    index.write_bytes(older)
+    async with SessionHost(root) as host:
+        (row,) = await host.list_sessions(status="archived")
+        assert (row.status, row.archived) == ("archived", True)
+        assert examine(root) == []
+        await host.unarchive("old")
+        assert await listed(host) == [("old", "active")]
 
 
 async def test_loading_and_writing_unarchive_a_session_and_reading_does_not(root: Path) -> None:

@@ -19,6 +19,7 @@ from treering import (
     MessageEntry,
     Session,
     SessionHost,
+    SessionInfo,
     SessionInfoEntry,
     Snapshot,
     plain_text,
@@ -80,8 +81,9 @@ async def session(host: SessionHost) -> Session:
     return session
 
 
-async def statuses(session: Session) -> list[str | None]:
-    return [each.session_info.status for each in await session.entries() if isinstance(each, SessionInfoEntry)]
+async def changes(session: Session) -> list[bool | None]:
+    """Whether each entry about the session archives it or brings it back."""
+    return [each.session_info.archived for each in await session.entries() if isinstance(each, SessionInfoEntry)]
 
 
 async def texts(session: Session) -> list[str]:
@@ -91,8 +93,17 @@ async def texts(session: Session) -> list[str]:
 async def test_an_append_that_expects_the_archived_state_is_carried_out(session: Session) -> None:
     leaf, seq = session.leaf_id, session.cursor.seq
     await session.append_message("user", "two", expected_leaf=leaf, expected_seq=seq)
-    assert await statuses(session) == ["archived", "active"]
+    assert await changes(session) == [True, False]
     assert await texts(session) == ["one", "two"]
+
+
+async def test_a_status_alone_unarchives_the_session(host: SessionHost, session: Session) -> None:
+    await session.append(SessionInfo(status="waiting"))
+    assert await changes(session) == [True, None]
+    assert not (await host.resolve("a")).archived
+    await host.archive("a")
+    await session.append(SessionInfo(status="done", archived=True))  # said by the command itself
+    assert (await host.resolve("a")).archived
 
 
 async def test_a_refused_write_leaves_the_session_archived(session: Session) -> None:
@@ -102,7 +113,7 @@ async def test_a_refused_write_leaves_the_session_archived(session: Session) -> 
         await session.append_message("user", "two", expected_seq=0)
     with pytest.raises(EntryNotFound):
         await session.branch("nowhere")
-    assert await statuses(session) == ["archived"]
+    assert await changes(session) == [True]
 
 
 async def test_a_repeated_command_leaves_the_session_archived(host: SessionHost, session: Session) -> None:
@@ -111,14 +122,14 @@ async def test_a_repeated_command_leaves_the_session_archived(host: SessionHost,
     before = session.cursor.seq
     assert await session.append_message("user", "two", command_id="once") == entry_id
     assert session.cursor.seq == before
-    assert await statuses(session) == ["archived", "active", "archived"]
+    assert await changes(session) == [True, False, True]
 
 
 async def test_concurrent_appends_unarchive_the_session_once(session: Session) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(5):
             tasks.start_soon(session.append_message, "user", str(number))
-    assert await statuses(session) == ["archived", "active"]
+    assert await changes(session) == [True, False]
     assert sorted(await texts(session)) == ["0", "1", "2", "3", "4", "one"]
 
 
@@ -126,14 +137,14 @@ async def test_concurrent_loads_unarchive_the_session_once(host: SessionHost, se
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(host.load, "a")
-    assert await statuses(session) == ["archived", "active"]
+    assert await changes(session) == [True, False]
 
 
 async def test_a_branch_unarchives_the_session(session: Session) -> None:
     first = session.path()[0]
     await session.branch(first)
     assert session.leaf_id == first
-    assert await statuses(session) == ["archived", "active"]
+    assert await changes(session) == [True, False]
 
 
 async def test_the_session_may_be_passivated_at_any_moment(host: SessionHost, session: Session) -> None:

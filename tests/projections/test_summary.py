@@ -65,6 +65,7 @@ def test_a_row_summarizes_the_log() -> None:
         first_message="Fix the bug",
         dialect="native",
         status="archived",
+        archived=True,
     )
 
 

@@ -107,7 +107,7 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "create_branched_session": lambda: session.create_branched_session(answer),
         "fork": session.fork,
         "metadata": lambda: value(session.metadata),
-        "update_metadata": lambda: session.update_metadata(provider=Provider("ollama", "m", 8192), extra={"b": 2}),
+        "update_metadata": lambda: session.update_metadata(provider=Provider("ollama", "m", 8192), metadata={"b": 2}),
         "stored_message": lambda: session.stored_message(user),
         "rebind": lambda: session.rebind("/elsewhere"),
         "stats": session.stats,

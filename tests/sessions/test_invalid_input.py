@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Awaitable, Callable
 from datetime import date
 from enum import Enum, StrEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from treering import (
     BashExecution,
     ContextBuilder,
     EntryNotFound,
+    FileStore,
     InvalidEntry,
     InvalidInput,
     InvalidSessionId,
@@ -29,6 +32,7 @@ from treering import (
     ReadOnly,
     Session,
     SessionHost,
+    SessionInfo,
     SessionKey,
     Settings,
     SummaryRequest,
@@ -36,6 +40,7 @@ from treering import (
     TextPart,
     Usage,
     UsageProjection,
+    image,
     message,
     plain_text,
     text,
@@ -44,7 +49,9 @@ from treering import (
 )
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Cursor
+from treering.events.words import check_word
 from treering.models.echo import EchoModel
+from treering.models.exact_tokens import ExactTokenizer
 from treering.projections.building.budget import calculate_budget
 from treering.projections.subscriptions import EntrySubscription
 
@@ -251,8 +258,6 @@ LOOKUPS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.get_or_create("key", cwd=5), InvalidInput, "5 is not a path"),
     (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is not a path"),
     (lambda host: host.list_sessions(project=5), InvalidInput, "5 is not a path"),
-    (lambda host: host.list_sessions(status=5), InvalidInput, "5 is not a status"),
-    (lambda host: host.list_sessions(status=""), InvalidInput, "'' is not a status: give a string, such as 'active'"),
     (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number of 0 or more"),
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
@@ -288,6 +293,53 @@ EXPORTS: list[tuple[dict[str, Any], str]] = [
     ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
     ({"format": ["html"]}, "there is no export format"),
 ]
+
+UNKNOWN_WORDS: list[tuple[Callable[[Any], object], str]] = [
+    (lambda word: SessionHost(dialect=word), "dialect WORD: choose 'native', 'pi' or 'omp'"),
+    (lambda word: SessionHost(durability=word), "durability WORD: choose 'os', 'file' or 'group'"),
+    (lambda word: SessionHost(writes=word), "value of `writes` WORD: choose 'auto', 'inline' or 'thread'"),
+    (lambda word: FileStore("/", durability=word), "durability WORD: choose 'os'"),
+    (lambda word: FileStore("/", writes=word), "value of `writes` WORD: choose 'auto'"),
+    (lambda word: SyncHost(backend=word), "backend WORD: choose 'asyncio' or 'trio'"),
+    (lambda word: image("", "image/png", kind=word), "kind of image WORD: choose 'base64' or 'url'"),
+    (lambda word: ExactTokenizer(word), "vocabulary WORD: choose 'o200k_base', "),
+    (lambda word: ContextBuilder().remove_strategy(word), "strategy WORD: choose 'full-history', "),
+]
+
+UNKNOWN_WORDS_OF_SESSIONS: list[tuple[Call, str]] = [
+    (lambda session: session.host.list_sessions(status="all"), "status 'all': choose 'active', .* 'any' or 'waiting'"),
+    (lambda session: session.host.list_sessions(status=""), "status '': choose 'active'"),
+    (lambda session: session.export("pdf"), "export format 'pdf': choose 'native', .* or 'dive'"),
+    (lambda session: session.subscribe("log").__aenter__(), "view 'log': choose 'context', 'entries'"),
+]
+
+
+@pytest.mark.parametrize("word", ["", "ALL", 5, ["os"]], ids=repr)
+@pytest.mark.parametrize(("call", "why"), UNKNOWN_WORDS)
+def test_an_unknown_word_is_refused_with_the_known_ones(call: Callable[[Any], object], why: str, word: Any) -> None:
+    with pytest.raises(InvalidInput, match="^there is no " + re.escape(why).replace("WORD", re.escape(repr(word)))):
+        call(word)
+
+
+def test_of_many_known_words_some_are_named_and_of_a_long_one_its_beginning() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_word("status", "x" * 10_000, map(str, range(1000)))
+    assert len(str(refused.value)) < 300
+    assert str(refused.value).endswith(", '19' or 980 more")
+    with pytest.raises(InvalidInput, match="choose nothing, since there are none"):
+        check_word("status", "x", ())
+
+
+@pytest.mark.parametrize(("call", "why"), UNKNOWN_WORDS_OF_SESSIONS)
+async def test_an_unknown_word_about_sessions_is_refused_with_the_known_ones(
+    host: SessionHost, call: Call, why: str
+) -> None:
+    session = await host.create()
+    await session.append(SessionInfo(status="waiting"))
+    session_and_host: Any = SimpleNamespace(host=host, export=session.export, subscribe=session.subscribe)
+    with pytest.raises(InvalidInput, match=f"^there is no {why}"):
+        await call(session_and_host)
+    assert len(await host.list_sessions(status="waiting")) == 1
 
 
 @pytest.mark.parametrize(("find", "error", "why"), LOOKUPS)
@@ -462,7 +514,7 @@ def test_the_smallest_limits_are_accepted() -> None:
         (lambda s: s.truncate_history(float("nan")), "keep_last is nan"),
         (lambda s: s.truncate_history(9, command_id="\ud800"), "which is not valid text"),
         (lambda s: s.append_message("user", "x", expected_seq="x"), "expected_seq is 'x'"),
-        (lambda s: s.update_metadata(extra=[("a", 1)]), "Expected `object`, got `list` - as `extra`"),
+        (lambda s: s.update_metadata(metadata=[("a", 1)]), "Expected `object`, got `list` - as `metadata`"),
         (lambda s: s.export("json", "\ud800"), "is not a path: leave out"),
         (lambda s: s.rebind("a\0b"), "is not a path: leave out null characters"),
         (lambda s: s.total_tokens(tokenizer=5), "`int` is not a tokenizer: give an object with `count"),

@@ -26,7 +26,7 @@ import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 from uuid import uuid4
 
 import anyio
@@ -44,7 +44,9 @@ from ...errors import (
     Where,
 )
 from ...offload import Offload, ThreadOffload, carried_out
+from ...roots import check_root
 from ...telemetry import logger
+from ...words import check_word
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
 from ..lines import check_header
@@ -97,7 +99,8 @@ class FileStore:
     """A store that keeps logs in files; see `Store` for its guarantees.
 
     Args:
-        root: The folder that holds the logs; it need not exist yet.
+        root: The folder that holds the logs; it need not exist yet. A text that begins like an address is refused; see
+            `SessionHost`.
         durability: What an acknowledged append survives. "group" needs a local disk; logs outside the root are flushed
             file by file.
         disk: The file system calls.
@@ -136,10 +139,9 @@ class FileStore:
         timer: Callable[[], float] = time.perf_counter,
         new_id: Callable[[], str] = _fresh_id,
     ) -> None:
-        if durability not in ("os", "file", "group"):
-            raise InvalidInput(f"unknown durability {durability!r}: choose 'os', 'file' or 'group'")
-        if writes not in ("auto", "inline", "thread"):
-            raise InvalidInput(f"unknown value {writes!r} of `writes`: choose 'auto', 'inline' or 'thread'")
+        check_root(root)
+        check_word("durability", durability, get_args(Durability))
+        check_word("value of `writes`", writes, get_args(Writes))
         files_max = default_open_files_max() if open_files_max is None else open_files_max
         if min(files_max, syncs_max, readers_max, journal_max_bytes) < 1:
             raise InvalidInput("open_files_max, syncs_max, readers_max and journal_max_bytes must be at least 1")

@@ -9,7 +9,7 @@ import click
 
 from ..events.errors import TreeringError
 from ..events.wording import counted
-from ..projections.summary import ARCHIVED, SessionSummary
+from ..projections.summary import SessionSummary
 from .home import Home, do_each, resolve_each, root_option, sessions_argument
 from .opening import json_option
 from .output import echo_json, line, quiet_option, run, sentence, tell
@@ -68,7 +68,7 @@ async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], li
     async with home.opened() as host:
         rows = await resolve_each(host, sessions)
         done = await do_each(rows, lambda row: _archive_one(host, row))
-    return *_split(done, lambda row: row.status != ARCHIVED), len(done) < len(rows)
+    return *_split(done, lambda row: not row.archived), len(done) < len(rows)
 
 
 async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
@@ -76,7 +76,7 @@ async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
     try:
         await host.archive(row)
     except OSError as error:
-        if isinstance(error, TreeringError) or (await host.resolve(row)).status != ARCHIVED:
+        if isinstance(error, TreeringError) or not (await host.resolve(row)).archived:
             raise
         click.echo(f"{line(name_of(row))}: archived, but not compressed: {sentence(error)}", err=True)
 
@@ -86,7 +86,7 @@ async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], 
     async with home.opened() as host:
         rows = await resolve_each(host, sessions)
         done = await do_each(rows, host.unarchive)
-    return *_split(done, lambda row: row.status == ARCHIVED), len(done) < len(rows)
+    return *_split(done, lambda row: row.archived), len(done) < len(rows)
 
 
 def _split(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from ..projections.summary import ARCHIVED
 from .home import Home, root_option, session_completion
 from .opening import json_option
 from .output import echo_json, echo_lines, quiet_option, run, tell
@@ -48,7 +47,7 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
             if as_json:
                 echo_json(chosen)
             is_current = "is the current session of"
-            if chosen.status == ARCHIVED:
+            if chosen.archived:
                 is_current = "is archived; once unarchived, it is the current session of"
             tell(f"{name_of(chosen)} {is_current} {home.project}")
             return

@@ -23,12 +23,17 @@ from ..events.entries import (
     ToolExecutionEntry,
     UsageEntry,
 )
-from ..events.previews import preview
-from .output import clean
+from .output import clean, short_line
 from .time_output import in_zone
 
 PREVIEW_CHARS = 90
 """The maximum length of the preview of an entry."""
+
+LABEL_CHARS_MAX = 80
+"""The maximum length of a label."""
+
+ROLE_CHARS_MAX = 40
+"""The maximum length of a role, or of an unknown type of entries."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[45][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _COLORS = {"user": "cyan", "assistant": "green", "tool": "yellow", "compaction": "magenta", "branch_summary": "magenta"}
@@ -44,8 +49,8 @@ def short(entry_id: str | None) -> str:
 def role_of(entry: Entry) -> str:
     """Return the role of a message, or the type of any other entry."""
     if isinstance(entry, MessageEntry):
-        return clean(entry.message.role)
-    return clean(entry.type)
+        return short_line(entry.message.role, ROLE_CHARS_MAX)
+    return short_line(entry.type, ROLE_CHARS_MAX)
 
 
 def colored(name: str) -> str:
@@ -56,7 +61,7 @@ def colored(name: str) -> str:
 
 def preview_of(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
     """Return a one-line preview of what an entry says."""
-    return clean(preview(_content_text(entry), chars_max))
+    return short_line(_content_text(entry), chars_max)
 
 
 def line_of(entry: Entry) -> str:

@@ -12,7 +12,7 @@ from ..actors.handles.exporting import ExportFormat
 from ..events.wording import counted
 from .home import Home, root_option, session_argument
 from .opening import find_entry
-from .output import echo_json, quiet_option, run, tell
+from .output import echo_document, echo_json, quiet_option, run, tell
 
 if TYPE_CHECKING:
     from ..events.redaction import Redaction
@@ -100,7 +100,7 @@ async def _export(
         async with await host.load(row, read_only=True) as session:
             leaf_id = None if leaf is None else await find_entry(session, leaf)
             if output is None:
-                click.echo(await session.export(format_, leaf_id=leaf_id, redact=redaction), nl=False)
+                echo_document(await session.export(format_, leaf_id=leaf_id, redact=redaction))
                 return None
             path = await session.export(format_, output, leaf_id=leaf_id, redact=redaction, overwrite=force)
             tell(f"written to {path}")

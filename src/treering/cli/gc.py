@@ -12,7 +12,7 @@ from ..events.wording import counted
 from .descriptions import short
 from .home import Home, root_option
 from .opening import json_option
-from .output import echo_json, echo_lines, line, quiet_option, run, tell
+from .output import echo_json, echo_lines, line, quiet_option, run, short_line, tell
 from .time_output import when
 
 _WHY = {"inactive": "nothing was appended for a long time", "too_many": "too many sessions of its project are newer"}
@@ -55,7 +55,7 @@ def _lines(report: RetentionReport) -> Iterator[str]:
     now = datetime.now(UTC)
     verb = "would archive" if report.dry_run else "archived"
     for each in report.archived:
-        name = f"  {line(each.name)}" if each.name else ""
+        name = f"  {short_line(each.name)}" if each.name else ""
         yield f"{verb} {short(each.session_id)}{name}  {when(each.last_entry, now)}: {_WHY[each.reason]}"
     for spared in report.spared:
         yield f"spared {short(spared.session_id)}: {line(spared.why)}"

@@ -23,8 +23,10 @@ from msgspec import Struct
 
 from ..actors.catalog.root import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
+from ..events.roots import check_root
 from .logs import logs_on_stderr
 from .output import run, sentence
+from .rows import name_of
 
 if TYPE_CHECKING:
     from ..actors.catalog.settings import Settings
@@ -52,7 +54,12 @@ class Home(Struct, frozen=True):
 
         Args:
             root: The directory; `~` is expanded.
+
+        Raises:
+            InvalidInput: It begins like an address, such as "sqlite:".
         """
+        if root:
+            check_root(root, "--root")
         path = os.path.abspath(os.path.expanduser(root)) if root else str(default_root())
         return cls(path, os.getcwd())
 
@@ -138,7 +145,7 @@ def session_completion(ctx: click.Context, param: click.Parameter, incomplete: s
         rows = run(_rows, Home.at(ctx.params.get("root")))
     except (TreeringError, OSError):  # completion must not print errors
         rows = []
-    items = [CompletionItem(row.id, help=row.title) for row in rows if row.id.startswith(incomplete)]
+    items = [CompletionItem(row.id, help=name_of(row)) for row in rows if row.id.startswith(incomplete)]
     return items or [CompletionItem(incomplete, type="file")]
 
 

@@ -15,12 +15,15 @@ from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.context import DEFAULT_THINKING_LEVEL, ModelRef, level_of, model_of
 from ..projections.summary import CORRUPTED, SessionSummary
-from .descriptions import short
+from .descriptions import LABEL_CHARS_MAX, short
 from .home import Home, root_option, session_completion
 from .opening import json_option
-from .output import echo_json, echo_lines, line, run
+from .output import echo_json, echo_lines, run, short_line
 from .rows import name_of, place_of, status_of, used
 from .time_output import when
+
+VALUE_CHARS_MAX = 1000
+"""The maximum length of a detail."""
 
 
 class Info(Struct, frozen=True, kw_only=True):
@@ -29,7 +32,7 @@ class Info(Struct, frozen=True, kw_only=True):
     Attributes:
         session: Its row in the listing.
         description: The description that a person gave, else the beginning of the first user message.
-        extra: The free JSON object of programs.
+        metadata: The free JSON object of programs.
         entries: The number of lines in its log.
         branches: The number of entries without children.
         leaf_id: The entry under which the next append goes.
@@ -44,7 +47,7 @@ class Info(Struct, frozen=True, kw_only=True):
 
     session: SessionSummary
     description: str | None
-    extra: dict[str, object]
+    metadata: dict[str, object]
     entries: int
     branches: int
     leaf_id: str | None
@@ -116,11 +119,11 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
         model, level = log.index.models[log.index.leaf], log.index.levels[log.index.leaf]
         entries_by_seq = await log.entries_at(sorted({model, level} - {0}))
         stats = await session.stats()
-        metadata = session.metadata
+        described = session.metadata
         return Info(
             session=row,
-            description=metadata.description,
-            extra=dict(metadata.extra),
+            description=described.description,
+            metadata=dict(described.metadata),
             entries=session.cursor.seq,
             branches=_branch_count(log.index),
             leaf_id=session.leaf_id,
@@ -150,7 +153,7 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
     if row.name is not None:
         yield "name", name_of(row)
     if (about := details.description or row.title) and about != row.name:
-        yield "about", about
+        yield "about", short_line(about)
     yield "id", row.id
     if row.key is not None:
         yield "key", row.key
@@ -168,7 +171,12 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
         yield "model", f"{details.model.provider}/{details.model.model_id}, thinking {details.thinking_level}"
     yield "leaf", short(details.leaf_id)
     if details.labels:
-        yield "labels", ", ".join(f"{label} ({short(entry_id)})" for entry_id, label in details.labels)
+        yield (
+            "labels",
+            ", ".join(
+                f"{short_line(label, LABEL_CHARS_MAX)} ({short(entry_id)})" for entry_id, label in details.labels
+            ),
+        )
     if row.parent_session is not None:
         yield "parent", row.parent_session
     if status_of(row):
@@ -178,4 +186,4 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
 
 def _lines(details: Info) -> Iterator[str]:
     for name, value in info_lines(details):
-        yield f"{click.style(f'{name:<9}', dim=True)}  {line(value)}"
+        yield f"{click.style(f'{name:<9}', dim=True)}  {short_line(value, VALUE_CHARS_MAX)}"

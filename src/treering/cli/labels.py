@@ -8,10 +8,10 @@ import click
 
 from ..projections.labels import LabelledEntry
 from ..projections.labels import labels as labels_of
-from .descriptions import preview_of, role_of, short
+from .descriptions import LABEL_CHARS_MAX, preview_of, role_of, short
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import clean, columns, echo_json, run
+from .output import columns, echo_json, run, short_line
 from .table import WIDTH_OF_PIPES
 
 
@@ -54,7 +54,8 @@ def _show(labelled: list[LabelledEntry], previews: list[str]) -> None:
     from .columns import GAP, aligned
 
     rows = [
-        (preview, clean(label), short(entry_id)) for (entry_id, label), preview in zip(labelled, previews, strict=True)
+        (preview, short_line(label, LABEL_CHARS_MAX), short(entry_id))
+        for (entry_id, label), preview in zip(labelled, previews, strict=True)
     ]
     width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
     heading, *lines = aligned([("text", "label", "entry"), *rows], width, droppable=(), shortened=1)

@@ -30,6 +30,7 @@ from ..events.errors import (
     SessionLocked,
     TreeringError,
 )
+from ..events.previews import PREVIEW_CHARS_MAX, preview
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -58,6 +59,7 @@ _QUIET = "treering.quiet"
 _LINES_AT_ONCE = 1000
 _LINE_OF_PIPES = 120
 _NARROWEST = 40
+_OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -183,13 +185,30 @@ async def echo_json_array(values: Iterable[object]) -> None:
 
 
 def as_json(value: object) -> bytes:
-    """Encode a value, even if it contains lone surrogates."""
+    """Encode a value for stdout, even if it contains lone surrogates; at a terminal, see `for_terminal`."""
     try:
-        return msgspec.json.encode(value)
+        data = msgspec.json.encode(value)
     except UnicodeEncodeError:
         import json
 
-        return json.dumps(msgspec.to_builtins(value)).encode()
+        data = json.dumps(msgspec.to_builtins(value)).encode()
+    return for_terminal(data)
+
+
+def echo_document(data: bytes) -> None:
+    """Write a whole document to stdout: its own bytes, except at a terminal; see `for_terminal`."""
+    click.echo(for_terminal(data), nl=False)
+
+
+def for_terminal(data: bytes) -> bytes:
+    """Return text with its control characters as JSON escapes if stdout is a terminal, which would obey them.
+
+    These are the sequences that set titles, colors or the clipboard, move the cursor or erase what was shown, and the
+    characters that change the order of others. JSON keeps its value.
+    """
+    if not sys.stdout.isatty():
+        return data
+    return _OBEYED.sub(lambda each: f"\\u{ord(each[0]):04x}", data.decode(errors="backslashreplace")).encode()
 
 
 def quieted(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -229,6 +248,11 @@ def clean(text: str) -> str:
 def line(text: str) -> str:
     """Clean a text and join it to one line."""
     return clean(" ".join(text.split()))
+
+
+def short_line(text: str, chars_max: int = PREVIEW_CHARS_MAX) -> str:
+    """Return the beginning of a text of a session, cleaned and on one line, however long the text is."""
+    return clean(preview(text, chars_max))
 
 
 def columns() -> int:

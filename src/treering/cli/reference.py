@@ -24,7 +24,8 @@ the file, so they work while another program writes.
 
 **Where sessions are.** All sessions are in one directory, the root: `--root DIRECTORY`, else the environment variable
 `TREERING_ROOT`, else the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on
-macOS `~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in the root holds the
+macOS `~/Library/Application Support/treering/sessions`). A root that begins like an address, such as `sqlite:`, is
+refused; `./sqlite:` is a directory of that name. A file `config.toml` or `config.json` in the root holds the
 settings that [catalog.md](catalog.md) lists; an unknown key is an error. The current project is the directory in which
 a command runs.
 
@@ -37,7 +38,8 @@ max_sessions_per_project = 200
 **Output.** Stdout carries results and nothing else. Errors, warnings, progress and counts go to stderr; `-q` suppresses
 progress and counts, never results; `treering --verbose COMMAND` shows all details of a warning. Times for people are in
 the system's time zone, times in JSON are UTC. With `--json`, stdout is JSON: one document, or one line for each entry
-or hit if they are written as they arrive. `NO_COLOR` and `FORCE_COLOR` are respected.
+or hit if they are written as they arrive. At a terminal, control characters of a conversation are shown and not obeyed:
+as `\\u001b` in JSON and exports, as one replacement character elsewhere. `NO_COLOR` and `FORCE_COLOR` are respected.
 
 | exit status | meaning |
 |---|---|

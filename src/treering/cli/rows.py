@@ -7,13 +7,17 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
+from ..events.entries import ARCHIVED
 from ..events.wording import counted
 from ..projections.summary import ACTIVE, SessionSummary
-from .output import line
+from .output import line, short_line
 from .time_output import when
 
 NAMELESS = "(no text by the user yet)"
 """The placeholder for a session without a name and without a text by the user."""
+
+
+_STATUS_CHARS_MAX = 40
 
 
 class Named(Struct, frozen=True):
@@ -34,10 +38,13 @@ def named(row: SessionSummary) -> Named:
 
 
 def name_of(row: SessionSummary) -> str:
-    """Return the name of a session, or the beginning of its first message; of a file that cannot be read, its name."""
+    """Return the name of a session, or the beginning of its first message; of a file that cannot be read, its name.
+
+    A long name is cut.
+    """
     if row.problem is not None:
-        return line(os.path.basename(row.path or row.ref))
-    return line(row.title or "") or NAMELESS
+        return short_line(os.path.basename(row.path or row.ref))
+    return short_line(row.title or "") or NAMELESS
 
 
 def used(row: SessionSummary, now: datetime, zone: tzinfo | None = None) -> str:
@@ -66,5 +73,6 @@ def place_of(row: SessionSummary, chars_max: int | None = None) -> str:
 
 
 def status_of(row: SessionSummary) -> str:
-    """Return a session's status, or "" if it is active."""
-    return "" if row.status == ACTIVE else line(row.status)
+    """Return a session's status and whether it is archived, or "" if it is active."""
+    status = "" if row.status == ACTIVE else short_line(row.status, _STATUS_CHARS_MAX)
+    return f"{status}, {ARCHIVED}" if row.archived and row.status != ARCHIVED else status

@@ -13,13 +13,13 @@ from ..actors.search.hits import Hit
 from ..events.entries import ROLES
 from ..events.kinds import TYPE_NAMES
 from ..events.wording import counted
-from .descriptions import colored, short
+from .descriptions import ROLE_CHARS_MAX, colored, short
 from .home import Home, root_option
 from .logs import warn
 from .number_input import Count
 from .opening import json_option
 from .output import as_json as encoded
-from .output import clean, line, quiet_option, run, tell
+from .output import clean, quiet_option, run, short_line, tell
 from .prefixes import Prefixes
 from .rows import NAMELESS
 from .time_input import Moment
@@ -143,7 +143,7 @@ def _role_hint(role: str | None) -> str:
 
 
 def _heading(shown_id: str, title: str | None, *, first: bool) -> str:
-    name = click.style(line(title or NAMELESS), bold=True)
+    name = click.style(short_line(title or NAMELESS), bold=True)
     return f"{'' if first else chr(10)}{name}  {click.style(shown_id, dim=True)}"
 
 
@@ -154,4 +154,4 @@ def _line(hit: Hit, now: datetime) -> str:
         at = end
     time = click.style(when(hit.timestamp, now), dim=True)
     place = click.style(short(hit.entry_id), dim=True)
-    return f"  {place}  {time}  {colored(clean(hit.role))}: {snippet}{clean(hit.snippet[at:])}"
+    return f"  {place}  {time}  {colored(short_line(hit.role, ROLE_CHARS_MAX))}: {snippet}{clean(hit.snippet[at:])}"

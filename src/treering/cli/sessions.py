@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ..events.entries import ARCHIVED
 from ..events.wording import counted
-from ..projections.summary import ARCHIVED, CORRUPTED
+from ..projections.summary import CORRUPTED
 from .home import Home, root_option
 from .number_input import Count
 from .opening import json_option
@@ -46,7 +47,7 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
         current = await host.current_session(home.project)
         among = await host.list_sessions(status="any")
         unlisted = [] if archived or rows else await host.list_sessions(project=project, status=ARCHIVED)
-    elsewhere = [] if everywhere else [row for row in among if (row.status == ARCHIVED) == archived]
+    elsewhere = [] if everywhere else [row for row in among if row.archived == archived]
     broken = [] if everywhere else [row for row in among if row.status == CORRUPTED]
     if as_json:
         echo_json(rows)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
+from ..events.previews import TITLE_CHARS_MAX, preview
 from ..events.stores.base import Ref
 from ..projections.summary import CORRUPTED, SessionSummary
 from .output import columns
@@ -15,8 +16,9 @@ from .prefixes import LEAST, Prefixes
 from .rows import name_of, place_of, size_of, status_of, used
 
 WIDTH_OF_PIPES = 10_000
-"""The width of a table that is not printed to a terminal."""
+"""The width of a table that is not printed to a terminal: its columns are bounded one by one."""
 
+_PLACE_CHARS_MAX = 1000
 
 _USED, _SIZE, _PLACE = 1, 2, 4  # column numbers
 
@@ -30,8 +32,9 @@ def table_of(
 ) -> Iterator[str]:
     """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
 
-    In a narrow terminal, the directory is shortened, and the size and the time are dropped, but never the id. Of an id
-    that takes more than a third of the terminal, a unique prefix is shown.
+    A name is cut to fit the terminal, and to 80 characters elsewhere. In a narrow terminal, the directory is shortened,
+    and the size and the time are dropped, but never the id. Of an id that takes more than a third of the terminal, a
+    unique prefix is shown.
 
     Args:
         rows: The sessions.
@@ -42,15 +45,16 @@ def table_of(
     from .columns import GAP, aligned
 
     now = datetime.now(UTC)
-    width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
+    in_terminal = sys.stdout.isatty()
+    width = columns() if in_terminal else WIDTH_OF_PIPES
     prefixes = Prefixes((row.id for row in among), longest=max(LEAST, width // 3))
     cells = [
         [
-            name_of(row),
+            name_of(row) if in_terminal else preview(name_of(row), TITLE_CHARS_MAX),
             used(row, now),
             size_of(row),
             prefixes.of(row.id),
-            place_of(row) if places else "",
+            place_of(row, _PLACE_CHARS_MAX) if places else "",
             status_of(row),
         ]
         for row in rows

@@ -10,11 +10,11 @@ import click
 from ..actors.handles.session import Session
 from ..events.entries import Entry
 from ..projections.tree import TreeNode, iter_nodes, to_json
-from .descriptions import colored, preview_of, role_of, short
+from .descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short
 from .drawing import GUTTER_WIDTH, GUTTERS_MAX, gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import can_write_unicode, clean, columns, echo_json_array, echo_lines, run
+from .output import can_write_unicode, columns, echo_json_array, echo_lines, run, short_line
 
 _PREVIEW_LEAST = 12
 _BESIDE_GUTTERS = 56  # the number of gutters left out, a connector, the mark, the id, role, preview and leaf
@@ -84,5 +84,5 @@ def _lines(
 
 
 def _tail(node: TreeNode, leaf: int) -> str:
-    label = f"  [{clean(node.label)}]" if node.label else ""
+    label = f"  [{short_line(node.label, LABEL_CHARS_MAX)}]" if node.label else ""
     return label + ("  <- leaf" if node.seq == leaf else "")

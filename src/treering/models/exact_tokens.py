@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Protocol, cast
 
-from ..events.errors import InvalidInput
+from ..events.words import check_word
 from .connecting import require
 
 VOCABULARIES = ("o200k_base", "cl100k_base", "voyage3_base")
@@ -41,8 +41,7 @@ class ExactTokenizer:
     """
 
     def __init__(self, vocabulary: str = "o200k_base") -> None:
-        if vocabulary not in VOCABULARIES:
-            raise InvalidInput(f"unknown vocabulary {vocabulary!r}: choose from {', '.join(VOCABULARIES)}")
+        check_word("vocabulary", vocabulary, VOCABULARIES)
         require("bpe_openai", "tokens")
         library = import_module("bpe_openai")  # it has no type hints
         self._encoding = cast("_Encoding", library.get_encoding(vocabulary))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...events.errors import InvalidInput, NotFound
 from ...events.wording import counted
 from ..compact import report_lines
-from ..descriptions import short
+from ..descriptions import LABEL_CHARS_MAX, short
 from ..opening import find_entry
-from ..output import clean
+from ..output import short_line
 from ..tree import tree_pages
 from .chat import Chat
 from .slash import slash
@@ -47,7 +47,7 @@ async def label(chat: Chat, rest: str) -> None:
     session = chat.conversation.session
     if not rest:
         labels = session.labels()
-        chat.lines(f"{short(entry_id)}  {clean(name)}" for entry_id, name in labels)
+        chat.lines(f"{short(entry_id)}  {short_line(name, LABEL_CHARS_MAX)}" for entry_id, name in labels)
         if not labels:
             chat.note("no entry has a label yet")
         return

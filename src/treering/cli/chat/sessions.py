@@ -7,8 +7,8 @@ import os
 from ...events.errors import InvalidInput
 from ...events.wording import counted
 from ..descriptions import short
-from ..info import info_lines, info_of
-from ..output import clean
+from ..info import VALUE_CHARS_MAX, info_lines, info_of
+from ..output import short_line
 from ..picker import has_terminal
 from ..rows import NAMELESS
 from ..table import table_of
@@ -45,7 +45,7 @@ async def session_info(chat: Chat, rest: str) -> None:
     row = await conversation.host.resolve(conversation.session.id)
     details = [*info_lines(await info_of(conversation.host, row)), ("answers", conversation.model_name)]
     width = max(len(name) for name, _ in details)
-    chat.lines(f"{name:<{width}}  {clean(value)}" for name, value in details)
+    chat.lines(f"{name:<{width}}  {short_line(value, VALUE_CHARS_MAX)}" for name, value in details)
 
 
 @slash("session export", "[FILE]", "Write the conversation as markdown, by default into this directory.")
@@ -107,7 +107,7 @@ async def show_session(chat: Chat) -> None:
     conversation = chat.conversation
     session = conversation.session
     context = await session.context()
-    title = clean(session.metadata.title or NAMELESS)
+    title = short_line(session.metadata.title or NAMELESS)
     chat.note(f"session {short(session.id)}, {title!r}: {counted(session.message_count, 'message')}")
     for warning in context.warnings:
         chat.note(f"warning: {warning}")
