@@ -11,14 +11,13 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ...events.entries import ARCHIVED
-from ...events.errors import AmbiguousSession, SessionNotFound
+from ...events.errors import AmbiguousSession, InvalidInput, SessionNotFound
 from ...events.offload import carried_out
 from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...events.telemetry import failure_of, logger
-from ...events.words import check_word
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..inner_roots import inner_roots
 from ..listing import Listing
@@ -38,6 +37,9 @@ Status: TypeAlias = Literal["active", "archived", "corrupted", "any"]
 
 ANY = "any"
 """The status filter that matches every session."""
+
+_MISTAKEN_FOR_ANY = ("", "*", "all")
+"""What callers of other libraries give for `ANY`; a list without a session would not tell them."""
 
 LAST = "last"
 """The word that refers to the most recently used session."""
@@ -97,9 +99,10 @@ class Catalog:
         offset: int = 0,
     ) -> list[SessionSummary]:
         """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
+        if status in _MISTAKEN_FOR_ANY:
+            words = ", ".join(map(repr, get_args(Status)))
+            raise InvalidInput(f"there is no status {status!r}: choose {words}, or the word of a program's own status")
         rows = await self.listing.rows()
-        if status is not None:
-            check_word("status", status, dict.fromkeys((*get_args(Status), *(row.status for row in rows))))
         if status == ARCHIVED:
             rows = [row for row in rows if row.archived]
         elif status != ANY:
