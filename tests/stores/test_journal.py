@@ -478,6 +478,26 @@ async def test_appends_wait_while_the_journal_is_full(tmp_path: os.PathLike[str]
     await store.aclose()
 
 
+async def test_an_append_that_is_being_committed_when_a_watch_begins_is_reported(tmp_path: os.PathLike[str]) -> None:
+    disk = FaultyDisk(OsDisk())
+    store = FileStore(tmp_path, durability="group", disk=disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    stall = disk.stall("datasync", path="*.journal")
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.append, line(2))
+        assert await anyio.to_thread.run_sync(stall.wait)
+        changes = store.watch(["a.jsonl"])
+        assert (await store.open("a.jsonl")).head.seq == 1
+        stall.lift()
+        with anyio.fail_after(10):
+            assert await anext(changes) == {"a.jsonl"}
+        assert (await store.open("a.jsonl")).head.seq == 2
+    assert isinstance(changes, AsyncGenerator)
+    await changes.aclose()
+    await store.aclose()
+
+
 async def test_recovery_after_a_kill_flushes_the_names_of_new_folders() -> None:
     disk = MemoryDisk()
     disk.make_directory(ROOT)

@@ -545,7 +545,9 @@ class FileStore:
         """Yield the logs whose files or leaf records may have changed since this call; see `Store.watch`."""
         self._logs.check_open()
         paths = {ref: self.path_of(ref) for ref in refs}
-        return Watch(self._disk, paths, self._watch_poll_s, self._until_settled).changes()
+        owned = self._logs.owned
+        unsettled = {ref for ref in refs if ref in owned and owned[ref].busy}
+        return Watch(self._disk, paths, self._watch_poll_s, self._until_settled, unsettled).changes()
 
     async def _until_settled(self, ref: Ref) -> None:
         log = self._logs.owned.get(ref)
