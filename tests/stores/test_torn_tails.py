@@ -8,6 +8,13 @@ from zlib import crc32
 
 import pytest
 
+from treering import NotASession, SessionHost, SessionLocked, SessionNotFound
+from treering.events.dialects.base import Dialect
+from treering.events.dialects.native import NativeDialect
+from treering.events.dialects.omp import OmpDialect
+from treering.events.dialects.pi import PiDialect
+from treering.events.dialects.torn_header import is_torn_header
+from treering.events.entries import Header
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
@@ -128,3 +135,61 @@ async def test_moving_a_fragment_again_after_a_crash_gives_the_same_file(store: 
     await own(store)
     assert torn_files(root) == {torn.name: fragment}
     assert (root / "a.jsonl").read_bytes() == WHOLE
+
+
+OMP_HEADER = OmpDialect().encode_header(header_of("session"))
+KEYED = Header(id="é", version=1, timestamp=header_of("s").timestamp, cwd='/"w\\', key="k", title="\\")
+
+
+@pytest.mark.parametrize("dialect", [NativeDialect(), PiDialect(), OmpDialect()])
+def test_every_beginning_of_every_header_is_known_and_nothing_else(dialect: Dialect) -> None:
+    for header in (KEYED, header_of("session")):
+        block = dialect.encode_header(header)
+        for size in range(1, len(block) - 2):
+            assert is_torn_header(block[:size])
+            assert is_torn_header(block[:size] + bytes(7))
+        for other in (block, block[:-1], block[:-1] + b"x", block[:12] + b"x", b"theirs" + block[:20], b"", bytes(9)):
+            assert not is_torn_header(other)
+
+
+@pytest.mark.parametrize("left", [HEADER[:1], HEADER[:40], HEADER[:-2] + bytes(600), PI_HEADER[:50], OMP_HEADER[:300]])
+async def test_a_session_whose_first_write_was_cut_short_is_new_and_the_fragment_is_kept(
+    root: Path, left: bytes
+) -> None:
+    path = root / "a.jsonl"
+    path.write_bytes(left)
+    async with SessionHost(root) as host:
+        for name in ("a", str(path)):
+            with pytest.raises(SessionNotFound):
+                await host.load(name, read_only=True)
+        assert await host.list_sessions() == []
+        assert path.read_bytes() == left, "readers change nothing"
+        session = await host.create("a")
+        await session.append_message("user", "first")
+    kept = name_of(left, 0)
+    assert torn_files(root) == {kept: left}
+    async with SessionHost(root) as host:
+        path.write_bytes(left)
+        session = await host.open("a")
+        await session.append_message("user", "first")
+        assert [message.role for message in await session.messages()] == ["user"]
+        await host.delete("a")
+    assert torn_files(root) == {}
+
+
+async def test_the_beginning_of_a_header_is_left_while_its_lock_is_held_and_if_it_grows(
+    store: FileStore, root: Path
+) -> None:
+    writer = await own(store)
+    path = root / "a.jsonl"
+    path.write_bytes(HEADER[:30])
+    other = FileStore(root)
+    assert isinstance((await other.acquire(["a.jsonl"], "other"))[0], SessionLocked)
+    await other.aclose()
+    assert path.read_bytes() == HEADER[:30]
+    path.write_bytes(HEADER[:10] + b"theirs")
+    await store.release([writer.lease])
+    with pytest.raises(NotASession):
+        await own(store)
+    assert path.read_bytes() == HEADER[:10] + b"theirs"
+    assert torn_files(root) == {}

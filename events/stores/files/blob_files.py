@@ -13,6 +13,7 @@ from ..base import Blob, BlobKind, Cursor
 from . import records, snapshots
 from .atomic_files import NameNotFlushed
 from .beside import LEAF_SUFFIX
+from .disk_errors import remedy_of
 from .log import Log
 from .table import Table
 
@@ -103,7 +104,7 @@ def _save_leaf(log: Log, head: Cursor, data: bytes, *, sync: bool) -> None:
     except OSError as error:
         raise AppendFailed(
             f"{log.path}{LEAF_SUFFIX} could not be written ({error.strerror or error}): "
-            "check the disk, then move the leaf again"
+            f"{remedy_of(error)}, then move the leaf again"
         ) from error
 
 

@@ -38,6 +38,7 @@ from msgspec import Struct
 from ...disk import FILE_MODE, Disk
 from ...errors import SessionLocked
 from ...offload import share_of_descriptors
+from .disk_errors import naming_errors
 from .private_folder import PRIVATE_FOLDER
 
 SHARDS = 64
@@ -173,10 +174,11 @@ class Locks:
         for folder in self._folders_above(os.path.dirname(held.path)):
             key = key_of(held.path, folder)
             shard = self._shard(os.path.join(folder, self._shard_name(key)))
-            if not self._take_byte(held, shard, key) or not self._take_in_rest(held, folder, shard, key):
-                refusal = self._refusal(held.path, *self._holder(shard.fd, key))
-                self._close_unused(shard)
-                return refusal
+            with naming_errors(shard.path):
+                if not self._take_byte(held, shard, key) or not self._take_in_rest(held, folder, shard, key):
+                    refusal = self._refusal(held.path, *self._holder(shard.fd, key))
+                    self._close_unused(shard)
+                    return refusal
         return None
 
     def _take_byte(self, held: Held, shard: _Shard, key: int) -> bool:

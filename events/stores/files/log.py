@@ -20,14 +20,14 @@ import anyio
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, opened, write_all
 from ...entries import Header
-from ...errors import AppendInDoubt, LogError, LogReplaced
+from ...errors import AppendInDoubt, LogError, LogReplaced, NotASession
 from ...telemetry import logger
 from ..base import Cursor, Lease, Ref, TornTail
 from . import snapshots, tail
 from .disk_errors import naming_errors
 from .extent import Extent, extent_of
 from .folders import UnflushedFolders
-from .head import generation_of, header_crc, read_head
+from .head import TornHeader, generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
 from .mounts import is_slow_device
@@ -251,6 +251,8 @@ class Log:
             OSError: The file cannot be read or written.
         """
         self._load()
+        if self.header is None and self._set_torn_header_aside():
+            self._load()  # unless another program has gone on writing it
         if (
             reader is not None
             and self.header is not None  # files that are missing have the same generation
@@ -267,6 +269,21 @@ class Log:
             with self.opened(os.O_RDWR | os.O_APPEND) as fd:
                 self.torn = self.settle(fd)
             self._save_counter()
+
+    def _set_torn_header_aside(self) -> bool:
+        """Move the beginning of a header to a file beside the log, which is empty then; return False if it is none."""
+        try:
+            with self.opened(os.O_RDWR | os.O_APPEND) as fd, self.naming_errors():
+                size = self.disk.fstat(fd).size
+                try:
+                    read_head(self.disk, fd, self.path, size)
+                except TornHeader:
+                    if kept_in := tail.move_away(self.disk, self.path, fd, 0, size):
+                        self.torn = TornTail(0, size, kept_in)
+                    return True
+        except (FileNotFoundError, NotASession):
+            pass
+        return False
 
     def _save_counter(self) -> None:
         """Save the generation counter if the snapshot is damaged or has another value."""
@@ -293,7 +310,7 @@ class Log:
         try:
             with self.opened(os.O_RDONLY) as fd, self.naming_errors():
                 exists = self._load_file(fd, snapshot, ends, counter, changed=changed, open_end=open_end)
-        except FileNotFoundError:
+        except (FileNotFoundError, TornHeader):
             exists = False
         if not exists:
             self._forget()

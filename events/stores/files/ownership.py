@@ -10,7 +10,7 @@ from ...errors import SessionLocked
 from ...offload import Offload, carried_out
 from ..base import Cursor, Lease, Ref
 from . import archiving
-from .disk_errors import refusing_to_write
+from .disk_errors import refusing_to_write, refusing_when_full
 from .flushing import make_durable
 from .group_committer import GroupCommitter
 from .journal_replay import JournalReplay
@@ -88,8 +88,8 @@ class Ownership:
         """Lock, examine and repair logs. `results` is filled one by one, so that the caller can undo after an error."""
         for ref, path in targets:
             real_path = self._disk.real_path(path)
-            self._replay.before(real_path)
             with refusing_to_write(real_path, "; what exists can be loaded with `read_only=True`"):
+                self._replay.before(real_path)
                 held = self._locks.take(real_path)
             if isinstance(held, SessionLocked):
                 results.append(held)
@@ -97,7 +97,8 @@ class Ownership:
             log = Log(self._disk, ref, real_path)
             log.held, log.epoch = held, held.epoch
             results.append(log)
-            self._examine(log)
+            with refusing_when_full(real_path):
+                self._examine(log)
 
     def _examine(self, log: Log) -> None:
         """Examine and repair a log that was just locked."""
