@@ -67,7 +67,7 @@ def save_blob(log: Log, kind: BlobKind, head: Cursor, data: bytes, *, sync: bool
         kind: The kind.
         head: The head of the log that the data describes.
         data: The data.
-        sync: Make a leaf record survive a power cut.
+        sync: Make a leaf record survive a power cut. Appends are flushed then, too.
 
     Raises:
         LeafMoved: A leaf record was to be saved, and the log does not end at `head`.
@@ -81,7 +81,7 @@ def save_blob(log: Log, kind: BlobKind, head: Cursor, data: bytes, *, sync: bool
         return
     try:
         if kind == "index":
-            log.save_snapshot(head.seq, data)
+            log.save_snapshot(head.seq, data, flushed=sync and log.doubt is None)
         else:
             _save_checkpoint(log, records.suffix_of(kind), head, data)
     except (OSError, LogReplaced) as error:

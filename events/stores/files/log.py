@@ -65,6 +65,7 @@ class Log:
         head: Its committed end.
         counter: How many earlier generations are known to have had this name.
         device, inode, size: The file after our last read or write.
+        flushed_end: Up to where the snapshot says that the file had been flushed.
         modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
             descriptor open, it looks only when it closes that.
 
@@ -100,6 +101,7 @@ class Log:
         "doubt_in_background",
         "epoch",
         "fd",
+        "flushed_end",
         "gate",
         "head",
         "header",
@@ -160,7 +162,7 @@ class Log:
         self.dialect: Dialect | None = None
         self.table = Table(array("Q", [0]))
         self.head = NOWHERE
-        self.device = self.inode = self.size = 0
+        self.device = self.inode = self.size = self.flushed_end = 0
         self.header_crc = 0
         self._reader_extent: Extent | None = None  # an owner needs none: it compares the file with its own last write
 
@@ -342,12 +344,13 @@ class Log:
             return False
         detected, block = read_head(disk, fd, self.path, stat.size)
         crc = header_crc(block)
-        table = Table(array("Q", [detected.size]))
+        table, flushed_end = Table(array("Q", [detected.size])), 0
         if snapshot is not None:
             if not snapshot.describes(disk, fd, stat, crc, detected.size):
                 changed = True
             elif ends is not None:
                 table = Table(ends)
+                flushed_end = snapshot.extent.end if snapshot.flushed else 0
         if not block.endswith(b"\n"):
             table.scanned = 0  # the header itself is the tail
         else:
@@ -359,6 +362,7 @@ class Log:
             self._count_open_end(fd, table, stat.size)
             reader_extent = self._extent_for_reader(fd, table, crc)
         self._take_over(stat, crc, counter, table, generation, reader_extent)
+        self.flushed_end = flushed_end
         self.header, self.dialect = detected.header, detected.dialect
         return True
 
@@ -583,8 +587,13 @@ class Log:
         with self.naming_errors():
             return extent_of(self.disk, fd, table.ends[0], table.ends[seq], self.header_crc if crc is None else crc)
 
-    def save_snapshot(self, seq: int, index: bytes | None) -> None:
+    def save_snapshot(self, seq: int, index: bytes | None, *, flushed: bool = False) -> None:
         """Write the table and the index up to a line.
+
+        Args:
+            seq: The line.
+            index: The index; None for none.
+            flushed: Whether the log was flushed up to that line.
 
         Raises:
             LogReplaced: The file was replaced.
@@ -596,7 +605,8 @@ class Log:
             if not self.is_same(stat):
                 raise self.replaced_error()
             extent = self.extent(fd, table, seq)
-        snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, table.ends[: seq + 1], index)
+        ends = table.ends[: seq + 1]
+        snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, ends, index, flushed=flushed)
 
     # -- descriptors and errors
 

@@ -11,7 +11,7 @@ from ...offload import Offload, carried_out
 from ..base import Cursor, Lease, Ref
 from . import archiving
 from .disk_errors import refusing_to_write, refusing_when_full
-from .flushing import make_durable
+from .flushing import make_durable, write_again
 from .group_committer import GroupCommitter
 from .journal_replay import JournalReplay
 from .locks import Locks
@@ -119,14 +119,16 @@ class Ownership:
         """Make the existing content of a log as durable as an append to it would be.
 
         That the content can be read does not prove that it is on the disk. If a failed flush left it in doubt when this
-        store released the log, it is written again. If another process wrote it, it is flushed: that process may have
-        ended before it flushed, and repeating its command here finds the entries in the log and writes nothing.
+        store released the log, it is written again. If another process wrote it, what that process did not flush for
+        certain is written again and flushed: it may have been killed before it flushed, or after that failed, and
+        repeating its command here finds the entries in the log and writes nothing.
         """
         if self._released.may_lack_bytes(log):
             log.unsynced = True
             self.resolve(log)
         elif self._sync and not self._released.is_flushed(log):
             try:
+                write_again(self._disk, log, log.dialect, log.flushed_end)
                 make_durable(self._disk, log)
             except OSError:  # the next flush may succeed without what this one lost
                 self._released.note_not_flushed(log.path, log.inode)
@@ -166,7 +168,7 @@ class Ownership:
             try:
                 make_durable(self._disk, log)
             except FileNotFoundError:
-                pass
+                write_again(self._disk, log, log.dialect, log.flushed_end)
             except OSError as error:
                 self._group.note_unflushed(log, error)
                 raise
