@@ -16,6 +16,7 @@ import pytest
 
 from treering import InvalidInput, Limits, Message, SessionHost, Usage, message, text, tool_use
 from treering.events.disk import Disk, OsDisk
+from treering.events.stores.files import Durability
 from treering.testing.disks import MemoryDisk, RecordingDisk
 
 T = TypeVar("T")
@@ -139,3 +140,22 @@ async def test_a_clock_without_a_zone_is_refused_before_anything_is_written() ->
             with pytest.raises(InvalidInput, match="has no time zone: give one"):
                 await make()
         assert await host.list_sessions() == []
+
+
+@pytest.mark.parametrize("durability", ["os", "file"])
+async def test_times_do_not_go_back_when_the_clock_does(tmp_path: Path, durability: Durability) -> None:
+    minutes = count(59, -1)
+
+    def clock() -> datetime:
+        return datetime(2026, 1, 1, 12, next(minutes), tzinfo=UTC)
+
+    async with SessionHost(tmp_path, durability=durability, clock=clock) as host:
+        session = await host.create("a")
+        for _ in range(2):
+            await session.append_message("user", "one")
+            await session.append_message("user", "more")
+            await session.append_many([Message("user", (text("two"),))])
+            await session.append_custom_entry("three", {})
+            await session.passivate()
+        times = [entry.timestamp for entry in await session.entries()]
+        assert times == sorted(times)

@@ -16,6 +16,7 @@ from treering import (
     AppendFailed,
     AppendInDoubt,
     InvalidInput,
+    Limits,
     LogReplaced,
     Message,
     Session,
@@ -335,7 +336,7 @@ async def end_with_two_entries(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.create("main")
         await session.append_message("user", "first")
-        await session.append_message("user", "second")
+        await session.append_message("user", "second", command_id="second")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
@@ -402,3 +403,41 @@ async def test_a_folder_in_the_place_of_a_file_is_named(
             with pytest.raises((InvalidInput, AppendFailed, IsADirectoryError), match="move that directory") as caught:
                 await call(host)
             assert f"{root}/{in_the_way}" in str(caught.value)
+
+
+# -- what is kept in memory while the file changes
+
+
+async def test_a_branch_is_kept_after_another_program_deleted_the_file_and_wrote_it_anew(root: Path) -> None:
+    await end_with_two_entries(root)
+    path = root / "main.jsonl"
+    data = path.read_bytes()
+    async with SessionHost(root) as host:
+        session = await host.load("main")
+        first = session.path()[0]
+        path.unlink()
+        with pytest.raises(LogReplaced):
+            await session.append_message("user", "third")
+        path.write_bytes(data)
+        await session.append_message("user", "second", command_id="second")  # which is found, and not written
+        await session.branch(first)
+    async with SessionHost(root) as host:
+        session = await host.load("main")
+        assert session.leaf_id == first
+        await assert_holds(session, "first", "second")
+
+
+async def test_no_snapshot_is_written_while_an_append_is_in_doubt(root: Path, disk: FaultyDisk) -> None:
+    limits = Limits(snapshot_after_lines=1)
+    async with SessionHost(root, disk=disk, durability="file", limits=limits) as host:
+        session = await host.create("main")
+        await session.append_message("user", "first")
+        disk.fail("datasync", errno.EIO, path=LOGS)
+        with pytest.raises(AppendInDoubt):
+            await session.append_message("user", "second", command_id="second")
+        await session.passivate()
+        assert not (root / "main.jsonl.index").exists()
+        await session.append_message("user", "second", command_id="second")
+        await assert_holds(session, "first", "second")
+        await session.passivate()
+        assert (root / "main.jsonl.index").exists()

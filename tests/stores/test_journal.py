@@ -392,6 +392,41 @@ async def test_recovery_does_not_restore_a_removed_log(by: str, settled: bool) -
     assert journals_of(disk) == []
 
 
+async def test_no_power_cut_as_a_journal_is_dropped_restores_a_removed_log() -> None:
+    disk = RecordingDisk()
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    await store.remove(writer.lease)
+    removed = len(disk.operations)
+    await store.aclose()
+    for left in disk.crash_states(since=removed):
+        await recover(left)
+        assert logs_of(left) == {}
+
+
+async def test_what_voided_a_journal_voids_no_later_one_of_its_name_and_nonce() -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+
+    async def open_and_own() -> tuple[FileStore, Writer]:
+        store = FileStore(ROOT, durability="group", disk=disk, offload=AtOnce(), new_id=lambda: "restored with the VM")
+        return store, await own(store)
+
+    store, writer = await open_and_own()
+    await writer.append(*lines(1, 3))
+    await store.remove(writer.lease)
+    disk.fail("unlink", errno.EIO, path="*.void")
+    await store.aclose()
+    assert [path for path in memory.files() if path.startswith(JOURNALS)], "the void file could not be deleted"
+    store, writer = await open_and_own()
+    await writer.append(line(1))
+    left = memory.crash()
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(1)}
+    await store.aclose()
+
+
 @pytest.mark.parametrize("by", ["its own host", "another host"])
 async def test_recovery_keeps_a_put_and_the_lines_after_it(by: str) -> None:
     disk = MemoryDisk()

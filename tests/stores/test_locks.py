@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,19 +216,32 @@ async def test_only_one_of_two_stores_can_create_a_log(store: FileStore, root: P
     await other.aclose()
 
 
-async def test_deleted_lock_files_are_created_again(store: FileStore, root: Path) -> None:
-    held = await own(store)
-    locks = root / ".treering" / "locks"
-    for shard in locks.iterdir():
-        shard.unlink()
-    locks.rmdir()
-    await own(store, "b.jsonl")
-    assert isinstance(await ask(store), SessionLocked), "a store remembers what it owns"
+@pytest.mark.parametrize("created_again", [False, True])
+async def test_deleted_lock_files_are_created_again(store: FileStore, root: Path, created_again: bool) -> None:
+    names = [f"{number}.jsonl" for number in range(4 * SHARDS)]  # so that each lock file is open
+    before = await store.acquire(names, "me")
+    shutil.rmtree(root / ".treering" / "locks")
     other = FileStore(root)
-    assert isinstance(await ask(other, "b.jsonl"), SessionLocked)
-    await store.release([held.lease])
-    await own(other)
+    if created_again:
+        await other.acquire([f"theirs-{name}" for name in names], "other")
+    after = [f"after-{name}" for name in names]
+    assert all(isinstance(lease, Lease) for lease in await store.acquire(after, "me"))
+    assert isinstance(await ask(store, names[0]), SessionLocked), "a store remembers what it owns"
+    assert all(isinstance(refused, SessionLocked) for refused in await other.acquire(after, "other"))
+    await store.release([lease for lease in before if isinstance(lease, Lease)])
+    assert all(isinstance(lease, Lease) for lease in await other.acquire(names, "other"))
     await other.aclose()
+
+
+async def test_the_epoch_grows_with_each_owner_through_whichever_root(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    epochs: list[int] = []
+    for root in ["inner"] * 3 + [""] * 3 + ["inner"]:
+        store = FileStore(tmp_path / root)
+        writer = await own(store, "a.jsonl" if root else "inner/a.jsonl")
+        epochs.append(writer.lease.epoch)
+        await store.aclose()
+    assert epochs == sorted(set(epochs))
 
 
 def narrow(disk: Disk, root: str) -> Locks:

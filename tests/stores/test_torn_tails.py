@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from zlib import crc32
@@ -14,9 +15,12 @@ from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
 from treering.events.dialects.pi import PiDialect
 from treering.events.dialects.torn_header import is_torn_header
+from treering.events.disk import Disk
 from treering.events.entries import Header
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
+from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("session"))
@@ -193,3 +197,53 @@ async def test_the_beginning_of_a_header_is_left_while_its_lock_is_held_and_if_i
         await own(store)
     assert path.read_bytes() == HEADER[:10] + b"theirs"
     assert torn_files(root) == {}
+
+
+# -- power cuts and other programs during the repair
+
+
+def put_log(disk: Disk, data: bytes, flags: int = os.O_CREAT) -> None:
+    disk.make_directory("/s")
+    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_APPEND | flags)
+    disk.write(fd, data)
+    disk.close(fd)
+
+
+@pytest.mark.parametrize("whole", [WHOLE, b""], ids=["a tail", "a header"])
+async def test_no_power_cut_during_the_repair_loses_a_torn_tail(whole: bytes) -> None:
+    fragment = HEADER[:60]
+    memory = MemoryDisk()
+    put_log(memory, whole + fragment)
+    memory.settle()
+    disk = RecordingDisk(memory)
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    await own(store)
+    await store.aclose()
+    for left in disk.crash_states():
+        files = left.files()
+        kept = files.get(f"/s/{name_of(fragment, len(whole))}") == fragment
+        assert files["/s/a.jsonl"] in ([whole, whole + fragment] if kept else [whole + fragment])
+
+
+class BusyDisk(WrappedDisk):
+    """A disk on which another program appends as soon as a torn tail was copied for the first time."""
+
+    busy = True
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        if ".torn-" in target and self.busy:
+            self.busy = False
+            put_log(self.inner, b" theirs\n" + line(5) + b'{"more', 0)
+
+
+async def test_a_tail_that_grows_while_it_is_copied_is_not_cut() -> None:
+    disk = MemoryDisk()
+    put_log(disk, WHOLE + b'{"half":')
+    store = FileStore("/s", disk=BusyDisk(disk), offload=AtOnce())
+    writer = await own(store)
+    assert writer.head.seq == 5, "what they finished stays, as a damaged line and another one"
+    await writer.append(line(6))
+    assert disk.files()["/s/a.jsonl"] == WHOLE + b'{"half": theirs\n' + line(5) + line(6)
+    assert b'{"more' in disk.files().values()
+    await store.aclose()

@@ -544,6 +544,8 @@ class Log:
                 elif kept_in := tail.move_away(disk, self.path, fd, start, size):
                     torn = TornTail(start, size - start, kept_in)
                     size = start
+                else:
+                    size = disk.fstat(fd).size  # another program went on: what it finished is no tail
                 self.table.grow(disk, fd, size)
                 self.size = size
                 self.head = Cursor(self.head.generation, self.table.count)
