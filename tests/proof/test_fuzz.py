@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from treering import NotASession, SessionHost, TreeringError, UnsupportedVersion
+from treering.events.dialects.torn_header import is_torn_header
 from treering.events.stores.files import FileStore
 from treering.testing.disks import MemoryDisk
 from treering.testing.simulation import run
@@ -141,6 +142,11 @@ def lost_lines(before: bytes, disk: MemoryDisk) -> Sequence[bytes]:
     return [line for line in before.split(b"\n")[:-1] if line.strip() and not any(line == each for each in after)]
 
 
+def is_new(data: bytes) -> bool:
+    """Tell whether a file is no session yet: it is empty, or its first write was cut short."""
+    return not data.strip() or is_torn_header(data)
+
+
 def prove(data: bytes) -> int:
     """Open a file for reading and for writing, and return the number of lost lines."""
     disk = disk_with(data)
@@ -150,7 +156,7 @@ def prove(data: bytes) -> int:
     except (NotASession, UnsupportedVersion) as error:
         refusal = error
     except TreeringError:
-        assert not data.strip()  # an empty file is not a session yet
+        assert is_new(data)
     assert disk.files() == {FILE: data}, "reading changed something"
     try:
         run(0, append, disk)
@@ -159,7 +165,8 @@ def prove(data: bytes) -> int:
         assert refusal is not None
         return 0
     except TreeringError:
-        assert not data.strip()
+        assert is_new(data)
+        assert data in disk.files().values(), "the beginning of a header was not kept"
         return 0
     fragment = data.rpartition(b"\n")[2]
     if fragment.strip():

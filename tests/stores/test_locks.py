@@ -267,7 +267,11 @@ def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
     locks.close()
 
 
-@pytest.mark.parametrize("kinds", [(Locks, Locks), (FileLocks, FileLocks), (narrow, narrow), (Locks, narrow)], ids=repr)
+@pytest.mark.parametrize(
+    "kinds",
+    [(Locks, Locks), (FileLocks, FileLocks), (narrow, narrow), (Locks, narrow)],
+    ids=["shards", "files", "narrow", "mixed"],
+)
 def test_all_kinds_of_locks_exclude_others_and_increase_the_epoch(
     tmp_path: Path, kinds: tuple[Callable[[Disk, str], Locks], ...]
 ) -> None:
