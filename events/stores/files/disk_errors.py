@@ -52,7 +52,8 @@ def naming_errors(path: str, retry: str | None = None) -> Generator[None]:
             raise
         what = error.strerror
         if retry is not None:
-            what = f"{what}: {remedy_of(error)}, then {retry}"
+            remedy = remedy_of(error) if error.errno in FULL | {errno.EISDIR} else "fix that"
+            what = f"{what}: {remedy}, then {retry}"
         raise OSError(error.errno, what, error.filename or path) from error
 
 
