@@ -6,9 +6,9 @@ import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..events.errors import NotASession, ReadOnly, TreeringError
+from ..events.errors import InvalidInput, NotASession, ReadOnly, TreeringError
 from ..events.stores.base import Ref
-from ..events.stores.files.disk_errors import NOT_WRITABLE
+from ..events.stores.files.disk_errors import NOT_WRITABLE, reason_of, remedy_of
 
 
 @contextmanager
@@ -21,6 +21,7 @@ def opening(ref: Ref, *, to_write: bool = False) -> Generator[None]:
 
     Raises:
         NotASession: It is a directory.
+        InvalidInput: A directory is where a file beside it has to be.
         ReadOnly: It, or its lock, may not be written.
         OSError: Any other error of the disk.
     """
@@ -29,6 +30,8 @@ def opening(ref: Ref, *, to_write: bool = False) -> Generator[None]:
     except TreeringError:
         raise
     except OSError as error:
+        if error.errno == errno.EISDIR and not str(error.filename or ref).endswith(ref):
+            raise InvalidInput(f"{ref} cannot be opened ({reason_of(error)}): {remedy_of(error)}") from error
         if error.errno == errno.EISDIR:
             raise NotASession(f"{ref} is a directory: give the path of a session's file, or an id") from error
         if to_write and error.errno in NOT_WRITABLE:

@@ -15,7 +15,7 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from anyio.abc import TaskGroup
 from ..events.child_process import after_fork_in_child
 from ..events.disk import Disk, OsDisk
 from ..events.entries import Header
-from ..events.errors import HostClosed, InvalidInput, SessionExists, TreeringError, WrongThread
+from ..events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
 from ..events.offload import Offload, ThreadOffload
 from ..events.roots import check_root
 from ..events.stores.base import Ref, Store
@@ -279,7 +279,7 @@ class SessionHost(SessionLookup):
 
         Some dialects put the time into the file's name, so sessions with other file names are checked too.
         """
-        if await self._exists(ref):
+        if self.core.registry.live(ref) is not None or await self._store.exists(ref):
             return True
         return self._dialect.shared and await self._exact(session_id) is not None
 
@@ -297,7 +297,8 @@ class SessionHost(SessionLookup):
         checked_id(session_id)
         ref = await self._exact(session_id)
         if ref is not None:
-            return await self.load(self.core.path_of(ref) or ref)
+            with suppress(SessionNotFound):  # deleted meanwhile, or its first write was cut short
+                return await self.load(self.core.path_of(ref) or ref)
         return self._unwritten(*self.core.new_header(session_id, cwd=None if cwd is None else absolute(cwd)))
 
     async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:

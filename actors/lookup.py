@@ -268,7 +268,13 @@ class SessionLookup:
         self._recovered = True
 
     async def _exists(self, ref: Ref) -> bool:
-        return self.core.registry.live(ref) is not None or await self._store.exists(ref)
+        """Return whether there is something to open; a file whose first write was cut short counts, unread."""
+        if self.core.registry.live(ref) is not None:
+            return True
+        if not isinstance(self._store, FileStore):
+            return await self._store.exists(ref)
+        stat = self._store.look_at(ref)
+        return stat is not None and stat.size > 0
 
     async def _exact(self, session_id: str) -> Ref | None:
         """Return the name of the log of the session with exactly this id, or None."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..events.entries import Entry
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt
 from ..events.stores.base import Ref
-from ..events.stores.files.disk_errors import NO_DIRECTORY, NOT_WRITABLE
+from ..events.stores.files.disk_errors import FULL, NOT_WRITABLE, reason_of, remedy_of
 from .commands import AnswerFromLog, Append, Command
 
 CommandResult: TypeAlias = list[Entry]
@@ -71,28 +71,12 @@ def unreachable_error(
     """
     doubtful = written or (isinstance(command, Append) and command.command_id is not None)
     kind, then = (AppendInDoubt, "retry with the same command id") if doubtful else (AppendFailed, "append again")
-    reason = error.strerror or str(error)
     elsewhere = error.filename is not None and not str(error.filename).endswith(ref)  # such as a parent folder
-    if elsewhere:
-        reason += f": {error.filename}"
-    remedy = _remedy_of(error, elsewhere=elsewhere)
+    reason = reason_of(error) if elsewhere else error.strerror or str(error)
+    remedy = remedy_of(error) if elsewhere or error.errno in NOT_WRITABLE | FULL else "fix that"
     append_error = kind(f"{ref} cannot be opened or read ({reason}): {remedy}, then {then}")
     append_error.__cause__ = error
     return append_error
-
-
-def _remedy_of(error: OSError, *, elsewhere: bool) -> str:
-    """Return what to do about an error of the disk before a command is repeated.
-
-    Args:
-        error: The error.
-        elsewhere: Whether it names another place than the log, which the message then shows.
-    """
-    if error.errno in NOT_WRITABLE:
-        return "see to the permissions there"
-    if elsewhere and error.errno in NO_DIRECTORY:
-        return "make that a directory, or give the host another root"
-    return "fix that"
 
 
 class Decision(Struct):

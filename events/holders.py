@@ -6,11 +6,13 @@ import fcntl
 import os
 import struct
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
 from .disk import Disk
-from .stores.files.locks import FileLocks, Locks, key_of, look_up_folders
+from .stores.files.locks import REST, FileLocks, Locks, key_of, look_up_folders
 from .stores.files.private_locks import PrivateLocks, locks_of
 
 _OFD_GETLK = 36
@@ -36,24 +38,32 @@ def holder_of(disk: Disk, path: str) -> Holder | None:
     return probe.holder_of(path)
 
 
+@contextmanager
+def _opened(path: str) -> Generator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 class _LockProbe(Locks):
     """Inspects existing lock files and never creates one."""
 
     def holder_of(self, path: str) -> Holder | None:
         for folder in look_up_folders(os.path.dirname(path)):
             key = key_of(path, folder)
-            try:
-                fd = os.open(os.path.join(folder, self._shard_name(key)), os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                continue
-            try:
-                if self._is_locked(fd, key):
+            with suppress(OSError), _opened(os.path.join(folder, self._shard_name(key))) as fd:
+                if self._is_locked(fd, key) or self._is_locked_in_rest(folder, key):
                     return Holder(*self._holder(fd, key))
-            except OSError:
-                continue  # a file system without such locks, so nobody holds one
-            finally:
-                os.close(fd)
-        return None
+        return None  # also on a file system without such locks, where nobody holds one
+
+    def _is_locked_in_rest(self, folder: str, key: int) -> bool:
+        try:
+            with _opened(os.path.join(folder, REST)) as fd:
+                return self._is_locked(fd, key)
+        except FileNotFoundError:
+            return False
 
     def _is_locked(self, fd: int, key: int) -> bool:
         request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, key >> 2, 1, 0)

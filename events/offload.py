@@ -6,6 +6,7 @@ must not be left half done goes through `carried_out`, which completes even if i
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,7 @@ Ts = TypeVarTuple("Ts")
 
 THREADS_MAX = 40
 """The most threads that the default offload uses."""
+_SHARE = 16
 
 _numbers = count(1)
 
@@ -32,15 +34,27 @@ class Offload(Protocol):
         ...
 
 
+def share_of_descriptors(share: int, most: int) -> int:
+    """Return how many descriptors one part of a process may use, at least one.
+
+    Args:
+        share: The part: one in this many of those that the process may have.
+        most: The most that the part needs.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if soft == resource.RLIM_INFINITY else max(1, min(most, soft // share))
+
+
 class ThreadOffload:
     """Runs blocking functions in threads, with a limit separate from the one for the program's own threads.
 
     Args:
-        threads_max: How many functions may run at once; the others wait.
+        threads_max: How many functions may run at once; the others wait. By default `THREADS_MAX`, or fewer if the
+            process may have fewer than 640 descriptors, since each function may open files.
     """
 
-    def __init__(self, threads_max: int = THREADS_MAX) -> None:
-        self.threads_max = threads_max
+    def __init__(self, threads_max: int | None = None) -> None:
+        self.threads_max = share_of_descriptors(_SHARE, THREADS_MAX) if threads_max is None else threads_max
         # A limiter belongs to one event loop, and an offload may be used by several in turn.
         self._limiter: RunVar[CapacityLimiter] = RunVar(f"treering.offload.{next(_numbers)}")
 

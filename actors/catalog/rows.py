@@ -19,7 +19,7 @@ from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...events.stores.files.beside import INDEX_SUFFIX
-from ...events.stores.files.head import read_head
+from ...events.stores.files.head import TornHeader, read_head
 from ...projections.summary import SessionSummary, corrupted, summarize
 from ..actor import SessionActor
 from ..open_log import OpenLog
@@ -106,7 +106,10 @@ class Rows:
             size = self._store.disk.fstat(fd).size
             if not size:
                 raise SessionNotFound(f"there is no session at {path}: the file is empty")
-            detected, _ = read_head(self._store.disk, fd, path, size)
+            try:
+                detected, _ = read_head(self._store.disk, fd, path, size)
+            except TornHeader as error:
+                raise SessionNotFound(f"there is no session at {path}: its first write was cut short") from error
             # Without the header, so that the lines need not be copied to be separated from it.
             data = self._store.disk.pread(fd, size - detected.size, detected.size)
         dialect = detected.dialect

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from ...events.entries import Entry, Message, Payload
-from ...events.errors import InvalidInput, LogReplaced, ReadOnly, SessionClosed, TreeringError
+from ...events.errors import AppendFailed, InvalidInput, LogReplaced, ReadOnly, SessionClosed, TreeringError
 from ...events.index import LogIndex
 from ...events.stores.base import Ref
 from ..commands import Append, AppendOptions, MoveLeaf
@@ -114,7 +114,7 @@ class Handle:
             await self._core.runtime.append_turns.pass_on()
         try:
             actor = await self._core.registry.actor(self.ref, self._new_log)
-        except (ReadOnly, InvalidInput, OSError) as error:
+        except (ReadOnly, InvalidInput, AppendFailed, OSError) as error:
             cause = error.__cause__ if isinstance(error, TreeringError) else error
             if not isinstance(cause, OSError):
                 raise

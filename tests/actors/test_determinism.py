@@ -197,3 +197,22 @@ def test_a_message_is_stored_alike_whichever_way_it_is_appended(
     expected = anyio.run(stored_by, as_list, dialect, messages)
     assert anyio.run(stored_by, plainly, dialect, messages) == expected
     assert anyio.run(stored_by, with_an_expected_leaf, dialect, messages) == expected
+
+
+@pytest.mark.parametrize("durability", ["os", "file"])
+async def test_times_do_not_go_back_when_the_clock_does(tmp_path: Path, durability: Durability) -> None:
+    minutes = count(59, -1)
+
+    def clock() -> datetime:
+        return datetime(2026, 1, 1, 12, next(minutes), tzinfo=UTC)
+
+    async with SessionHost(tmp_path, durability=durability, clock=clock) as host:
+        session = await host.create("a")
+        for _ in range(2):
+            await session.append_message("user", "one")
+            await session.append_message("user", "more")
+            await session.append_many([Message("user", (text("two"),))])
+            await session.append_custom_entry("three", {})
+            await session.passivate()
+        times = [entry.timestamp for entry in await session.entries()]
+        assert times == sorted(times)

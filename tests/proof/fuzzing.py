@@ -34,6 +34,7 @@ from treering import (
     UnsupportedVersion,
     text,
 )
+from treering.events.dialects.torn_header import is_torn_header
 from treering.events.errors import ForeignFormatError
 from treering.events.foreign.base import ForeignSession
 from treering.events.foreign.walk import Walk
@@ -201,6 +202,11 @@ def lost_lines(before: bytes, disk: MemoryDisk) -> Sequence[bytes]:
     return [line for line in before.split(b"\n")[:-1] if line.strip() and not any(line == each for each in after)]
 
 
+def _is_new(data: bytes) -> bool:
+    """Tell whether a file is no session yet: it is empty, or its first write was cut short."""
+    return not data.strip() or is_torn_header(data)
+
+
 def check_session_file(data: bytes) -> int:
     """Open a file for reading and for writing, and return the number of lost lines."""
     disk = disk_with(data)
@@ -210,7 +216,7 @@ def check_session_file(data: bytes) -> int:
     except (NotASession, UnsupportedVersion) as error:
         refusal = error
     except TreeringError:
-        assert not data.strip()  # an empty file is not a session yet
+        assert _is_new(data)
     assert disk.files() == {FILE: data}, "reading changed something"
     try:
         run(0, append, disk)
@@ -219,7 +225,8 @@ def check_session_file(data: bytes) -> int:
         assert refusal is not None
         return 0
     except TreeringError:
-        assert not data.strip()
+        assert _is_new(data)
+        assert data in disk.files().values(), "the beginning of a header was not kept"
         return 0
     fragment = data.rpartition(b"\n")[2]
     if fragment.strip():

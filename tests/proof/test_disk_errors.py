@@ -6,15 +6,26 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import anyio
 import pytest
 
-from treering import AppendFailed, AppendInDoubt, LogReplaced, Message, Session, SessionHost, text
+from treering import (
+    AppendFailed,
+    AppendInDoubt,
+    InvalidInput,
+    Limits,
+    LogReplaced,
+    Message,
+    Session,
+    SessionHost,
+    text,
+)
 from treering.events.disk import OsDisk
 from treering.events.stores.files import Durability, FileStore
+from treering.events.stores.files.locks import SHARDS
 from treering.testing.disks import FaultyDisk
 from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_session, tokens_of
@@ -303,3 +314,130 @@ async def test_flush_returns_when_all_earlier_appends_are_as_durable_as_the_host
     assert os.path.getsize(session.file_path or "") >= size
     await assert_holds(session, "first", *(token for token in tokens_of(await session.entries()) if token != "first"))
     assert session.message_count == CALLERS + 1
+
+
+# -- what a session needs beside its file
+
+
+LOCKS = ".treering/locks"
+JOURNAL = ".treering/journal/1-1.journal"
+
+
+def put_in_place_of_locks(root: Path, put: Callable[[Path], None]) -> None:
+    """Put something in the place of each lock file."""
+    for number in range(SHARDS):
+        shard = root / LOCKS / f"{number:02x}"
+        shard.unlink(missing_ok=True)
+        put(shard)
+
+
+async def end_with_two_entries(root: Path) -> None:
+    """Leave a session that a host has closed."""
+    async with SessionHost(root) as host:
+        session = await host.create("main")
+        await session.append_message("user", "first")
+        await session.append_message("user", "second", command_id="second")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+@pytest.mark.parametrize("has_journal", [False, True])
+async def test_without_room_for_a_lock_a_session_is_refused_by_name_and_goes_on_later(
+    root: Path, durability: Durability, has_journal: bool
+) -> None:
+    await end_with_two_entries(root)
+    put_in_place_of_locks(root, lambda shard: shard.symlink_to("/dev/full"))
+    refused = rf"No space left on device: {root}/{LOCKS}/..\): free some space, then"
+    async with SessionHost(root, durability=durability) as host:
+        fresh = await host.create("fresh")
+        if has_journal:
+            (root / JOURNAL).parent.mkdir()
+            (root / JOURNAL).touch()
+        with pytest.raises(AppendFailed, match=refused):
+            await host.load("main")
+        with pytest.raises(AppendFailed, match=refused):
+            await fresh.append_message("user", "refused")
+        with pytest.raises(AppendInDoubt, match=refused):
+            await fresh.append_message("user", "kept", command_id="again")
+        put_in_place_of_locks(root, Path.touch)
+        await fresh.append_message("user", "kept", command_id="again")
+        await assert_holds(fresh, "kept")
+        session = await host.load("main")
+        await session.append_message("user", "third")
+        await assert_holds(session, "first", "second", "third")
+
+
+async def append_to_main(host: SessionHost) -> None:
+    await (await host.load("main")).append_message("user", "third")
+
+
+async def branch_main(host: SessionHost) -> None:
+    session = await host.load("main")
+    await session.branch(session.path()[0])
+
+
+async def archive_main(host: SessionHost) -> None:
+    await host.archive("main")
+
+
+CALLS = [append_to_main, branch_main, archive_main]
+
+
+@pytest.mark.parametrize(
+    ("in_the_way", "refused"),
+    [(LOCKS, CALLS), (JOURNAL, CALLS), ("main.jsonl.leaf", [branch_main]), ("main.jsonl.index", [archive_main])],
+    ids=["lock", "journal", "leaf record", "snapshot"],
+)
+async def test_a_folder_in_the_place_of_a_file_is_named(
+    root: Path, in_the_way: str, refused: list[Callable[[SessionHost], Awaitable[None]]]
+) -> None:
+    await end_with_two_entries(root)
+    if in_the_way == LOCKS:
+        put_in_place_of_locks(root, Path.mkdir)
+    else:
+        (root / in_the_way).mkdir(parents=True)
+    async with SessionHost(root) as host:
+        for call in CALLS:
+            if call not in refused:
+                await call(host)
+                continue
+            with pytest.raises((InvalidInput, AppendFailed, IsADirectoryError), match="move that directory") as caught:
+                await call(host)
+            assert f"{root}/{in_the_way}" in str(caught.value)
+
+
+# -- what is kept in memory while the file changes
+
+
+async def test_a_branch_is_kept_after_another_program_deleted_the_file_and_wrote_it_anew(root: Path) -> None:
+    await end_with_two_entries(root)
+    path = root / "main.jsonl"
+    data = path.read_bytes()
+    async with SessionHost(root) as host:
+        session = await host.load("main")
+        first = session.path()[0]
+        path.unlink()
+        with pytest.raises(LogReplaced):
+            await session.append_message("user", "third")
+        path.write_bytes(data)
+        await session.append_message("user", "second", command_id="second")  # which is found, and not written
+        await session.branch(first)
+    async with SessionHost(root) as host:
+        session = await host.load("main")
+        assert session.leaf_id == first
+        await assert_holds(session, "first", "second")
+
+
+async def test_no_snapshot_is_written_while_an_append_is_in_doubt(root: Path, disk: FaultyDisk) -> None:
+    limits = Limits(snapshot_after_lines=1)
+    async with SessionHost(root, disk=disk, durability="file", limits=limits) as host:
+        session = await host.create("main")
+        await session.append_message("user", "first")
+        disk.fail("datasync", errno.EIO, path=LOGS)
+        with pytest.raises(AppendInDoubt):
+            await session.append_message("user", "second", command_id="second")
+        await session.passivate()
+        assert not (root / "main.jsonl.index").exists()
+        await session.append_message("user", "second", command_id="second")
+        await assert_holds(session, "first", "second")
+        await session.passivate()
+        assert (root / "main.jsonl.index").exists()

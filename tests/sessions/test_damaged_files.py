@@ -336,7 +336,7 @@ async def test_a_second_header_is_ignored(tmp_path: Path, dialect: Dialect) -> N
         b"[]\n",
         b"null\n",
         b'{"type":"message","id":"a"}\n',
-        b'{"type":"session"',
+        b'{"type":"session","name',
         b'{"type":"session"}\n',
         b'{"type":"session","id":7,"version":3}\n',
         b'{"type":"title","v":1,"title":"only a title"}\n',

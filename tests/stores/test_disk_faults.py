@@ -17,8 +17,9 @@ import pytest
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, NotASession
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
@@ -383,7 +384,7 @@ async def test_lines_that_a_flush_lost_survive_the_end_of_their_host(failing: st
         memory = killed(memory)
         disk = UnwellDisk(memory, Random(0), lambda _: None)
         disk.chances = {"datasync": 1.0}
-        with pytest.raises(OSError, match=r"/sessions/a\.jsonl"):
+        with pytest.raises((OSError, AppendFailed), match=r"/sessions/a\.jsonl"):
             await own(FileStore("/sessions", disk=disk, durability="file"))
     else:
         disk.chances = {"datasync": 1.0}
@@ -398,6 +399,60 @@ async def test_lines_that_a_flush_lost_survive_the_end_of_their_host(failing: st
     assert await read_all(next_store, "a.jsonl") == bare(lines(1, 2))
     await next_writer.append(line(3))
     assert memory.crash().files()["/sessions/a.jsonl"] == HEADER + b"".join(lines(1, 3))
+
+
+class DyingDisk(UnwellDisk):
+    """A disk that remembers what it held when the first flush of a file failed: what a kill at that moment leaves."""
+
+    def __init__(self, memory: MemoryDisk) -> None:
+        super().__init__(memory, Random(0), lambda _: None)
+        self.memory = memory
+        self.left: MemoryDisk | None = None
+
+    def datasync(self, fd: int) -> None:
+        try:
+            super().datasync(fd)
+        except OSError:
+            self.left = self.left or killed(self.memory)
+            raise
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+@pytest.mark.parametrize("covered", [None, "by the flushed line", "by both lines, unflushed"])
+async def test_lines_whose_flush_failed_as_their_host_was_killed_are_durable_once_the_next_one_owns_them(
+    durability: Durability, covered: str | None
+) -> None:
+    disk = DyingDisk(MemoryDisk())
+    is_unflushed = covered == "by both lines, unflushed"
+    store = FileStore("/sessions", disk=disk, durability="os" if is_unflushed else durability, offload=AtOnce())
+    writer = await own(store)
+    head = await writer.append(*lines(1, 2 if is_unflushed else 1))
+    if covered is not None:
+        await store.save(writer.lease, "index", head, b"index")
+    if is_unflushed:
+        await store.aclose()
+        store = FileStore("/sessions", disk=disk, durability=durability, offload=AtOnce())
+    elif durability == "group":
+        disk.chances = {"position": 1.0}
+        assert isinstance(await attempt(writer, line(2)), InDoubt)
+    disk.chances = {"datasync": 1.0}
+    if is_unflushed:
+        with pytest.raises((OSError, AppendFailed)):
+            await own(store)
+    elif durability == "group":
+        with pytest.raises(AppendInDoubt):
+            await store.resolve(writer.lease)
+    else:
+        assert isinstance(await attempt(writer, line(2)), InDoubt)
+
+    assert disk.left is not None
+    next_store = FileStore("/sessions", disk=disk.left, durability=durability, offload=AtOnce())
+    next_writer = await own(next_store)
+    assert next_writer.head.seq == 2, "the line is found, so that repeating its command writes nothing"
+    assert disk.left.crash().files()["/sessions/a.jsonl"] == HEADER + b"".join(lines(1, 2))
+    await next_writer.append(line(3))
+    await next_store.aclose()
+    assert disk.left.crash().files()["/sessions/a.jsonl"] == HEADER + b"".join(lines(1, 3))
 
 
 def killed(memory: MemoryDisk) -> MemoryDisk:

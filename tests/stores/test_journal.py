@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from treering.events.disk import Disk, OsDisk
-from treering.events.errors import AppendInDoubt, InvalidInput, NotASession
+from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
 from treering.events.stores.base import Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.locks import Held
@@ -79,15 +79,6 @@ async def recover(disk: Disk, *names: str) -> None:
         await store.aclose()
 
 
-async def recover_begun(disk: MemoryDisk, *names: str) -> None:
-    """Do the same where files may be torn within their headers, which are then refused."""
-    for name in names:
-        try:
-            await recover(disk, name)
-        except NotASession:
-            assert b"\n" not in disk.files()[f"{ROOT}/{name}"]
-
-
 def put_file(disk: MemoryDisk, path: str, data: bytes) -> None:
     fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     disk.write(fd, data)
@@ -127,7 +118,7 @@ async def test_no_power_cut_loses_an_acknowledged_line(script: str) -> None:
     for left in disk.crash_states():
         states += 1
         names = [f"{name}.jsonl" for name in set(script)]
-        await recover_begun(left, *names)
+        await recover(left, *names)
         found = logs_of(left)
         for moment, path, written in acknowledged:
             if moment <= left.cut_after:
@@ -136,7 +127,7 @@ async def test_no_power_cut_loses_an_acknowledged_line(script: str) -> None:
             mine = [written for _, owner, written in acknowledged if owner == path]
             name = os.path.basename(path)
             assert (NATIVE.encode_header(header_of(f"id-of-{name}")) + b"".join(mine)).startswith(data)
-        await recover_begun(left, *names)
+        await recover(left, *names)
         assert logs_of(left) == found
         assert journals_of(left) == []
     assert states > len(script)
@@ -337,7 +328,7 @@ async def test_a_recovery_that_a_failed_flush_interrupted_is_durable_once_repeat
             again = MemoryDisk(disk.image.copy())
             losing = LosingDisk(again, nth)
             store = open_store(losing)
-            with suppress(OSError):
+            with suppress(OSError, AppendFailed):
                 await own(store)
             await store.aclose()
             if losing.left > 0:
@@ -399,6 +390,41 @@ async def test_recovery_does_not_restore_a_removed_log(by: str, settled: bool) -
     await one.aclose()
     await two.aclose()
     assert journals_of(disk) == []
+
+
+async def test_no_power_cut_as_a_journal_is_dropped_restores_a_removed_log() -> None:
+    disk = RecordingDisk()
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    await store.remove(writer.lease)
+    removed = len(disk.operations)
+    await store.aclose()
+    for left in disk.crash_states(since=removed):
+        await recover(left)
+        assert logs_of(left) == {}
+
+
+async def test_what_voided_a_journal_voids_no_later_one_of_its_name_and_nonce() -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+
+    async def open_and_own() -> tuple[FileStore, Writer]:
+        store = FileStore(ROOT, durability="group", disk=disk, offload=AtOnce(), new_id=lambda: "restored with the VM")
+        return store, await own(store)
+
+    store, writer = await open_and_own()
+    await writer.append(*lines(1, 3))
+    await store.remove(writer.lease)
+    disk.fail("unlink", errno.EIO, path="*.void")
+    await store.aclose()
+    assert [path for path in memory.files() if path.startswith(JOURNALS)], "the void file could not be deleted"
+    store, writer = await open_and_own()
+    await writer.append(line(1))
+    left = memory.crash()
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(1)}
+    await store.aclose()
 
 
 @pytest.mark.parametrize("by", ["its own host", "another host"])
@@ -475,6 +501,26 @@ async def test_appends_wait_while_the_journal_is_full(tmp_path: os.PathLike[str]
         assert done == []
         stall.lift()
     assert sorted(done) == [0, 1]
+    await store.aclose()
+
+
+async def test_an_append_that_is_being_committed_when_a_watch_begins_is_reported(tmp_path: os.PathLike[str]) -> None:
+    disk = FaultyDisk(OsDisk())
+    store = FileStore(tmp_path, durability="group", disk=disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    stall = disk.stall("datasync", path="*.journal")
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.append, line(2))
+        assert await anyio.to_thread.run_sync(stall.wait)
+        changes = store.watch(["a.jsonl"])
+        assert (await store.open("a.jsonl")).head.seq == 1
+        stall.lift()
+        with anyio.fail_after(10):
+            assert await anext(changes) == {"a.jsonl"}
+        assert (await store.open("a.jsonl")).head.seq == 2
+    assert isinstance(changes, AsyncGenerator)
+    await changes.aclose()
     await store.aclose()
 
 
@@ -606,7 +652,7 @@ async def test_lines_lost_by_a_failed_flush_on_acquiring_are_written_again() -> 
     assert isinstance(await attempt(writer, line(2)), InDoubt)
     await store.release([writer.lease])
     disk.chances = {"datasync": 1.0}
-    for error in (OSError, AppendInDoubt):
+    for error in ((OSError, AppendFailed), AppendInDoubt):
         with pytest.raises(error, match=r"a\.jsonl"):
             await own(store)
     disk.chances = {}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,16 +15,18 @@ from typing import TypeVar, TypeVarTuple
 
 import pytest
 
-from treering.events.disk import OsDisk
+from treering.events.disk import Disk, OsDisk
 from treering.events.errors import HostClosed, InvalidInput, SessionLocked
+from treering.events.holders import holder_of
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.locks import FileLocks, Held, Locks
+from treering.events.stores.files.locks import SHARDS, FileLocks, Held, Locks
 from treering.testing.stores.case import Writer, bare, line, lines, read_all
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+FEW_DESCRIPTORS = Path(__file__).with_name("few_descriptors.py")
 HOLDER = """
 import anyio, sys
 from treering.events.stores.files import FileStore
@@ -213,37 +216,68 @@ async def test_only_one_of_two_stores_can_create_a_log(store: FileStore, root: P
     await other.aclose()
 
 
-async def test_deleted_lock_files_are_created_again(store: FileStore, root: Path) -> None:
-    held = await own(store)
-    locks = root / ".treering" / "locks"
-    for shard in locks.iterdir():
-        shard.unlink()
-    locks.rmdir()
-    await own(store, "b.jsonl")
-    assert isinstance(await ask(store), SessionLocked), "a store remembers what it owns"
+@pytest.mark.parametrize("created_again", [False, True])
+async def test_deleted_lock_files_are_created_again(store: FileStore, root: Path, created_again: bool) -> None:
+    names = [f"{number}.jsonl" for number in range(4 * SHARDS)]  # so that each lock file is open
+    before = await store.acquire(names, "me")
+    shutil.rmtree(root / ".treering" / "locks")
     other = FileStore(root)
-    assert isinstance(await ask(other, "b.jsonl"), SessionLocked)
-    await store.release([held.lease])
-    await own(other)
+    if created_again:
+        await other.acquire([f"theirs-{name}" for name in names], "other")
+    after = [f"after-{name}" for name in names]
+    assert all(isinstance(lease, Lease) for lease in await store.acquire(after, "me"))
+    assert isinstance(await ask(store, names[0]), SessionLocked), "a store remembers what it owns"
+    assert all(isinstance(refused, SessionLocked) for refused in await other.acquire(after, "other"))
+    await store.release([lease for lease in before if isinstance(lease, Lease)])
+    assert all(isinstance(lease, Lease) for lease in await other.acquire(names, "other"))
     await other.aclose()
 
 
-def test_lock_files_are_closed_when_no_lock_is_held(tmp_path: Path) -> None:
-    for kind in (Locks, FileLocks):
-        locks = kind(OsDisk(), str(tmp_path))
-        before = len(os.listdir("/dev/fd"))
-        held = [locks.take(f"{tmp_path}/{number}.jsonl") for number in range(500)]
-        assert len(os.listdir("/dev/fd")) > before
-        for each in held:
-            assert isinstance(each, Held)
-            locks.give_back(each)
-        assert len(os.listdir("/dev/fd")) == before
-        locks.close()
+async def test_the_epoch_grows_with_each_owner_through_whichever_root(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    epochs: list[int] = []
+    for root in ["inner"] * 3 + [""] * 3 + ["inner"]:
+        store = FileStore(tmp_path / root)
+        writer = await own(store, "a.jsonl" if root else "inner/a.jsonl")
+        epochs.append(writer.lease.epoch)
+        await store.aclose()
+    assert epochs == sorted(set(epochs))
 
 
-@pytest.mark.parametrize("kind", [Locks, FileLocks])
-def test_both_kinds_of_locks_exclude_others_and_increase_the_epoch(tmp_path: Path, kind: type[Locks]) -> None:
-    first, second = kind(OsDisk(), str(tmp_path)), kind(OsDisk(), str(tmp_path))
+def narrow(disk: Disk, root: str) -> Locks:
+    """Return the locks of a process that may hold one lock file open."""
+    return Locks(disk, root, 1)
+
+
+@pytest.mark.parametrize(("kind", "open_max"), [(Locks, SHARDS), (FileLocks, 500), (narrow, 2)])
+def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
+    tmp_path: Path, kind: Callable[[Disk, str], Locks], open_max: int
+) -> None:
+    locks = kind(OsDisk(), str(tmp_path))
+    before = len(os.listdir("/dev/fd"))
+    paths = [f"{tmp_path}/{number}.jsonl" for number in range(500)]
+    held = [locks.take(path) for path in paths]
+    assert before < len(os.listdir("/dev/fd")) <= before + open_max
+    for path, each in zip(paths, held, strict=True):
+        assert isinstance(each, Held)
+        assert kind is FileLocks or holder_of(OsDisk(), path) is not None
+        locks.give_back(each)
+        assert holder_of(OsDisk(), path) is None
+    assert len(os.listdir("/dev/fd")) == before
+    locks.close()
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [(Locks, Locks), (FileLocks, FileLocks), (narrow, narrow), (Locks, narrow)],
+    ids=["shards", "files", "narrow", "mixed"],
+)
+def test_all_kinds_of_locks_exclude_others_and_increase_the_epoch(
+    tmp_path: Path, kinds: tuple[Callable[[Disk, str], Locks], ...]
+) -> None:
+    first, second = (kind(OsDisk(), str(tmp_path)) for kind in kinds)
+    for other in range(9):
+        assert isinstance(second.take(f"{tmp_path}/{other}.jsonl"), Held)
     path = str(tmp_path / "a.jsonl")
     epochs: list[int] = []
     for turn in range(6):
@@ -260,6 +294,14 @@ def test_both_kinds_of_locks_exclude_others_and_increase_the_epoch(tmp_path: Pat
     assert epochs == sorted(set(epochs))
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize(("durability", "backend"), [("os", "asyncio"), ("file", "asyncio"), ("group", "trio")])
+def test_everything_works_with_64_descriptors(tmp_path: Path, durability: str, backend: str) -> None:
+    (tmp_path / ".treering" / "locks").mkdir(parents=True)  # as of a root around the other
+    child = [sys.executable, str(FEW_DESCRIPTORS), str(tmp_path / "inner"), durability, backend]
+    done = subprocess.run(child, capture_output=True, text=True, check=False, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "[100, 100, 100] followed"), done.stderr
 
 
 async def test_a_folder_without_room_for_lock_files_is_refused(tmp_path: Path) -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
+from treering import NotASession, SessionHost, SessionLocked, SessionNotFound
+from treering.events.dialects.base import Dialect
+from treering.events.dialects.native import NativeDialect
+from treering.events.dialects.omp import OmpDialect
+from treering.events.dialects.pi import PiDialect
+from treering.events.dialects.torn_header import is_torn_header
+from treering.events.disk import Disk
+from treering.events.entries import Header
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
+from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("session"))
@@ -128,3 +139,111 @@ async def test_moving_a_fragment_again_after_a_crash_gives_the_same_file(store: 
     await own(store)
     assert torn_files(root) == {torn.name: fragment}
     assert (root / "a.jsonl").read_bytes() == WHOLE
+
+
+OMP_HEADER = OmpDialect().encode_header(header_of("session"))
+KEYED = Header(id="é", version=1, timestamp=header_of("s").timestamp, cwd='/"w\\', key="k", title="\\")
+
+
+@pytest.mark.parametrize("dialect", [NativeDialect(), PiDialect(), OmpDialect()])
+def test_every_beginning_of_every_header_is_known_and_nothing_else(dialect: Dialect) -> None:
+    for header in (KEYED, header_of("session")):
+        block = dialect.encode_header(header)
+        for size in range(1, len(block) - 2):
+            assert is_torn_header(block[:size])
+            assert is_torn_header(block[:size] + bytes(7))
+        for other in (block, block[:-1], block[:-1] + b"x", block[:12] + b"x", b"theirs" + block[:20], b"", bytes(9)):
+            assert not is_torn_header(other)
+
+
+@pytest.mark.parametrize("left", [HEADER[:1], HEADER[:40], HEADER[:-2] + bytes(600), PI_HEADER[:50], OMP_HEADER[:300]])
+async def test_a_session_whose_first_write_was_cut_short_is_new_and_the_fragment_is_kept(
+    root: Path, left: bytes
+) -> None:
+    path = root / "a.jsonl"
+    path.write_bytes(left)
+    async with SessionHost(root) as host:
+        for name in ("a", str(path)):
+            with pytest.raises(SessionNotFound):
+                await host.load(name, read_only=True)
+        assert await host.list_sessions() == []
+        assert path.read_bytes() == left, "readers change nothing"
+        session = await host.create("a")
+        await session.append_message("user", "first")
+    kept = name_of(left, 0)
+    assert torn_files(root) == {kept: left}
+    async with SessionHost(root) as host:
+        path.write_bytes(left)
+        session = await host.open("a")
+        await session.append_message("user", "first")
+        assert [message.role for message in await session.messages()] == ["user"]
+        await host.delete("a")
+    assert torn_files(root) == {}
+
+
+async def test_the_beginning_of_a_header_is_left_while_its_lock_is_held_and_if_it_grows(
+    store: FileStore, root: Path
+) -> None:
+    writer = await own(store)
+    path = root / "a.jsonl"
+    path.write_bytes(HEADER[:30])
+    other = FileStore(root)
+    assert isinstance((await other.acquire(["a.jsonl"], "other"))[0], SessionLocked)
+    await other.aclose()
+    assert path.read_bytes() == HEADER[:30]
+    path.write_bytes(HEADER[:10] + b"theirs")
+    await store.release([writer.lease])
+    with pytest.raises(NotASession):
+        await own(store)
+    assert path.read_bytes() == HEADER[:10] + b"theirs"
+    assert torn_files(root) == {}
+
+
+# -- power cuts and other programs during the repair
+
+
+def put_log(disk: Disk, data: bytes, flags: int = os.O_CREAT) -> None:
+    disk.make_directory("/s")
+    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_APPEND | flags)
+    disk.write(fd, data)
+    disk.close(fd)
+
+
+@pytest.mark.parametrize("whole", [WHOLE, b""], ids=["a tail", "a header"])
+async def test_no_power_cut_during_the_repair_loses_a_torn_tail(whole: bytes) -> None:
+    fragment = HEADER[:60]
+    memory = MemoryDisk()
+    put_log(memory, whole + fragment)
+    memory.settle()
+    disk = RecordingDisk(memory)
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    await own(store)
+    await store.aclose()
+    for left in disk.crash_states():
+        files = left.files()
+        kept = files.get(f"/s/{name_of(fragment, len(whole))}") == fragment
+        assert files["/s/a.jsonl"] in ([whole, whole + fragment] if kept else [whole + fragment])
+
+
+class BusyDisk(WrappedDisk):
+    """A disk on which another program appends as soon as a torn tail was copied for the first time."""
+
+    busy = True
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        if ".torn-" in target and self.busy:
+            self.busy = False
+            put_log(self.inner, b" theirs\n" + line(5) + b'{"more', 0)
+
+
+async def test_a_tail_that_grows_while_it_is_copied_is_not_cut() -> None:
+    disk = MemoryDisk()
+    put_log(disk, WHOLE + b'{"half":')
+    store = FileStore("/s", disk=BusyDisk(disk), offload=AtOnce())
+    writer = await own(store)
+    assert writer.head.seq == 5, "what they finished stays, as a damaged line and another one"
+    await writer.append(line(6))
+    assert disk.files()["/s/a.jsonl"] == WHOLE + b'{"half": theirs\n' + line(5) + line(6)
+    assert b'{"more' in disk.files().values()
+    await store.aclose()

@@ -13,6 +13,7 @@ from ..base import Blob, BlobKind, Cursor
 from . import records, snapshots
 from .atomic_files import NameNotFlushed
 from .beside import LEAF_SUFFIX
+from .disk_errors import remedy_of
 from .log import Log
 from .table import Table
 
@@ -66,7 +67,7 @@ def save_blob(log: Log, kind: BlobKind, head: Cursor, data: bytes, *, sync: bool
         kind: The kind.
         head: The head of the log that the data describes.
         data: The data.
-        sync: Make a leaf record survive a power cut.
+        sync: Make a leaf record survive a power cut. Appends are flushed then, too.
 
     Raises:
         LeafMoved: A leaf record was to be saved, and the log does not end at `head`.
@@ -80,7 +81,7 @@ def save_blob(log: Log, kind: BlobKind, head: Cursor, data: bytes, *, sync: bool
         return
     try:
         if kind == "index":
-            log.save_snapshot(head.seq, data)
+            log.save_snapshot(head.seq, data, flushed=sync and log.doubt is None)
         else:
             _save_checkpoint(log, records.suffix_of(kind), head, data)
     except (OSError, LogReplaced) as error:
@@ -103,7 +104,7 @@ def _save_leaf(log: Log, head: Cursor, data: bytes, *, sync: bool) -> None:
     except OSError as error:
         raise AppendFailed(
             f"{log.path}{LEAF_SUFFIX} could not be written ({error.strerror or error}): "
-            "check the disk, then move the leaf again"
+            f"{remedy_of(error)}, then move the leaf again"
         ) from error
 
 

@@ -22,6 +22,7 @@ from ...errors import AppendInDoubt
 from ...offload import Offload, carried_out
 from ...telemetry import logger
 from ..base import InDoubt
+from .disk_errors import reason_of, remedy_of
 from .landed import LandedAppend
 from .log import Log
 from .logs import Logs
@@ -160,10 +161,11 @@ class GroupCommitter:
 
     def _note_doubt(self, landed: LandedAppend, error: BaseException) -> None:
         log = landed.log
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        reason, remedy = (
+            (reason_of(error), remedy_of(error)) if isinstance(error, OSError) else (error, "check the disk")
+        )
         log.doubt = AppendInDoubt(
-            f"{log.path}: the journal could not be written ({reason}); "
-            "check the disk, then retry with the same command id"
+            f"{log.path}: the journal could not be written ({reason}); {remedy}, then retry with the same command id"
         )
         log.doubt.__cause__ = error
         log.unjournaled = True

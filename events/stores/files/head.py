@@ -5,16 +5,23 @@ from __future__ import annotations
 from zlib import crc32
 
 from ...dialects.detect import Detected, detect, header_size
-from ...disk import Disk
+from ...dialects.torn_header import TORN_HEADER_MAX, is_torn_header
+from ...disk import Disk, opened
+from ...errors import LogError, NotASession, Where
 
 _FIRST_READ = 4096
 _FIRST_LINE = 4096
+
+
+class TornHeader(NotASession):
+    """The file holds nothing but the beginning of a header, as a crash leaves it: nothing was ever appended to it."""
 
 
 def read_head(disk: Disk, fd: int, path: str, size: int) -> tuple[Detected, bytes]:
     """Read a log's header; return it decoded, and as the bytes of its block.
 
     Raises:
+        TornHeader: The file is the beginning of a header.
         NotASession: The file does not begin with a header.
         UnsupportedVersion: The file was written by a newer program.
     """
@@ -24,9 +31,28 @@ def read_head(disk: Disk, fd: int, path: str, size: int) -> tuple[Detected, byte
         at_end = len(block) < length
         needed = header_size(block, at_end=at_end)
         if needed is not None or at_end:
-            detected = detect(block[:needed], path)
+            try:
+                detected = detect(block[:needed], path)
+            except NotASession:
+                if len(block) < size or not is_torn_header(block):
+                    raise
+                raise TornHeader("only the beginning of a header was written", where=Where(path)) from None
             return detected, block[: detected.size]
         length *= 4
+
+
+def holds_session(disk: Disk, path: str, size: int) -> bool:
+    """Tell whether a file of this size is more than the beginning of a header."""
+    if not 0 < size < TORN_HEADER_MAX:
+        return size > 0
+    try:
+        with opened(disk, path) as fd:
+            read_head(disk, fd, path, size)
+    except TornHeader:
+        return False
+    except (OSError, LogError):
+        pass  # whoever opens it is told
+    return True
 
 
 def header_crc(block: bytes) -> int:

@@ -43,6 +43,7 @@ from msgspec import Struct
 
 from ...disk import Disk, write_all
 from ...undecodable import UNDECODABLE
+from .disk_errors import naming_errors
 from .private_folder import PRIVATE_FOLDER
 
 JOURNALS = os.path.join(PRIVATE_FOLDER, "journal")
@@ -215,8 +216,9 @@ class Segment:
         try:
             with suppress(FileNotFoundError):
                 disk.unlink(void_of(self.path))  # left by an older journal of this name
-            write_all(disk, fd, line)
-            disk.datasync(fd)
+            with naming_errors(self.path):
+                write_all(disk, fd, line)
+                disk.datasync(fd)
             for folder in flush:
                 with suppress(PermissionError):
                     disk.sync_directory(folder)
@@ -236,9 +238,10 @@ class Segment:
         """
         data = encode_records(records, self.seed)
         try:
-            write_all(self._disk, self._fd, data)
-            self.size += len(data)
-            self._disk.datasync(self._fd)
+            with naming_errors(self.path):
+                write_all(self._disk, self._fd, data)
+                self.size += len(data)
+                self._disk.datasync(self._fd)
         except BaseException:
             self.broken = True
             raise

@@ -18,6 +18,7 @@ from ...disk import Disk
 from ...errors import Conflict, SessionLocked, TreeringError
 from ...telemetry import logger
 from . import journal
+from .disk_errors import naming_errors
 from .journal import JOURNALS, StoredRecord
 from .journal_voids import read_voids, void
 from .locks import Held, Locks
@@ -201,7 +202,8 @@ class JournalReplay:
     def _valid_records(self, folder: str, dead: _DeadJournal) -> Iterator[tuple[str, StoredRecord]]:
         """Yield the valid records of a journal, with the paths of their sessions."""
         disk, root = self._disk, folder.removesuffix(JOURNALS)
-        header, line = journal.read_header(disk, dead.fd)
+        with naming_errors(dead.path):
+            header, line = journal.read_header(disk, dead.fd)
         if header is None:
             dead.readable = not line  # without a line, its creation was never completed, and it was never used
             if line:

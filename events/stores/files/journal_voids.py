@@ -14,6 +14,7 @@ from contextlib import suppress
 from zlib import crc32
 
 from ...disk import Disk, opened, write_all
+from .disk_errors import naming_errors
 from .journal import decoded_name, encoded_name, read_header, void_of
 
 
@@ -24,7 +25,7 @@ def void(disk: Disk, journal: str, name: str) -> None:
         OSError: The void file cannot be written.
     """
     try:
-        with opened(disk, journal) as fd:
+        with naming_errors(journal), opened(disk, journal) as fd:
             _, header = read_header(disk, fd)
             size = disk.fstat(fd).size
     except FileNotFoundError:

@@ -9,6 +9,10 @@ The byte is locked in every `.treering/locks` folder from the file's own folder 
 roots may use the same file. Each store creates its own folder first and looks upwards afterwards. So of two stores that
 start at the same time, the one that looks last sees both folders.
 
+A process that may have only few descriptors holds only some shards open. It locks the bytes of the others in one file
+more, `rest`, and closes their shards again. The byte in the shard is always locked first, and whoever gets it looks
+whether the same byte of `rest` is locked as well. So all processes exclude each other, whatever their limits are.
+
 The kernel does not tell who holds such a lock. Therefore the holder writes its process id and host into a slot of the
 shard file, together with the slot's epoch, which grows with each acquisition. Sessions may share a slot, but never a
 byte: at worst, a refusal cannot name the holder.
@@ -33,12 +37,21 @@ from msgspec import Struct
 
 from ...disk import FILE_MODE, Disk
 from ...errors import SessionLocked
+from ...offload import share_of_descriptors
+from .disk_errors import naming_errors
 from .private_folder import PRIVATE_FOLDER
 
 SHARDS = 64
 """The number of shard files per folder. The kernel searches the locks of a file linearly, so more files are faster."""
 
+SHARDS_MAX = 4 * SHARDS
+"""How many shards a store holds open at most, since roots may lie within each other."""
+
+REST = "rest"
+"""The name of the lock file for what is locked in no shard."""
+
 _FOLDER = os.path.join(PRIVATE_FOLDER, "locks")
+_SHARE = 16
 _SLOTS = 16384
 _HOST_MAX = 43
 _SLOT = struct.Struct(f"<QQIB{_HOST_MAX}s")  # key, epoch, pid, length of the host's name, its first bytes
@@ -80,11 +93,14 @@ class Locks:
     Args:
         disk: Creates the folders. The lock files are accessed directly through the operating system.
         root: The store's root, a real path.
+        shards_max: How many lock files are open at most, apart from `rest` in each folder and one that is being tried;
+            by default a sixteenth of the descriptors that the process may have.
     """
 
-    def __init__(self, disk: Disk, root: str) -> None:
+    def __init__(self, disk: Disk, root: str, shards_max: int | None = None) -> None:
         self._disk = disk
         self._root = root
+        self._shards_max = share_of_descriptors(_SHARE, SHARDS_MAX) if shards_max is None else shards_max
         self._host = os.uname().nodename
         self._mutex = threading.Lock()
         self._shards: dict[str, _Shard] = {}
@@ -158,25 +174,54 @@ class Locks:
         for folder in self._folders_above(os.path.dirname(held.path)):
             key = key_of(held.path, folder)
             shard = self._shard(os.path.join(folder, self._shard_name(key)))
-            if key in shard.keys or not self._lock(shard.fd, key):
-                holder = self._holder(shard.fd, key)
-                self._close_unused(shard)
-                return self._refusal(held.path, *holder)
-            shard.keys.add(key)
-            held.locks.append((shard, key))
-            if not shard.exists():
-                self._orphan(shard)
-                raise FileNotFoundError(errno.ESTALE, "it is deleted repeatedly", shard.path)
-            held.epoch = max(held.epoch, self._sign(shard.fd, key))
+            with naming_errors(shard.path):
+                if not self._take_byte(held, shard, key) or not self._take_in_rest(held, folder, shard, key):
+                    refusal = self._refusal(held.path, *self._holder(shard.fd, key))
+                    self._close_unused(shard)
+                    return refusal
         return None
+
+    def _take_byte(self, held: Held, shard: _Shard, key: int) -> bool:
+        """Lock a byte of a lock file; return False if another owner holds it."""
+        if key in shard.keys or not self._lock(shard.fd, key):
+            return False
+        shard.keys.add(key)
+        held.locks.append((shard, key))
+        if not shard.exists():
+            self._orphan(shard)
+            raise FileNotFoundError(errno.ESTALE, "it is deleted repeatedly", shard.path)
+        return True
+
+    def _take_in_rest(self, held: Held, folder: str, shard: _Shard, key: int) -> bool:
+        """Look whether a byte that we locked in its shard is locked in `rest`, and sign it; return False if it is.
+
+        If more shards are open than may be, the lock moves to `rest`, where it shares a descriptor with others.
+        """
+        path = os.path.join(folder, REST)
+        moves = len(shard.keys) == 1 and len(self._shards) + len(self._orphans) > self._shards_max
+        spare: _Shard | None = None
+        if moves or os.path.exists(path):
+            rest = self._shard(path)
+            if not self._take_byte(held, rest, key):
+                self._close_unused(rest)
+                return False
+            spare = shard if moves else rest
+        held.epoch = max(held.epoch, self._sign(shard.fd, key))
+        if spare is not None:
+            self._give_up(spare, key)
+            held.locks.remove((spare, key))
+        return True
 
     def _undo(self, held: Held) -> None:
         for shard, key in held.locks:
-            if key in shard.keys:
-                shard.keys.discard(key)
-                self._unlock(shard.fd, key)
-                self._close_unused(shard)
+            self._give_up(shard, key)
         held.locks = []
+
+    def _give_up(self, shard: _Shard, key: int) -> None:
+        if key in shard.keys:
+            shard.keys.discard(key)
+            self._unlock(shard.fd, key)
+            self._close_unused(shard)
 
     def _shard(self, path: str) -> _Shard:
         shard = self._shards.get(path)
@@ -270,6 +315,9 @@ class Locks:
 
 class FileLocks(Locks):
     """Locks with one lock file per session, for systems without byte-range locks of open file descriptions."""
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        super().__init__(disk, root, sys.maxsize)  # a file that is locked as a whole cannot stand for others
 
     def _shard_name(self, key: int) -> str:
         return f"{key:016x}"

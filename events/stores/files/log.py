@@ -20,14 +20,14 @@ import anyio
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, opened, write_all
 from ...entries import Header
-from ...errors import AppendInDoubt, LogError, LogReplaced
+from ...errors import AppendInDoubt, LogError, LogReplaced, NotASession
 from ...telemetry import logger
 from ..base import Cursor, Lease, Ref, TornTail
 from . import snapshots, tail
 from .disk_errors import naming_errors
 from .extent import Extent, extent_of
 from .folders import UnflushedFolders
-from .head import generation_of, header_crc, read_head
+from .head import TornHeader, generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
 from .mounts import is_slow_device
@@ -65,6 +65,7 @@ class Log:
         head: Its committed end.
         counter: How many earlier generations are known to have had this name.
         device, inode, size: The file after our last read or write.
+        flushed_end: Up to where the snapshot says that the file had been flushed.
         modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
             descriptor open, it looks only when it closes that.
 
@@ -100,6 +101,7 @@ class Log:
         "doubt_in_background",
         "epoch",
         "fd",
+        "flushed_end",
         "gate",
         "head",
         "header",
@@ -160,7 +162,7 @@ class Log:
         self.dialect: Dialect | None = None
         self.table = Table(array("Q", [0]))
         self.head = NOWHERE
-        self.device = self.inode = self.size = 0
+        self.device = self.inode = self.size = self.flushed_end = 0
         self.header_crc = 0
         self._reader_extent: Extent | None = None  # an owner needs none: it compares the file with its own last write
 
@@ -251,6 +253,8 @@ class Log:
             OSError: The file cannot be read or written.
         """
         self._load()
+        if self.header is None and self._set_torn_header_aside():
+            self._load()  # unless another program has gone on writing it
         if (
             reader is not None
             and self.header is not None  # files that are missing have the same generation
@@ -267,6 +271,21 @@ class Log:
             with self.opened(os.O_RDWR | os.O_APPEND) as fd:
                 self.torn = self.settle(fd)
             self._save_counter()
+
+    def _set_torn_header_aside(self) -> bool:
+        """Move the beginning of a header to a file beside the log, which is empty then; return False if it is none."""
+        try:
+            with self.opened(os.O_RDWR | os.O_APPEND) as fd, self.naming_errors():
+                size = self.disk.fstat(fd).size
+                try:
+                    read_head(self.disk, fd, self.path, size)
+                except TornHeader:
+                    if kept_in := tail.move_away(self.disk, self.path, fd, 0, size):
+                        self.torn = TornTail(0, size, kept_in)
+                    return True
+        except (FileNotFoundError, NotASession):
+            pass
+        return False
 
     def _save_counter(self) -> None:
         """Save the generation counter if the snapshot is damaged or has another value."""
@@ -293,7 +312,7 @@ class Log:
         try:
             with self.opened(os.O_RDONLY) as fd, self.naming_errors():
                 exists = self._load_file(fd, snapshot, ends, counter, changed=changed, open_end=open_end)
-        except FileNotFoundError:
+        except (FileNotFoundError, TornHeader):
             exists = False
         if not exists:
             self._forget()
@@ -325,12 +344,13 @@ class Log:
             return False
         detected, block = read_head(disk, fd, self.path, stat.size)
         crc = header_crc(block)
-        table = Table(array("Q", [detected.size]))
+        table, flushed_end = Table(array("Q", [detected.size])), 0
         if snapshot is not None:
             if not snapshot.describes(disk, fd, stat, crc, detected.size):
                 changed = True
             elif ends is not None:
                 table = Table(ends)
+                flushed_end = snapshot.extent.end if snapshot.flushed else 0
         if not block.endswith(b"\n"):
             table.scanned = 0  # the header itself is the tail
         else:
@@ -342,6 +362,7 @@ class Log:
             self._count_open_end(fd, table, stat.size)
             reader_extent = self._extent_for_reader(fd, table, crc)
         self._take_over(stat, crc, counter, table, generation, reader_extent)
+        self.flushed_end = flushed_end
         self.header, self.dialect = detected.header, detected.dialect
         return True
 
@@ -523,6 +544,8 @@ class Log:
                 elif kept_in := tail.move_away(disk, self.path, fd, start, size):
                     torn = TornTail(start, size - start, kept_in)
                     size = start
+                else:
+                    size = disk.fstat(fd).size  # another program went on: what it finished is no tail
                 self.table.grow(disk, fd, size)
                 self.size = size
                 self.head = Cursor(self.head.generation, self.table.count)
@@ -566,8 +589,13 @@ class Log:
         with self.naming_errors():
             return extent_of(self.disk, fd, table.ends[0], table.ends[seq], self.header_crc if crc is None else crc)
 
-    def save_snapshot(self, seq: int, index: bytes | None) -> None:
+    def save_snapshot(self, seq: int, index: bytes | None, *, flushed: bool = False) -> None:
         """Write the table and the index up to a line.
+
+        Args:
+            seq: The line.
+            index: The index; None for none.
+            flushed: Whether the log was flushed up to that line.
 
         Raises:
             LogReplaced: The file was replaced.
@@ -579,7 +607,8 @@ class Log:
             if not self.is_same(stat):
                 raise self.replaced_error()
             extent = self.extent(fd, table, seq)
-        snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, table.ends[: seq + 1], index)
+        ends = table.ends[: seq + 1]
+        snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, ends, index, flushed=flushed)
 
     # -- descriptors and errors
 

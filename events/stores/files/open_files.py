@@ -7,10 +7,10 @@ threads open files of their own for as long as they need them.
 from __future__ import annotations
 
 import os
-import resource
 
 from ...disk import Disk
 from ...errors import AppendInDoubt
+from ...offload import share_of_descriptors
 from .log import Log
 
 OPEN_FILES_MAX = 1024
@@ -20,8 +20,7 @@ _SHARE = 8
 
 def open_files_max() -> int:
     """Return how many log files to keep open: an eighth of the process's limit, at most `OPEN_FILES_MAX`."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else max(1, min(OPEN_FILES_MAX, soft // _SHARE))
+    return share_of_descriptors(_SHARE, OPEN_FILES_MAX)
 
 
 class OpenFiles:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-
 from ...errors import AppendFailed, AppendInDoubt, LogError
 from ..base import Failed, Fenced, InDoubt
+from .disk_errors import FULL
 from .log import Log
 
 
@@ -25,8 +24,7 @@ def not_flushed(log: Log, error: OSError) -> InDoubt:
 
 def write_failed_error(log: Log, error: OSError) -> AppendFailed:
     """Return the error that says why the disk refused an append, and what to do."""
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    remedy = "free some space, then append again" if is_full else "check the disk, then append again"
+    remedy = "free some space, then append again" if error.errno in FULL else "check the disk, then append again"
     if error.filename is None:
         error.filename = log.path  # errors of calls on a descriptor do not name the file
     failed = AppendFailed(f"{log.path} could not be written ({error.strerror or error}): {remedy}")

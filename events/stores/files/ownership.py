@@ -10,8 +10,8 @@ from ...errors import SessionLocked
 from ...offload import Offload, carried_out
 from ..base import Cursor, Lease, Ref
 from . import archiving
-from .disk_errors import refusing_to_write
-from .flushing import make_durable
+from .disk_errors import refusing_to_write, refusing_when_full
+from .flushing import make_durable, write_again
 from .group_committer import GroupCommitter
 from .journal_replay import JournalReplay
 from .locks import Locks
@@ -88,8 +88,8 @@ class Ownership:
         """Lock, examine and repair logs. `results` is filled one by one, so that the caller can undo after an error."""
         for ref, path in targets:
             real_path = self._disk.real_path(path)
-            self._replay.before(real_path)
             with refusing_to_write(real_path, "; what exists can be loaded with `read_only=True`"):
+                self._replay.before(real_path)
                 held = self._locks.take(real_path)
             if isinstance(held, SessionLocked):
                 results.append(held)
@@ -97,7 +97,8 @@ class Ownership:
             log = Log(self._disk, ref, real_path)
             log.held, log.epoch = held, held.epoch
             results.append(log)
-            self._examine(log)
+            with refusing_when_full(real_path):
+                self._examine(log)
 
     def _examine(self, log: Log) -> None:
         """Examine and repair a log that was just locked."""
@@ -118,14 +119,16 @@ class Ownership:
         """Make the existing content of a log as durable as an append to it would be.
 
         That the content can be read does not prove that it is on the disk. If a failed flush left it in doubt when this
-        store released the log, it is written again. If another process wrote it, it is flushed: that process may have
-        ended before it flushed, and repeating its command here finds the entries in the log and writes nothing.
+        store released the log, it is written again. If another process wrote it, what that process did not flush for
+        certain is written again and flushed: it may have been killed before it flushed, or after that failed, and
+        repeating its command here finds the entries in the log and writes nothing.
         """
         if self._released.may_lack_bytes(log):
             log.unsynced = True
             self.resolve(log)
         elif self._sync and not self._released.is_flushed(log):
             try:
+                write_again(self._disk, log, log.dialect, log.flushed_end)
                 make_durable(self._disk, log)
             except OSError:  # the next flush may succeed without what this one lost
                 self._released.note_not_flushed(log.path, log.inode)
@@ -165,7 +168,7 @@ class Ownership:
             try:
                 make_durable(self._disk, log)
             except FileNotFoundError:
-                pass
+                write_again(self._disk, log, log.dialect, log.flushed_end)
             except OSError as error:
                 self._group.note_unflushed(log, error)
                 raise

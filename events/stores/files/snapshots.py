@@ -28,6 +28,7 @@ from .extent import Extent, extent_of
 _MAGIC = b"treering-index-1"
 _FIXED = struct.Struct("<16s10QI")
 _HAS_INDEX = 1
+_FLUSHED = 2
 
 
 class Snapshot(Struct, frozen=True):
@@ -40,6 +41,7 @@ class Snapshot(Struct, frozen=True):
         extent: The part of the log that the snapshot describes.
         lines: The number of lines in that part.
         has_index: Whether there is an index, besides the counter and the table.
+        flushed: Whether that part had been flushed, or was in a journal, when the snapshot was written.
         table_crc: The checksum of the table.
         index_crc: The checksum of the index.
         index_at: The offset of the index in the snapshot file.
@@ -52,6 +54,7 @@ class Snapshot(Struct, frozen=True):
     extent: Extent
     lines: int
     has_index: bool
+    flushed: bool
     table_crc: int
     index_crc: int
     index_at: int
@@ -94,6 +97,7 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
         Extent(start, end, crcs >> 32, crcs & 0xFFFFFFFF),
         lines,
         bool(flags & _HAS_INDEX),
+        bool(flags & _FLUSHED),
         more_crcs >> 32,
         more_crcs & 0xFFFFFFFF,
         index_at,
@@ -128,7 +132,15 @@ def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
 
 
 def write_snapshot(
-    disk: Disk, path: str, counter: int, stat: FileStat, extent: Extent, ends: array[int], index: bytes | None
+    disk: Disk,
+    path: str,
+    counter: int,
+    stat: FileStat,
+    extent: Extent,
+    ends: array[int],
+    index: bytes | None,
+    *,
+    flushed: bool,
 ) -> None:
     """Write a snapshot, replacing an existing one.
 
@@ -149,7 +161,7 @@ def write_snapshot(
         extent.end,
         extent.header_crc << 32 | extent.edges_crc,
         len(ends) - 1,
-        0 if index is None else _HAS_INDEX,
+        (0 if index is None else _HAS_INDEX) | (_FLUSHED if flushed else 0),
         len(data),
         crc32(table) << 32 | crc32(data),
         0,

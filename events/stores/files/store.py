@@ -54,8 +54,9 @@ from . import archiving, listing, removal
 from .appender import Appender, Pace
 from .blob_files import load_blob, save_blob
 from .codecs import SUFFIXES
-from .disk_errors import naming_errors
+from .disk_errors import naming_errors, refusing_to_write
 from .group_committer import GroupCommitter
+from .head import holds_session
 from .journal_replay import JournalReplay
 from .locks import Locks
 from .log import Log
@@ -240,10 +241,13 @@ class FileStore:
 
         Raises:
             Conflict: Another host has been replaying for a minute.
+            InvalidInput: A directory is where a lock or a journal has to be.
+            AppendFailed: There is no room for a lock.
             OSError: A journal cannot be read.
         """
         self._logs.check_open()
-        await carried_out(self._offload, self._replay.under, self.root)
+        with refusing_to_write(self.root):
+            await carried_out(self._offload, self._replay.under, self.root)
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire the right to append; see `Store.acquire`.
@@ -253,7 +257,9 @@ class FileStore:
             NotASession: A log does not begin with a header. It is left unchanged, and no log is acquired.
             UnsupportedVersion: A log was written by a newer program. It is left unchanged, and no log is acquired.
             ReadOnly: A lock cannot be created or opened, since this process may not write there. No log is acquired.
-            InvalidInput: A lock cannot be created, since no directory can be created there. No log is acquired.
+            InvalidInput: A lock cannot be created, since no directory can be created there, or a directory is where a
+                lock or a journal has to be. No log is acquired.
+            AppendFailed: There is no room for a lock, or for the repair of a log. No log is acquired.
             OSError: A log or its lock cannot be opened for another reason. No log is acquired.
             HostClosed: The store is closed.
         """
@@ -407,8 +413,8 @@ class FileStore:
             self._ownership.release_now(log)
 
     def _remove(self, log: Log) -> None:
-        self._ownership.detach_from_journals(log)
         with naming_errors(log.path, "delete the session again"):
+            self._ownership.detach_from_journals(log)
             removal.remove(self._disk, self.root, log.path)
 
     async def pack(self, lease: Lease) -> None:
@@ -429,8 +435,8 @@ class FileStore:
             return
         if log.doubt is not None:
             raise Conflict(f"the content of {log.path} is in doubt: load the session, then archive it")
-        self._ownership.detach_from_journals(log)
         with naming_errors(log.path, "archive the session again"):
+            self._ownership.detach_from_journals(log)
             self._ownership.flush(log)
             archiving.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
 
@@ -482,7 +488,7 @@ class FileStore:
     async def exists(self, ref: Ref) -> bool:
         """Tell whether a log of this name exists; see `Store.exists`."""
         stat = self.look_at(ref)
-        return stat is not None and stat.size > 0
+        return stat is not None and holds_session(self._disk, self.path_of(ref), stat.size)
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """List the logs under the root; see `Store.page`."""
@@ -547,7 +553,9 @@ class FileStore:
         """Yield the logs whose files or leaf records may have changed since this call; see `Store.watch`."""
         self._logs.check_open()
         paths = {ref: self.path_of(ref) for ref in refs}
-        return Watch(self._disk, paths, self._watch_poll_s, self._until_settled).changes()
+        owned = self._logs.owned
+        unsettled = {ref for ref in refs if ref in owned and owned[ref].busy}
+        return Watch(self._disk, paths, self._watch_poll_s, self._until_settled, unsettled).changes()
 
     async def _until_settled(self, ref: Ref) -> None:
         log = self._logs.owned.get(ref)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from itertools import chain
 from typing import TypeAlias
 
@@ -46,17 +46,23 @@ class Watch:
         poll_s: After how long to check without a notification.
         until_settled: Waits until this store's appends to a log are committed. Until then, the file is ahead of the
             head, and the commit does not change the file again.
+        unsettled: The logs to which an append is being committed now: the first check finds them changed.
     """
 
     def __init__(
-        self, disk: Disk, paths: Mapping[Ref, str], poll_s: float, until_settled: Callable[[Ref], Awaitable[None]]
+        self,
+        disk: Disk,
+        paths: Mapping[Ref, str],
+        poll_s: float,
+        until_settled: Callable[[Ref], Awaitable[None]],
+        unsettled: Collection[Ref],
     ) -> None:
         self._disk = disk
         self._until_settled = until_settled
         self._paths = paths
         self._poll_s = poll_s
         self._has_notices = is_system_disk(disk)
-        self._statuses = {ref: status_of(disk, path) for ref, path in paths.items()}
+        self._statuses = {ref: None if ref in unsettled else status_of(disk, path) for ref, path in paths.items()}
 
     def changed(self) -> set[Ref]:
         """Check all logs, and return those that changed since the last check."""
