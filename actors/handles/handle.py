@@ -18,6 +18,7 @@ from ..commands import Append, AppendOptions, MoveLeaf
 from ..follower import Follower
 from ..mail import unreachable_error
 from ..naming import check_text
+from ..own_task import on_own_task
 from ..registry import NewLog
 
 if TYPE_CHECKING:
@@ -125,6 +126,13 @@ class Handle:
 def place_of(handle: Handle) -> tuple[int, Ref]:
     """Return a value that all handles of one session in one host share, valid as long as the host lives."""
     return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # a method would be public
+
+
+async def on_host_task(handle: Handle, run: Callable[[], Awaitable[T]]) -> T:
+    """Run something that must not be left half done on a task of the session's host; see `on_own_task`."""
+    core = handle._core  # pyright: ignore[reportPrivateUsage]
+    core.check()
+    return await on_own_task(core.runtime, run)
 
 
 async def read_log(handle: Handle, read: Callable[[OpenLog], Awaitable[T]]) -> T:
