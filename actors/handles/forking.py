@@ -129,7 +129,8 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
     Complete batches keep their marks; in another session those mean nothing. A copy whose writing failed halfway, or is
     in doubt, is replaced when the call is repeated, unless the copy was continued meanwhile.
     """
-    store, dialect, unfinished = core.runtime.store, copy.dialect, core.unfinished_copies
+    store, moved_logs = core.runtime.store, core.runtime.moved_logs
+    dialect, unfinished = copy.dialect, core.unfinished_copies
     if not replacing and core.registry.live(ref) is not None:
         raise _exists_error(ref)
     async with core.registry.leased(ref) as lease:
@@ -137,12 +138,15 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
             raise _exists_error(ref)
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
             if lease.packed and isinstance(store, ArchivingStore):
-                lease = await store.unpack(lease)
-            async with put_log(store, lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
-                unfinished[ref] = head
-                if not isinstance(copy.leaf, UnsetType):
-                    await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
-                core.runtime.touched.add(ref)
+                lease = await moved_logs.unpack(lease)
+            header = dialect.encode_header(copy.header)
+            with moved_logs.replacing(lease) as note_replaced:
+                async with put_log(store, lease, dialect, header, copy.lines) as head:
+                    note_replaced(head.generation)
+                    unfinished[ref] = head
+                    if not isinstance(copy.leaf, UnsetType):
+                        await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
+                    core.runtime.touched.add(ref)
             del unfinished[ref]
     return _handle(core, ref, copy)
 
