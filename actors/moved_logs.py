@@ -72,7 +72,7 @@ class MovedLogs:
 
     @contextmanager
     def replacing(self, lease: Lease) -> Generator[Callable[[str], None]]:
-        """Yield what is to be called with the generation of the log that takes a log's place; readers wait meanwhile."""
+        """Yield what to call with the generation of the log that takes a log's place; readers wait meanwhile."""
 
         def note(generation: str) -> None:
             self._later.pop((lease.ref, generation), None)

@@ -4,7 +4,7 @@ Lines are copied as they are, byte for byte. This includes those of a batch that
 shown their content: entries may stand below them (pi appends below the last line of a file, whatever it is), a
 compaction may keep from them on, and the leaf may be one of them. Leaving them out would cut what counts off from what
 came before. So that they stay opaque under another session's id, the marks of their batches are rewritten, and nothing
-else.
+else. Nor does a mark stay that would mean something under that id again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...events.dialects.base import Dialect
-from ...events.dialects.torn import still_torn
+from ...events.dialects.torn import still_torn, without_marks_of
 from ...events.entries import Header
 from ...events.errors import SessionExists
 from ...events.kinds import Kind
@@ -178,6 +178,8 @@ def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> 
     parent = (copy.path if dialect.name == "pi" else None) or source.id
     header, ref = core.new_header(session_id, dialect=dialect, cwd=source.cwd, parent_session=parent)
     lines = list(copy.lines)
+    if session_id is not None and session_id != source.id:  # an id may be that of a session that wrote some lines
+        lines = [without_marks_of(dialect, line[:-1], session_id) + b"\n" for line in lines]
     for position in copy.torn:
-        lines[position] = still_torn(dialect, lines[position][:-1], header.id) + b"\n"
+        lines[position] = still_torn(dialect, copy.lines[position][:-1], header.id) + b"\n"
     return ref, replace(copy, header=header, lines=tuple(lines))
