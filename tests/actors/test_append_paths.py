@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import Entry, Message, Session, SessionHost, TreeringError
+from treering import Entry, Message, Session, SessionHost, TreeringError, text
 from treering.testing import strategies
 from treering.testing.clocks import ManualClock
 
@@ -62,3 +62,26 @@ def test_a_message_is_stored_alike_whichever_way_it_is_appended(
     expected = anyio.run(stored_by, as_list, dialect, messages)
     assert anyio.run(stored_by, plainly, dialect, messages) == expected
     assert anyio.run(stored_by, with_an_expected_leaf, dialect, messages) == expected
+
+
+@pytest.mark.parametrize("append", [plainly, as_list, with_an_expected_leaf])
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_times_do_not_go_back_when_the_clock_does(
+    tmp_path: Path, append: AppendOne, writes: Literal["inline", "thread"]
+) -> None:
+    clock = ManualClock()
+    start = clock.now
+    async with SessionHost(tmp_path, clock=clock, writes=writes) as host:
+        session = await host.create("main")
+        for hours in (0, -1, -24, 1, 0, -1):
+            clock.now = start + timedelta(hours=hours)
+            await append(session, Message("user", (text(str(hours)),)))
+        await session.passivate()
+        for hours in (-2, -3, 2):
+            clock.now = start + timedelta(hours=hours)
+            await append(session, Message("user", (text(str(hours)),)))
+        hours_stored = [(entry.timestamp - start) / timedelta(hours=1) for entry in await session.entries()]
+    assert hours_stored == [0, 0, 0, 1, 1, 1, 1, 1, 2]
+    async with SessionHost(tmp_path) as host:
+        entries = await (await host.load("main", read_only=True)).entries()
+    assert [(entry.timestamp - start) / timedelta(hours=1) for entry in entries] == hours_stored
