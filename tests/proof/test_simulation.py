@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -74,7 +75,7 @@ async def never_wait() -> None:
 
 @pytest.mark.feature("X-14")
 @pytest.mark.parametrize("hang", [wait_forever, wait_again_and_again, never_wait])
-def test_a_run_that_hangs_fails_by_itself_even_if_it_is_shielded(hang: Callable[[], Awaitable[None]]) -> None:
+def test_a_run_that_hangs_fails_by_itself_even_if_it_is_shielded(hang: Callable[[], Coroutine[Any, Any, None]]) -> None:
     cleaned = []
 
     async def main() -> None:
