@@ -6,12 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
 import pytest
+import structlog
 
 from .. import soak
 from .test_crash_states import CASES
@@ -57,8 +59,10 @@ def needs_a_tool(_: int, __: Counter[str]) -> None:
 
 
 def test_a_failure_names_the_command_that_repeats_it_and_the_rest_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)  # a soak in this process prepares the process, and it ends
+    monkeypatch.setattr(structlog, "configure", lambda **_: None)
     state = tmp_path / "state.json"
     parts = [
         soak.Part("nines", (__name__, "fails_at_nine"), "seeds", 0, 20, 4),
