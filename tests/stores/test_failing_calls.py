@@ -220,6 +220,7 @@ async def answers(beginning: str, durability: Durability, writes: Writes, misfor
 CASES = list(product(STORIES, ["", *MISFORTUNES]))
 
 
+@pytest.mark.feature("U-2", "U-6")
 @pytest.mark.parametrize(("story", "misfortune"), CASES, ids=lambda each: each if isinstance(each, str) else each[:2])
 async def test_after_any_failing_call_the_owner_is_told_and_no_acknowledged_line_is_lost_or_doubled(
     story: tuple[str, Durability, Writes], misfortune: str
