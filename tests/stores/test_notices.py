@@ -125,19 +125,25 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
     system.fails_to = "open"
     with here.place() as place, capture_logs() as logs:
         place.watch(at("x/a"))
-        for wait_s, passed_s, attempts in [(60, 0, 1), (0.001, 0, 1), (0.001, 59, 1), (60, 2, 2), (0.001, 58, 2)]:
+        for wait_s, passed_s, attempts in [
+            (60.0, 0.0, 1),
+            (0.001, 0.0, 1),
+            (0.001, 59.0, 1),
+            (60.0, 2.0, 2),
+            (0.001, 58.0, 2),
+        ]:
             system.now += passed_s
             await place.wait(wait_s)
             assert len(system.opened) == attempts
         assert len(logs) == 1
         system.fails_to = ""
-        system.now += 3
+        system.now += 3.0
         await place.wait(60)
         await place.wait(60)
         system.fails_to = "watch"
         await place.wait(60)
         assert [each["event"] for each in logs] == ["watch_polls"] * 2
-        for wait_s, passed_s, attempts in [(0.001, 0.5, 3), (60, 0.6, 4)]:
+        for wait_s, passed_s, attempts in [(0.001, 0.5, 3), (60.0, 0.6, 4)]:
             system.now += passed_s
             await place.wait(wait_s)
             assert len(system.opened) == attempts

@@ -18,7 +18,9 @@ from treering.events.stores.files import table
 from treering.events.stores.files.table import Table
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
-PARTS = st.lists(st.sampled_from([b"\n", b" ", b"\r", b"{}", b"\t{}", b"x" * 9, b'{"a":1}\n', b"x\n", b"xx\r\n"]), max_size=20)
+PARTS = st.lists(
+    st.sampled_from([b"\n", b" ", b"\r", b"{}", b"\t{}", b"x" * 9, b'{"a":1}\n', b"x\n", b"xx\r\n"]), max_size=20
+)
 CHUNKS = st.integers(1, 12)
 
 
