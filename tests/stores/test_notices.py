@@ -97,6 +97,8 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
         assert ["".join(folders) for folders in system.opened] == opened
 
     with here.place() as first, here.place() as second:
+        await first.wait(0.001)
+        assert system.opened == [], "there is nothing to watch yet"
         await now(first, at("x/a"), "x")
         await now(first, at("x/a"))
         await now(second, at("x/b", "missing/b"), "x")
