@@ -96,7 +96,8 @@ class Trier:
         return sorted(tests, key=lambda test: (-self._noticed[test[0]], ranks[test[0]], test[1]))
 
     def _take(self, job: dict[str, Any], status: int, seconds: float, folder: Path) -> None:
-        test = (folder / "running").read_text()
+        running = folder / "running"
+        test = running.read_text() if running.exists() else ""
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
             outcome = "hung"
         elif status == ALL_WELL:

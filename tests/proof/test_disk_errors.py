@@ -91,25 +91,6 @@ async def test_on_a_full_disk_every_append_fails_and_later_appends_lose_and_doub
     await assert_holds(session, "first", "second", "third", "fourth")
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EDQUOT])
-async def test_a_failed_write_raises_append_failed(session: Session, disk: FaultyDisk, number: int) -> None:
-    disk.fail("write", number, path=LOGS)
-    with pytest.raises(AppendFailed, match=os.strerror(number)):
-        await session.append_message("user", "lost")
-    await session.append_message("user", "second")
-    await assert_holds(session, "first", "second")
-
-
-@pytest.mark.parametrize("taken", [1, 100, 250])
-async def test_a_short_write_leaves_no_entry(session: Session, disk: FaultyDisk, taken: int) -> None:
-    disk.shorten(taken, path=LOGS)
-    with pytest.raises(AppendFailed, match="free some space"):
-        await session.append_message("user", "lost" + "x" * 300)
-    await assert_holds(session, "first")
-    await session.append_message("user", "second")
-    await assert_holds(session, "first", "second")
-
-
 async def test_in_a_shared_short_write_only_callers_with_complete_lines_are_acknowledged(
     session: Session, disk: FaultyDisk
 ) -> None:
@@ -263,16 +244,6 @@ async def test_a_replaced_file_raises_an_error_once_and_is_continued(host: Sessi
         await session.append_message("user", "lost")
     await session.append_message("user", "second")
     await assert_holds(session, "another", "second")
-
-
-async def test_a_file_that_another_program_extended_is_continued(host: SessionHost, session: Session) -> None:
-    other = await host.create("other")
-    await other.append_message("user", "foreign")
-    line = Path(other.file_path or "").read_bytes().splitlines(keepends=True)[1]
-    path = Path(session.file_path or "")
-    path.write_bytes(path.read_bytes() + line.replace(b'"seq":1', b'"seq":2'))
-    await session.append_message("user", "second")
-    await assert_holds(session, "first", "foreign", "second")
 
 
 async def test_a_stalled_write_delays_only_its_own_session(

@@ -16,7 +16,7 @@ import pytest
 
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, NotASession
-from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease
+from treering.events.stores.base import Committed, Failed, InDoubt, Lease
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
@@ -105,78 +105,6 @@ async def attempt(writer: Writer, *written: bytes, atomic: bool = False) -> obje
     return outcome
 
 
-@pytest.mark.feature("U-2")
-@pytest.mark.parametrize("part", [0.0, 0.5, 1.0, 1.5, 2.99])
-async def test_an_append_can_be_repeated_after_the_disk_was_full_during_a_write(
-    store: FileStore, root: Path, disk: FailingDisk, part: float
-) -> None:
-    writer = await own(store)
-    await writer.append(*lines(1, 2))
-    written = lines(3, 5)
-    disk.room_bytes = int(part * len(written[0]))
-    outcome = await attempt(writer, *written)
-    whole = int(part)
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, AppendFailed)
-    assert isinstance(outcome.error.__cause__, OSError)
-    assert "free some space" in str(outcome.error)
-    assert str(root) in str(outcome.error)
-    assert outcome.head.seq == 2 + whole
-    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2 + whole))
-    assert await store.resolve(writer.lease) == outcome.head
-    disk.room_bytes = None
-    writer.head = outcome.head
-    await writer.append(*written[whole:])
-    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 5))
-
-
-@pytest.mark.parametrize("part", [0.5, 1.5, 2.99])
-async def test_an_atomic_batch_that_does_not_fit_leaves_no_line(
-    store: FileStore, root: Path, disk: FailingDisk, part: float
-) -> None:
-    writer = await own(store)
-    await writer.append(line(1))
-    disk.room_bytes = int(part * len(line(2)))
-    outcome = await attempt(writer, *lines(2, 4), atomic=True)
-    assert isinstance(outcome, Failed)
-    assert outcome.head == writer.head
-    assert (root / "a.jsonl").read_bytes() == HEADER + line(1)
-    disk.room_bytes = None
-    await writer.append(*lines(2, 4), atomic=True)
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
-
-
-@pytest.mark.feature("U-6")
-async def test_appends_fail_while_the_disk_is_full_and_succeed_afterwards(
-    store: FileStore, root: Path, disk: FailingDisk
-) -> None:
-    writer = await own(store)
-    await writer.append(line(1))
-    for room_bytes in (0, 10, 0, 50, 0):
-        disk.room_bytes = room_bytes
-        outcome = await attempt(writer, line(2))
-        assert isinstance(outcome, Failed)
-        assert outcome.head == writer.head
-    disk.room_bytes = None
-    await writer.append(line(2))
-    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2))
-
-
-async def test_a_log_that_cannot_be_created_leaves_no_file(store: FileStore, root: Path, disk: FailingDisk) -> None:
-    writer = await own(store)
-    for room_bytes in (0, 10, len(HEADER) + 5):
-        disk.room_bytes = room_bytes
-        outcome = await attempt(writer, line(1))
-        assert isinstance(outcome, Failed)
-        assert outcome.head == writer.head
-        assert not (root / "a.jsonl").exists()
-    disk.room_bytes = None
-    disk.fail["open"] = (0, 1)
-    assert isinstance(await attempt(writer, line(1)), Failed)
-    await writer.append(line(1))
-    assert await read_all(store, "a.jsonl") == bare([line(1)])
-
-
 @pytest.mark.parametrize("room_bytes", [1, 10, len(HEADER) - 2, len(HEADER) - 1, len(HEADER), len(HEADER) + 5])
 async def test_a_torn_first_write_that_cannot_be_undone_is_removed_when_the_disk_works_again(
     store: FileStore, disk: FailingDisk, room_bytes: int
@@ -219,36 +147,6 @@ async def test_partial_writes_are_continued(store: FileStore, disk: FailingDisk)
     assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
 
 
-async def test_an_error_without_a_byte_written_changes_nothing(store: FileStore, disk: FailingDisk) -> None:
-    writer = await own(store)
-    await writer.append(line(1))
-    disk.fail["write"] = (0, 1)
-    outcome = await attempt(writer, line(2))
-    assert isinstance(outcome, Failed)
-    assert "check the disk" in str(outcome.error)
-    await writer.append(line(2))
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
-
-
-@pytest.mark.parametrize("atomic", [False, True])
-async def test_a_partial_write_that_cannot_be_undone_is_in_doubt_until_resolved(
-    store: FileStore, root: Path, disk: FailingDisk, atomic: bool
-) -> None:
-    writer = await own(store)
-    await writer.append(line(1))
-    disk.room_bytes = len(line(2)) // 2
-    disk.fail["truncate"] = (0, 1)
-    outcome = await attempt(writer, line(2), atomic=atomic)
-    assert isinstance(outcome, InDoubt)
-    assert isinstance(outcome.error, AppendInDoubt)
-    disk.room_bytes = None
-    assert isinstance(await attempt(writer, line(2)), InDoubt), "it must be resolved first"
-    assert (await store.resolve(writer.lease)) == writer.head
-    await writer.append(line(2))
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
-    assert len(list(root.glob("*.torn-*"))) == 1
-
-
 async def test_a_partial_write_to_a_pi_file_is_isolated_by_a_newline(root: Path, disk: FailingDisk) -> None:
     root.mkdir()
     (root / "a.jsonl").write_bytes(PI_HEADER + line(1))
@@ -265,23 +163,6 @@ async def test_a_partial_write_to_a_pi_file_is_isolated_by_a_newline(root: Path,
     assert writer.head.seq == 3, "the fragment is now a line of its own"
     await writer.append(line(4))
     assert (root / "a.jsonl").read_bytes() == PI_HEADER + line(1) + line(2) + line(3)[:11] + b"\n" + line(4)
-    await store.aclose()
-
-
-async def test_a_fragment_in_a_pi_file_is_isolated_when_there_is_room_again(root: Path, disk: FailingDisk) -> None:
-    root.mkdir()
-    (root / "a.jsonl").write_bytes(PI_HEADER + line(1))
-    store = FileStore(root, disk=disk)
-    writer = await own(store)
-    disk.room_bytes = 10
-    assert isinstance(await attempt(writer, line(2)), Failed)
-    disk.room_bytes = None
-    outcome = await attempt(writer, line(2))
-    assert isinstance(outcome, Fenced)
-    assert outcome.head.seq == 2
-    writer.head = outcome.head
-    await writer.append(line(2))
-    assert await read_all(store, "a.jsonl") == [line(1)[:-1], line(2)[:10], line(2)[:-1]]
     await store.aclose()
 
 
@@ -324,23 +205,6 @@ async def test_a_repeatedly_failing_flush_stays_in_doubt_until_it_succeeds(root:
         with pytest.raises(AppendInDoubt):
             await store.resolve(writer.lease)
         assert isinstance(await attempt(writer, line(2)), InDoubt)
-    writer.head = await store.resolve(writer.lease)
-    assert writer.head.seq == 2
-    await writer.append(line(3))
-    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 3))
-    await store.aclose()
-
-
-async def test_a_failure_while_rewriting_lines_in_doubt_loses_none_of_them(root: Path, disk: FailingDisk) -> None:
-    store = FileStore(root, disk=disk, durability="file")
-    writer = await own(store)
-    await writer.append(line(1))
-    disk.fail["datasync"] = (0, 1)
-    assert isinstance(await attempt(writer, line(2)), InDoubt)
-    disk.fail["write"] = (0, 1)
-    with pytest.raises(AppendInDoubt):
-        await store.resolve(writer.lease)
-    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2))
     writer.head = await store.resolve(writer.lease)
     assert writer.head.seq == 2
     await writer.append(line(3))
@@ -568,19 +432,6 @@ async def test_a_replaced_log_whose_file_cannot_be_read_for_a_while_is_not_forgo
         memory.rename("/sessions/new", "/sessions/a.jsonl")
         assert await failing_reads(disk, lambda: read_all(store, "a.jsonl"))
         assert await read_all(store, "a.jsonl") == replacement
-    await store.aclose()
-
-
-async def test_a_new_log_that_cannot_be_read_for_a_while_is_not_forgotten() -> None:
-    memory = MemoryDisk()
-    disk = FaultyDisk(memory)
-    store = FileStore("/sessions", disk=disk)
-    writer = await own(store)
-    disk.fail("pread", errno.EIO)
-    assert isinstance(await attempt(writer, line(1)), InDoubt)
-    assert await failing_reads(disk, lambda: store.resolve(writer.lease))
-    assert await read_all(store, "a.jsonl") == bare([line(1)])
-    assert memory.files()["/sessions/a.jsonl"] == HEADER + line(1)
     await store.aclose()
 
 

@@ -54,10 +54,8 @@ class Table:
         """Add the lines that end between `scanned` and an offset."""
         self.close_end()
         ends, offset, blank = self.ends, self.scanned, True
-        while offset < stop:
-            chunk = disk.pread(fd, min(CHUNK, stop - offset), offset)
-            if not chunk:
-                return  # the file was shortened in the meantime, which is detected elsewhere
+        # An empty chunk means that the file was shortened in the meantime, which is detected elsewhere.
+        while offset < stop and (chunk := disk.pread(fd, min(CHUNK, stop - offset), offset)):
             stops = _after_newlines(chunk)
             if stops:
                 starts = [0, *stops[:-1]]

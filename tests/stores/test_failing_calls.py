@@ -1,0 +1,239 @@
+"""Each disk call for a log fails once, alone or after another misfortune: what its owner is told, and what is left.
+
+`failing_calls.txt` has the answers by the call that failed; `python -m tests.stores.test_failing_calls` writes it anew.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import count, product
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import pytest
+import structlog
+
+from treering.events.disk import Disk
+from treering.events.errors import TreeringError
+from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease
+from treering.events.stores.files import Durability, FileStore, Writes
+from treering.testing.disks import FaultyDisk, MemoryDisk
+from treering.testing.simulation.determinism import AtOnce
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines
+
+T = TypeVar("T")
+
+ANSWERS = Path(__file__).with_name("failing_calls.txt")
+LOG = "/sessions/a.jsonl"
+NEW_HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
+PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+BEGINNINGS = {"new": b"", "torn": NEW_HEADER + line(0) + b'{"half":', "pi": PI_HEADER + line(0) + b'{"half":'}
+STORIES: list[tuple[str, Durability, Writes]] = [
+    ("new", "os", "inline"),
+    ("torn", "file", "inline"),
+    ("new", "group", "inline"),
+    ("pi", "os", "thread"),
+    ("pi", "file", "inline"),
+]
+BATCHES = [lines(1, 1), lines(2, 3), lines(4, 6)]  # the last one is all or nothing
+SIZE = len(line(1))
+THEIRS, THEIR_FRAGMENT = line(9), b'{"theirs":'
+
+
+class SharedDisk(FaultyDisk):
+    """A disk on which another program may append to the log just before the next write to it."""
+
+    meanwhile = b""
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.meanwhile and self._path(fd) == LOG:
+            append(self.inner, self.meanwhile)
+            self.meanwhile = b""
+        return super().write(fd, data)
+
+    def close(self, fd: int) -> None:
+        try:
+            super().close(fd)
+        except OSError:
+            self.inner.close(fd)  # as systems do
+            raise
+
+
+def append(disk: Disk, data: bytes) -> None:
+    fd = disk.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    disk.write(fd, data)
+    disk.close(fd)
+
+
+MISFORTUNES: dict[str, Callable[[SharedDisk], object]] = {
+    "full at once": lambda disk: disk.fail("write", errno.ENOSPC, path=LOG),
+    "full after half a line": lambda disk: disk.shorten(SIZE // 2, path=LOG),
+    "full after a line": lambda disk: disk.shorten(SIZE, path=LOG),
+    "full before the second newline": lambda disk: disk.shorten(2 * SIZE - 1, path=LOG),
+    "full before the third newline": lambda disk: disk.shorten(3 * SIZE - 1, path=LOG),
+    "no flush": lambda disk: disk.fail("datasync", errno.EIO, path=LOG),
+    "their line": lambda disk: setattr(disk, "meanwhile", THEIRS),
+    "their fragment": lambda disk: setattr(disk, "meanwhile", THEIR_FRAGMENT),
+}
+PATHS = dict.fromkeys(
+    ("open", "close", "write", "pread", "position", "truncate", "datasync", "stat", "fstat", "rename", "unlink"),
+    f"{LOG}*",
+) | {"sync_directory": "/sessions", "make_directory": "/sessions"}
+
+
+class Story:
+    """A log that is owned, appended to three times, and released, on a disk where something goes wrong."""
+
+    def __init__(self, beginning: str, durability: Durability, writes: Writes) -> None:
+        self.said: list[str] = []
+        self.memory = MemoryDisk()
+        if beginning != "new":
+            self.memory.make_directory("/sessions")
+            append(self.memory, BEGINNINGS[beginning])
+            self.memory.settle()
+        self.beginning, self.durability = beginning, durability
+        self.acknowledged = [] if beginning == "new" else bare([line(0)])
+        self.disk = SharedDisk(self.memory)
+        self.open = partial(FileStore, "/sessions", durability=durability, writes=writes, offload=AtOnce())
+
+    async def tell(
+        self, misfortune: str, at: int | None, fail: Callable[[FaultyDisk], Callable[[], bool]] = lambda _: lambda: True
+    ) -> list[str] | None:
+        """Tell it, with a misfortune at one of the appends, or none, and a call that fails from then on.
+
+        Returns:
+            What its owner was told, except that all is well; None if the call was not made until that append was over.
+        """
+        store = self.open(disk=self.disk)
+        has_failed = fail(self.disk) if at is None else lambda: True
+        [lease] = await self.say("not owned", lambda: store.acquire(["a.jsonl"], "me"))
+        assert isinstance(lease, Lease)
+        writer = Writer(store, lease)
+        for number, batch in enumerate(BATCHES):
+            if number == at:
+                MISFORTUNES[misfortune](self.disk)
+                has_failed = fail(self.disk)
+            await self.add(writer, batch, in_order=misfortune != "their fragment")
+            if number == at and not has_failed():
+                return None
+            if self.durability != "os":
+                await self.check(self.memory.crash())
+        await self.say("not saved", lambda: store.save(lease, "leaf", writer.head, b"leaf"))
+        await store.save(lease, "index", writer.head, b"index")
+        await store.release([lease])
+        await store.aclose()
+        if at is None and not has_failed():
+            return None
+        assert self.memory.open_files == 0
+        await self.check(self.memory)
+        self.check_files(misfortune)
+        return self.said
+
+    async def add(self, writer: Writer, wanted: list[bytes], *, in_order: bool) -> None:
+        """Append lines as an owner does: after a failure those that are missing, in doubt after looking."""
+        is_atomic, store, ref = len(wanted) == 3, writer.store, writer.lease.ref
+        for _ in range(4):
+            [outcome] = await store.append([writer.request(*wanted, atomic=is_atomic)])
+            if isinstance(outcome, Committed):
+                self.acknowledged += bare(wanted)
+                writer.head, writer._exists = outcome.head, True
+                return
+            if isinstance(outcome, InDoubt):
+                self.said.append(f"in doubt ({outcome.error})")
+                head = await self.say("still in doubt", lambda: store.resolve(writer.lease))
+                self.said.append(f"resolved at +{head.seq - writer.head.seq}")
+            else:
+                assert isinstance(outcome, Failed | Fenced)
+                head = outcome.head
+                why = f" ({outcome.error})" if isinstance(outcome, Failed) else ""
+                self.said.append(f"{type(outcome).__name__} at +{head.seq - writer.head.seq}{why}")
+            landed: list[bytes] = []
+            if head.seq > writer.head.seq:
+                read = partial(store.read, ref, head.generation, writer.head.seq)
+                landed = [each for each in (await self.say("not read", read)).lines if each + b"\n" in wanted]
+            assert landed == bare(wanted)[: len(landed)] or not in_order
+            self.acknowledged += landed
+            wanted = [each for each in wanted if each[:-1] not in landed]
+            writer.head, writer._exists = head, bool(head.generation)
+            if not wanted:
+                return
+        raise AssertionError(f"the append never succeeded: {self.said}")
+
+    async def say(self, failure: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Call something until it succeeds, and say why it did not."""
+        for _ in range(3):
+            try:
+                return await call()
+            except (OSError, TreeringError) as error:
+                self.said.append(f"{failure} ({error})")
+        raise AssertionError(f"it never succeeded: {self.said}")
+
+    async def check(self, disk: MemoryDisk) -> None:
+        """Check that the next host finds what was acknowledged, once and in order."""
+        store = self.open(disk=disk)
+        [lease] = await store.acquire(["a.jsonl"], "next")
+        assert isinstance(lease, Lease)
+        page = await store.read("a.jsonl", lease.head.generation, 0)
+        assert [each for each in page.lines if each + b"\n" in lines(0, 6)] == self.acknowledged
+        await store.release([lease])
+        await store.aclose()
+
+    def check_files(self, misfortune: str) -> None:
+        files = {path: data for path, data in self.memory.files().items() if ".treering" not in path}
+        assert {path for path in files if ".torn-" not in path} | {f"{LOG}.index"} == {
+            LOG, f"{LOG}.index", f"{LOG}.leaf"
+        }  # fmt: skip
+        if self.beginning != "pi" and misfortune != "their fragment":
+            whole = NEW_HEADER + b"".join(lines(1 if self.beginning == "new" else 0, 6))
+            assert files[LOG].replace(THEIRS, b"") == whole
+
+
+async def answers(beginning: str, durability: Durability, writes: Writes, misfortune: str) -> str:
+    """Return what is said about a misfortune at each append, and which calls, failing after it, have it said."""
+    told: dict[str, dict[str, None]] = {}
+    places = range(beginning == "new" and misfortune.startswith("their"), len(BATCHES))
+    for at in places if misfortune else [None]:
+        for reply in await Story(beginning, durability, writes).tell(misfortune, at) or ():
+            told.setdefault(reply, {})["itself"] = None
+        for call, path in PATHS.items():
+            for nth in count(1):
+
+                def fail(disk: FaultyDisk, call: str = call, path: str = path, nth: int = nth) -> Callable[[], bool]:
+                    fault = disk.fail(call, errno.EIO, path=path, nth=nth)
+                    return lambda: fault.hits > 0
+
+                said = await Story(beginning, durability, writes).tell(misfortune, at, fail)
+                if said is None:
+                    break
+                for reply in said:
+                    if "itself" not in told.setdefault(reply, {}):
+                        told[reply][call] = None
+    replies = [f"  {reply}: {', '.join(calls)}" for reply, calls in sorted(told.items())]
+    text = "\n".join([f"{beginning}, {durability}: {misfortune or 'no misfortune'}", *replies])
+    return text.replace(f".tmp-{os.getpid()}-", ".tmp-").replace(LOG, "LOG")
+
+
+CASES = list(product(STORIES, ["", *MISFORTUNES]))
+
+
+@pytest.mark.feature("U-2", "U-6")
+@pytest.mark.parametrize(("story", "misfortune"), CASES, ids=lambda each: each if isinstance(each, str) else each[:2])
+async def test_after_any_failing_call_the_owner_is_told_and_no_acknowledged_line_is_lost_or_doubled(
+    story: tuple[str, Durability, Writes], misfortune: str
+) -> None:
+    found = await answers(*story, misfortune)
+    [expected] = [each for each in ANSWERS.read_text().split("\n\n") if each.startswith(found.splitlines()[0])]
+    assert found == expected.strip()
+
+
+async def write_answers() -> None:
+    ANSWERS.write_text("\n\n".join([await answers(*story, misfortune) for story, misfortune in CASES]) + "\n")
+
+
+if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    anyio.run(write_answers)

@@ -1,0 +1,153 @@
+"""Notifications of changed files: who is woken, which folders are watched, and what happens when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from watchfiles import _rust_notify
+
+from treering.events.stores.files import notices
+from treering.events.stores.files.notices import Notices, Place
+
+EVERYWHERE = {(1, "/elsewhere/file")}
+
+
+class System:
+    """The operating system's side: each watch reports `changes` at once, or fails."""
+
+    def __init__(self) -> None:
+        self.opened: list[list[str]] = []
+        self.changes: set[tuple[int, str]] = EVERYWHERE
+        self.fails_to: str = ""
+        self.now = 0.0
+
+    def __call__(self, folders: list[str], *options: object) -> System:
+        assert options == (False, False, 0, False, True)
+        self.opened.append([Path(folder).name for folder in folders])
+        self._fail("open")
+        return self
+
+    def watch(self, debounce_ms: int, step_ms: int, wait_ms: int, stop: object) -> set[tuple[int, str]]:
+        assert wait_ms >= 1
+        self._fail("watch")
+        return self.changes
+
+    def _fail(self, call: str) -> None:
+        if self.fails_to == call:
+            raise OSError(24, "too many open files")
+
+    def time(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> System:
+    system = System()
+    monkeypatch.setattr(_rust_notify, "RustNotify", system)
+    monkeypatch.setattr(notices, "current_time", system.time)
+    return system
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Callable[..., frozenset[str]]:
+    for name in "uvwxyz":
+        (tmp_path / name).mkdir()
+    return lambda *names: frozenset(str(tmp_path / name) + "/" * name.endswith("/") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("changed", "woken"), [("x/a", "ace"), ("x/b", "bcde"), ("y/b", "de"), ("x/other", "ce"), ("y/other", "e")]
+)
+async def test_a_change_wakes_those_that_it_concerns(
+    system: System, at: Callable[..., frozenset[str]], changed: str, woken: str
+) -> None:
+    here = Notices()
+    wanted = {"a": ["x/a"], "b": ["x/b"], "c": ["x/"], "d": ["x/b", "y/b"], "e": ["x/", "y/"]}
+    with ExitStack() as stack:
+        places = {name: stack.enter_context(here.place()) for name in wanted}
+        for name, paths in wanted.items():
+            places[name].watch(at(*paths))
+        for place in places.values():
+            await place.wait(60)
+        assert system.opened == [["x", "y"]]
+        system.changes = {(1, path) for path in at(changed)}
+        await places[woken[0]].wait(60)
+        assert {name for name, place in places.items() if place.noticed} == set(woken[1:])
+        system.changes = EVERYWHERE
+        await places["a"].wait(60)
+        assert {name for name, place in places.items() if place.noticed} == set("bcde")
+
+
+async def test_the_folders_that_are_watched_are_those_that_are_needed(
+    system: System, at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Notices()
+    opened: list[str] = []
+
+    async def now(place: Place, paths: frozenset[str], *expected: str) -> None:
+        place.watch(paths)
+        place.noticed = False
+        await place.wait(60)
+        opened.extend(expected)
+        assert ["".join(folders) for folders in system.opened] == opened
+
+    with here.place() as first, here.place() as second:
+        await first.wait(0.001)
+        assert system.opened == [], "there is nothing to watch yet"
+        await now(first, at("x/a"), "x")
+        await now(first, at("x/a"))
+        await now(second, at("x/b", "missing/b"), "x")
+        await now(second, at("x/b"))
+        await now(second, at("y/b"), "xy")
+        await now(second, at("x/b", "x/c"))
+        await now(second, at("x/c", "y/c"))
+        with here.place() as third:
+            await now(third, at("u/a", "v/a", "y/c"), "uvxy")
+            await now(third, at("y/c"))
+        await now(second, at("x/c"), "x")
+        await now(second, at("x/c", "caf\udce9/a"), "x")
+        monkeypatch.setattr(notices, "FOLDERS_MAX", 2)
+        await now(second, at("u/c", "v/c", "w/c"), "uv")
+        await now(second, at("u/c", "v/c", "w/c", "z/c"))
+        opened.append("xx")
+    opened.pop()
+    with here.place() as last:
+        await now(last, at("z/a"), "z")
+
+
+async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again(
+    system: System, at: Callable[..., frozenset[str]]
+) -> None:
+    here = Notices()
+    system.fails_to = "open"
+    with here.place() as place, capture_logs() as logs:
+        place.watch(at("x/a"))
+        for wait_s, passed_s, attempts in [
+            (60.0, 0.0, 1),
+            (0.001, 0.0, 1),
+            (0.001, 59.0, 1),
+            (60.0, 2.0, 2),
+            (0.001, 58.0, 2),
+        ]:
+            system.now += passed_s
+            await place.wait(wait_s)
+            assert len(system.opened) == attempts
+        assert len(logs) == 1
+        system.fails_to = ""
+        system.now += 3.0
+        await place.wait(60)
+        await place.wait(60)
+        system.fails_to = "watch"
+        await place.wait(60)
+        assert [each["event"] for each in logs] == ["watch_polls"] * 2
+        for wait_s, passed_s, attempts in [(0.001, 0.5, 3), (60.0, 0.6, 4)]:
+            system.now += passed_s
+            await place.wait(wait_s)
+            assert len(system.opened) == attempts
+        await place.wait(60)
+        assert len(logs) == 2, "it is said once until notifications arrive again"
