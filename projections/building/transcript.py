@@ -102,14 +102,14 @@ def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> l
 
 
 def _cap(sizes: Sequence[int], total: int) -> int:
-    """Return the size to which all larger ones must be reduced so that the sum does not exceed the total."""
-    rest = total
-    for place, size in enumerate(ordered := sorted(sizes)):
-        share = rest // (len(ordered) - place)
-        if size > share:
-            return share
+    """Return the size to which all larger ones must be reduced so that the sum, which is larger, becomes the total."""
+    smaller, rest = iter(sorted(sizes)), total
+    for left in range(len(sizes), 1, -1):
+        size = next(smaller)
+        if size > rest // left:
+            return rest // left
         rest -= size
-    return ordered[-1] if ordered else 0
+    return rest
 
 
 def _fit(part: str, size: int, cap: int) -> str:

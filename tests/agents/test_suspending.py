@@ -39,7 +39,7 @@ CALLS = answer(
 @pytest.fixture
 def deploy() -> Tool:
     @tool
-    async def deploy(to: str) -> str:
+    def deploy(to: str) -> str:  # runs in a thread
         """Deploy."""
         raise Suspend(f"may I deploy to {to}?", {"to": to})
 
