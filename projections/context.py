@@ -340,7 +340,8 @@ def edits_on(index: LogIndex, leaf: int) -> list[int]:
     seq = index.edits[leaf]
     while seq:
         seqs.append(seq)
-        seq = index.edits[max(index.parents[seq], 0)]
+        parent = index.parents[seq]
+        seq = index.edits[parent] if parent > 0 else 0
     return seqs[::-1]
 
 

@@ -132,7 +132,7 @@ def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
 
     Args:
         messages: Messages of which each call has its result, such as `ContextSource.messages`.
-        position: Where to cut if possible: the index of the first message to keep.
+        position: Where to cut if possible: the index of the first message to keep; below 0 it counts as 0.
     """
     if position >= len(messages):
         return position
@@ -148,10 +148,9 @@ def safe_starts(messages: Sequence[ContextMessage]) -> list[int]:
     return starts
 
 
-def next_start(messages: Sequence[ContextMessage], position: int) -> int:
-    """Return the first position after the given one at which paired messages can be cut, or their number if none."""
-    following = range(position + 1, len(messages))
-    return next((place for place in following if _may_begin(messages, place)), len(messages))
+def starts_from(messages: Sequence[ContextMessage], start: int) -> list[int]:
+    """Return a position at which paired messages can be cut, and all later ones."""
+    return [start, *(place for place in range(start + 1, len(messages)) if _may_begin(messages, place))]
 
 
 def _may_begin(messages: Sequence[ContextMessage], position: int) -> bool:
