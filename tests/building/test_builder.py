@@ -19,6 +19,7 @@ from treering.projections.tokens import ByteEstimator, Tokenizer, count_messages
 Budget = Callable[[int], ContextBudget]
 Contexts = Callable[..., Context]
 
+LEFT_OUT = "leaves out the last user message"
 LONG = [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * 100) for place in range(20)]
 
 
@@ -44,11 +45,11 @@ class FailingStrategy(LastMessages):
 
 
 class FixedResult(LastMessages):
-    """A strategy that returns any given messages and count."""
+    """A strategy that returns any given messages and counts."""
 
-    def __init__(self, messages: Sequence[ContextMessage], included: int = 1) -> None:
+    def __init__(self, messages: Sequence[ContextMessage], included: int, summarized: int) -> None:
         super().__init__("fixed", 1)
-        self.result = StrategyResult(tuple(messages), included)
+        self.result = StrategyResult(tuple(messages), included, summarized)
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
         return self.result
@@ -147,33 +148,31 @@ def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty(context_o
     assert ContextBuilder().build(context_of(), budget(0)).messages == ()
 
 
-@pytest.mark.parametrize(
-    ("messages", "included", "reason"),
-    [
-        ([ContextMessage("e20", message("user", "and now?"))], 1, None),
-        ([ContextMessage("e0", message("user", "hello"))], 1, "leaves out the last user message"),
-        ([ContextMessage("e20", message("user", "and now?"))], 22, "counts more messages"),
-        ([ContextMessage("e20", message("user", "and now?"))], -1, "negative message count"),
+def test_the_result_of_a_strategy_is_checked(context_of: Contexts, budget: Budget) -> None:
+    asked, first = message("user", "and now?"), ContextMessage("e0", LONG[0])
+    last, call = ContextMessage("e20", asked), ContextMessage("x", message("assistant", tool_use("c", "read")))
+    done = context_of(*LONG, asked)
+    asked_first = context_of(asked, *(message("assistant", "word " * 100) for _ in range(10)))
+    for context, messages, included, summarized, reason in (
+        (done, [last], 21, 0, None),
+        (done, [last], 0, 21, None),
+        (done, [first], 1, 0, LEFT_OUT),
         (
-            [
-                ContextMessage("e20", message("user", "and now?")),
-                ContextMessage("x", message("assistant", tool_use("c", "read"))),
-            ],
+            asked_first,
+            [ContextMessage("e1", asked_first.messages[1].message)],
             1,
-            "call 'c' has no result",
+            0,
+            "leaves out the last user message",
         ),
-    ],
-)
-def test_the_result_of_a_strategy_is_checked(
-    context_of: Contexts, budget: Budget, messages: list[ContextMessage], included: int, reason: str | None
-) -> None:
-    builder = ContextBuilder(strategies=[FixedResult(messages, included)])
-    result = builder.build(context_of(*ending_in_a_question()), budget(500))
-    if reason is None:
-        assert result.strategy == "fixed"
-    else:
-        assert result.strategy == MINIMAL
-        assert reason in result.failures[0].reason
+        (done, [ContextMessage("e20", message("assistant", "no"))], 1, 0, LEFT_OUT),
+        (done, [last], 1, 21, "counts more messages than the 21 of the context"),
+        (done, [last], -1, 0, "returned a negative message count"),
+        (done, [last], 1, -1, "returned a negative message count"),
+        (done, [last, call], 1, 0, "call 'c' has no result"),
+    ):
+        result = ContextBuilder(strategies=[FixedResult(messages, included, summarized)]).build(context, budget(500))
+        assert result.strategy == (MINIMAL if reason else "fixed")
+        assert [str(each) for each in result.failures] == ([f"fixed: {reason}"] if reason else [])
 
 
 def test_a_result_can_be_encoded_as_json(context_of: Contexts, budget: Budget) -> None:

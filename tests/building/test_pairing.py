@@ -29,10 +29,11 @@ from treering.projections.building.paired_messages import PairedMessages
 from treering.projections.building.pairing import (
     NO_RESULT,
     last_turn,
-    next_start,
     paired,
     pairing_fault,
+    request_at,
     safe_start,
+    starts_from,
     unanswered,
 )
 from treering.projections.tokens import ByteEstimator, context_tokens, message_tokens
@@ -141,9 +142,25 @@ def test_a_batch_of_parallel_calls_is_one_unit(context_of: Callable[..., Context
         ).messages
     )
     assert [safe_start(messages, place) for place in range(7)] == [0, 1, 1, 1, 4, 5, 6]
-    assert [next_start(messages, place) for place in range(6)] == [1, 4, 4, 4, 5, 6]
+    assert [safe_start(messages, place) for place in (-2, -1)] == [0, 0]
+    assert [starts_from(messages, place) for place in (0, 2, 4, 5)] == [[0, 1, 4, 5], [2, 4, 5], [4, 5], [5]]
     run = paired(context_of(USER, calls("a"), calls("b"), results("a", "b"), ANSWER).messages)
     assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4]
+
+
+def test_the_last_request_that_a_person_wrote_comes_before_what_programs_wrote(
+    context_of: Callable[..., Context],
+) -> None:
+    notice = message("user", "[stop]", metadata={"is_meta": True})
+    for messages, place in (
+        ((), -1),
+        ((ANSWER, calls("a"), results("a", role="user")), -1),
+        ((USER,), 0),
+        ((USER, ANSWER, USER, ANSWER, notice, results("a", role="user")), 2),
+        ((USER, notice), 0),
+        ((ANSWER, notice, ANSWER, notice, ANSWER), 3),
+    ):
+        assert request_at(context_of(*messages).messages) == place
 
 
 CALL = message("assistant", tool_use("a", "read"))

@@ -132,6 +132,13 @@ def test_a_summary_gets_nine_tenths_of_the_tokens_that_the_last_messages_leave(s
 
 def test_fewer_than_six_messages_are_kept_if_six_leave_no_room(source_of: Sources) -> None:
     source = source_of(*conversation(21))
+    frames = [count_messages([summary_message(""), *(each.message for each in source.messages[-n:])]) for n in (6, 5)]
+    for window, end, room in (
+        (frames[0] + 72, "e14", 64),
+        (frames[0] + 71, "e15", int((frames[0] - frames[1] + 71) * 0.9)),
+    ):
+        missing = needed(RecentPlusSummary().build(source, window, TOKENS))
+        assert (missing.end_id, missing.budget_tokens) == (end, room)
     missing = needed(RecentPlusSummary().build(source, 350, TOKENS))
     assert missing.end_id == "e17"
     result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 350, TOKENS))

@@ -73,6 +73,8 @@ async def test_a_missing_summary_is_requested_once_and_stored(
     assert len(summarizer.requests) == 1
     (stored,) = await session.entries(custom_type="treering.summary")
     assert isinstance(stored, CustomEntry)
+    for invalid in (None, {"key": 1}, [stored.custom.data]):
+        await session.append_custom_entry("treering.summary", invalid)
     written = content(session)
     await session.passivate()
     again = await (await host.load("main")).build_context(budget(2000), summarizer=summarizer)

@@ -466,6 +466,10 @@ def test_entries_that_do_not_simply_extend_a_context_give_no_quick_change() -> N
         entry = log.entries[len(log.entries)]
         assert entry is not None
         assert extended(before, log.index, entry) is None
+    nothing = Log().context()
+    for seq in (0, 1):
+        entry = MessageEntry(id="e1", parent_id=None, timestamp=START, message=message("user", "one"), seq=seq)
+        assert extended(nothing, LogIndex(HEADER), entry) is None, "the index does not know the entry"
 
 
 def test_the_plan_of_a_compacted_session_needs_only_the_kept_range() -> None:
@@ -575,7 +579,8 @@ def test_the_model_and_thinking_level_are_the_latest_of_the_whole_path() -> None
     context = log.context()
     assert (context.model, context.thinking_level) == (ModelRef("maker", "second"), "high")
     assert (log.context(3).model, log.context(3).thinking_level) == (ModelRef("maker", "first"), "low")
-    assert (log.context(0).model, log.context(0).thinking_level) == (None, "off")
+    log.add_message("user", "below what is missing", parent_id="nowhere")
+    assert log.context(0) == Context("s")
 
 
 @pytest.mark.feature("G-123", "G-128", "O-24")
