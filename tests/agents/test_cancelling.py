@@ -19,7 +19,6 @@ from treering import (
     AnswerCutOff,
     Closed,
     Message,
-    MessageEntry,
     ModelRequest,
     Session,
     SessionClosed,
@@ -44,31 +43,19 @@ async def respond_and_cancel(agent: AgentSession, reached: anyio.Event) -> None:
             group.cancel_scope.cancel()
 
 
-async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(session: Session, as_lines: AsLines) -> None:
-    stalled = Stalled("I was about to", anyio.Event())
-    model = ScriptedModel([stalled, "Yes."])
-    agent = AgentSession(model, session=session)
-    await respond_and_cancel(agent, stalled.reached)
-    assert session.leaf_id is not None
-    entry = await session.entry(session.leaf_id)
-    assert isinstance(entry, MessageEntry)
-    assert entry.message.stop_reason == "aborted"
-    await agent.respond("Go on")
-    assert as_lines(await session.messages()) == [
-        "user: Hello",
-        "assistant: I was about to",
-        "user: Go on",
-        "assistant: Yes.",
-    ]
-
-
-async def test_no_answer_is_kept_if_the_turn_is_cancelled_before_its_first_piece(
-    session: Session, as_lines: AsLines
+@pytest.mark.parametrize("received", ["I was about to", ""])
+async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(
+    session: Session, as_lines: AsLines, received: str
 ) -> None:
-    stalled = Stalled("", anyio.Event())
-    agent = AgentSession(ScriptedModel([stalled]), session=session)
+    stalled = Stalled(received, anyio.Event())
+    agent = AgentSession(ScriptedModel([stalled, "Yes."]), session=session)
     await respond_and_cancel(agent, stalled.reached)
-    assert as_lines(await session.messages()) == ["user: Hello"]
+    kept = [f"assistant: {received}"] if received else []
+    messages = await session.messages()
+    assert as_lines(messages) == ["user: Hello", *kept]
+    assert [each.stop_reason for each in messages[1:]] == ["aborted"] * len(kept)
+    await agent.respond("Go on")
+    assert as_lines(await session.messages()) == ["user: Hello", *kept, "user: Go on", "assistant: Yes."]
 
 
 async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_open_calls(
@@ -160,14 +147,24 @@ async def test_a_turn_can_be_cancelled_at_any_await(
 
 async def test_leaving_a_stream_early_cancels_its_turn(session: Session, as_lines: AsLines) -> None:
     agent = AgentSession(ScriptedModel(["A long answer that is not read to its end.", "Hi!"]), session=session)
+    with pytest.raises(Exception, match="not open"):
+        await anext(agent.stream("Hello"))
     with anyio.fail_after(10):
         async with agent.stream("Hello") as events:
             async for _ in events:
                 break
         with pytest.raises(Closed, match="its block was left early"):
             _ = events.turn
-        turn = await agent.respond("Hello again")
-    assert turn.text == "Hi!"
+        with pytest.raises(Closed, match="its block was left"):
+            await anext(events)
+        async with agent.stream("Hello again") as events:
+            async for _ in events:
+                pass
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+        with pytest.raises(Closed, match="its block was left"):
+            await anext(events)
+    assert events.turn.text == "Hi!"
     assert as_lines(await session.messages())[-2:] == ["user: Hello again", "assistant: Hi!"]
 
 
@@ -221,29 +218,6 @@ async def test_an_error_raised_inside_the_block_of_a_stream_is_raised_unchanged(
     with pytest.raises(KeyError, match="mine"):
         async with agent.stream("Hello"):
             raise KeyError("mine")
-
-
-async def test_a_stream_cannot_be_read_after_its_block(session: Session) -> None:
-    agent = AgentSession(ScriptedModel(["Hi!", "Hi again!"]), session=session)
-    async with agent.stream("Hello") as events:
-        async for _ in events:
-            break
-    with pytest.raises(Closed, match="its block was left"):
-        await anext(events)
-    async with agent.stream("Hello") as events:
-        async for _ in events:
-            pass
-        with pytest.raises(StopAsyncIteration):
-            await anext(events)
-    with pytest.raises(Closed, match="its block was left"):
-        await anext(events)
-
-
-async def test_a_stream_cannot_be_read_before_it_is_entered(session: Session) -> None:
-    agent = AgentSession(ScriptedModel([]), session=session)
-    stream = agent.stream("Hello")
-    with pytest.raises(Exception, match="not open"):
-        await anext(stream)
 
 
 async def test_the_result_of_a_tool_that_ends_as_the_turn_is_cancelled_is_kept(

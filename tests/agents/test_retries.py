@@ -132,11 +132,27 @@ async def test_a_turn_fails_after_the_allowed_attempts(
     assert len(session.children(session.leaf_id)) == (3 if isinstance(error, Broken) else 0)
 
 
-async def test_a_refused_request_is_not_retried(options: Callable[..., AgentOptions]) -> None:
-    model = ScriptedModel([RequestRefused("no such model")])
-    with pytest.raises(RequestRefused):
-        await AgentSession(model, options=options()).respond("Hello")
-    assert len(model.requests) == 1
+@pytest.mark.parametrize("leaving", [None, ZeroDivisionError])
+async def test_a_refused_request_is_not_retried_and_what_it_began_is_on_a_side_branch(
+    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions], leaving: type[Exception] | None
+) -> None:
+    async def policy(left: LeftWork) -> bool:
+        if leaving is not None:
+            raise leaving
+        return False
+
+    hooks = AgentHooks(leaving=policy)
+    script: list[Step] = [RequestRefused("no such model"), Broken("I was", RequestRefused("no more")), "Hi!"]
+    agent = AgentSession(ScriptedModel(script), session=session, hooks=hooks, options=options())
+    for prompt, error in (("Hello", RequestRefused), (None, leaving or RequestRefused)):
+        with pytest.raises(error):
+            await agent.respond(prompt)
+        assert as_lines(await session.messages()) == ["user: Hello"]
+    _, failed = await session.entries()
+    assert isinstance(failed, MessageEntry)
+    assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
+    await agent.respond()
+    assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
 
 
 async def test_a_stream_that_ends_without_completing_is_retried_as_cut_off(
@@ -286,19 +302,6 @@ async def test_a_failed_attempt_is_left_without_a_summary_if_summarizing_fails(
     assert as_lines(await session.messages())[-1] == "user: Go on"
 
 
-async def test_if_the_policy_raises_the_path_does_not_show_the_failed_attempt(
-    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
-) -> None:
-    async def broken(left: LeftWork) -> bool:
-        raise ZeroDivisionError
-
-    model = ScriptedModel([Broken("I was", AnswerCutOff("cut"))])
-    agent = AgentSession(model, session=session, hooks=AgentHooks(leaving=broken), options=options())
-    with pytest.raises(ZeroDivisionError):
-        await agent.respond("Hello")
-    assert as_lines(await session.messages()) == ["user: Hello"]
-
-
 async def test_a_failed_attempt_stays_off_the_path_if_its_summary_is_cancelled(
     session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
 ) -> None:
@@ -326,20 +329,6 @@ async def test_a_branch_with_only_a_summary_is_not_summarized(session: Session) 
     assert await agent.switch(turn.entry_ids[1]) is None  # only the summary was left
     assert session.leaf_id == turn.entry_ids[1]
     assert len(model.requests) == 2
-
-
-async def test_an_answer_broken_off_by_a_refusal_is_kept_on_a_side_branch_and_not_retried(
-    session: Session, as_lines: AsLines
-) -> None:
-    agent = AgentSession(ScriptedModel([Broken("I was", RequestRefused("no more")), "Hi!"]), session=session)
-    with pytest.raises(RequestRefused):
-        await agent.respond("Hello")
-    assert as_lines(await session.messages()) == ["user: Hello"]
-    _, failed = await session.entries()
-    assert isinstance(failed, MessageEntry)
-    assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
-    await agent.respond()
-    assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
 
 
 class Slow(MemoryStore):
