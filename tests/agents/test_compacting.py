@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable
 
 import pytest
 from structlog.testing import capture_logs
@@ -16,7 +15,6 @@ from treering import (
     ContextError,
     ContextOverflow,
     InvalidInput,
-    Message,
     ModelEvent,
     ModelRequest,
     ModelUnavailable,
@@ -37,7 +35,8 @@ from treering import (
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import PlainSession, as_lines
+
 WINDOW, RESERVE = 1000, 250
 
 
@@ -75,7 +74,7 @@ async def test_an_agent_compacts_only_if_the_request_would_use_the_reserve(
 
 
 @pytest.mark.feature("G-132")
-async def test_requests_of_a_long_conversation_never_exceed_the_window(session: Session, as_lines: AsLines) -> None:
+async def test_requests_of_a_long_conversation_never_exceed_the_window(session: Session) -> None:
     def step(request: ModelRequest) -> Step:
         if is_summary(request):
             return answer("They talked of numbers.", usage=Usage(50, 5, total_tokens=55))
@@ -123,9 +122,7 @@ async def _long_text(arguments: object) -> str:
     return "z" * 500
 
 
-async def test_a_request_refused_as_too_long_is_repeated_with_a_smaller_context(
-    session: Session, as_lines: AsLines
-) -> None:
+async def test_a_request_refused_as_too_long_is_repeated_with_a_smaller_context(session: Session) -> None:
     await append_turns(session, 6)
     refused = False
 
@@ -159,15 +156,13 @@ async def test_a_second_refusal_as_too_long_is_raised(session: Session) -> None:
     assert [is_summary(each) for each in model.requests] == [False, True, False]
 
 
-async def test_the_history_of_a_plain_session_is_reduced_to_the_window_and_after_a_refusal(
-    plain_session: Callable[..., Any],
-) -> None:
+async def test_the_history_of_a_plain_session_is_reduced_to_the_window_and_after_a_refusal() -> None:
     read = [message("user", "Read")]
     for number in range(20):
         read += [message("assistant", tool_use(str(number), "read", {}))]
         read += [message("tool", tool_result(str(number), "x" * 400))]
     model = ScriptedModel([RequestTooLong("too long"), "Yes.", "Yes."])
-    agent = AgentSession(model, session=plain_session(messages=read))
+    agent = AgentSession(model, session=PlainSession(messages=read))
     await agent.respond("Go on")
     first, second = model.requests
     assert count_messages(second.messages) <= count_messages(first.messages) // 2
@@ -179,7 +174,7 @@ async def test_the_history_of_a_plain_session_is_reduced_to_the_window_and_after
 
 
 @pytest.mark.parametrize("failure", [ModelUnavailable("down"), "   ", "z" * 20_000])
-async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step, as_lines: AsLines) -> None:
+async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step) -> None:
     await append_turns(session, 8)
     model = ScriptedModel(lambda request: failure if is_summary(request) else "Yes.", context_window=WINDOW)
     agent = AgentSession(model, session=session)

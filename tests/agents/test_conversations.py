@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -35,7 +34,8 @@ from treering import (
 from treering.actors.agents.options import AgentOptions
 from treering.testing.models import ScriptedModel, Stalled, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import PlainSession, as_lines
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _watched: list[str] | None = None
@@ -53,7 +53,7 @@ sys.addaudithook(_watch)
 
 
 @pytest.mark.feature("D-4", "D-5", "D-63")
-async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, as_lines: AsLines) -> None:
+async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool) -> None:
     global _watched
     model = ScriptedModel(["warm", answer(tool_use("1", "add", {"a": 1})), "2", "again"])
     agent = AgentSession(model, tools=[add])
@@ -71,7 +71,7 @@ async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, as
     assert as_lines(model.last_request.messages) == ["user: And now?"]  # the first turn is not in the request
 
 
-async def test_input_is_text_parts_or_messages_and_not_empty_or_mixed(as_lines: AsLines) -> None:
+async def test_input_is_text_parts_or_messages_and_not_empty_or_mixed() -> None:
     model = ScriptedModel(["1", "2", "3"])
     agent = AgentSession(model)
     parts: list[treering.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
@@ -96,10 +96,8 @@ async def test_input_is_text_parts_or_messages_and_not_empty_or_mixed(as_lines: 
 
 
 @pytest.mark.feature("D-9", "D-14", "D-15")
-async def test_a_plain_session_is_loaded_and_saved_once_per_turn(
-    plain_session: Callable[..., Any], as_lines: AsLines, add: Tool
-) -> None:
-    session = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+async def test_a_plain_session_is_loaded_and_saved_once_per_turn(add: Tool) -> None:
+    session = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "It is 2.", "Yes."])
     agent = AgentSession(model, session=session, system_prompt="Be brief.", tools=[add])
 
@@ -124,7 +122,7 @@ async def test_a_plain_session_is_loaded_and_saved_once_per_turn(
 
 
 @pytest.mark.feature("D-11", "D-12")
-async def test_a_session_of_the_library_has_the_three_methods(session: Session, as_lines: AsLines) -> None:
+async def test_a_session_of_the_library_has_the_three_methods(session: Session) -> None:
     conversation: ConversationSession = session
     assert conversation.id == session.id == "main"
     ids = await conversation.save_turn([message("user", "a"), message("assistant", "b")], Usage(1, 2))
@@ -133,10 +131,8 @@ async def test_a_session_of_the_library_has_the_three_methods(session: Session, 
 
 
 @pytest.mark.feature("D-16", "D-19")
-async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(
-    plain_session: Callable[..., Any], as_lines: AsLines
-) -> None:
-    session = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves() -> None:
+    session = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
 
     async def before(turn: TurnInput) -> TurnInput | None:
         session.log.append("pre: " + ", ".join(as_lines(turn.messages)))
@@ -163,30 +159,26 @@ async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(
     assert turn.text == "I am [name]."
 
 
-async def test_hooks_before_generation_change_the_input_and_the_system_prompt(
-    plain_session: Callable[..., Any], as_lines: AsLines, session: Session
-) -> None:
+async def test_hooks_before_generation_change_the_input_and_the_system_prompt(session: Session) -> None:
     async def dated(turn: TurnInput) -> TurnInput:
         dated_input = message("user", "[Monday] " + plain_text(turn.input[0].content))
         return TurnInput(turn.system_prompt + "Be brief.", turn.history, (dated_input,))
 
     model = ScriptedModel(["1", "2"])
     agent = AgentSession(model, hooks=AgentHooks(pre_generation=(dated, dated)))
-    for each in (plain_session(), session):
+    for each in (PlainSession(), session):
         await agent.respond("Hello", session=each)
         assert as_lines(model.last_request.messages) == ["system: Be brief.Be brief.", "user: [Monday] [Monday] Hello"]
         assert as_lines(await each.messages())[0] == "user: [Monday] [Monday] Hello"
 
 
-async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(
-    plain_session: Callable[..., Any], as_lines: AsLines, session: Session
-) -> None:
+async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(session: Session) -> None:
     async def forget(turn: TurnInput) -> TurnInput:
         return TurnInput(turn.system_prompt, (), turn.input)
 
     model = ScriptedModel(["1", "2"])
     agent = AgentSession(model, hooks=AgentHooks(pre_generation=(forget,)))
-    plain = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+    plain = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
     await agent.respond("Go on", session=plain)
     assert as_lines(model.last_request.messages) == ["user: Go on"]
     assert len(await plain.messages()) == 4
@@ -197,13 +189,11 @@ async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_lo
     assert len(await session.messages()) == 1
 
 
-async def test_a_hook_after_generation_that_removes_calls_is_refused(
-    plain_session: Callable[..., Any], session: Session, add: Tool, as_lines: AsLines
-) -> None:
+async def test_a_hook_after_generation_that_removes_calls_is_refused(session: Session, add: Tool) -> None:
     async def silent(answer_message: Message) -> Message:
         return message("assistant", "nothing")
 
-    for each in (plain_session(), session):
+    for each in (PlainSession(), session):
         model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "2"])
         agent = AgentSession(model, tools=[add], hooks=AgentHooks(post_generation=(silent,)))
         with pytest.raises(InvalidInput, match="changed which calls"):
@@ -214,9 +204,7 @@ async def test_a_hook_after_generation_that_removes_calls_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["session", "plain", "none"])
-async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(
-    kind: str, plain_session: Callable[..., Any], session: Session, as_lines: AsLines
-) -> None:
+async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(kind: str, session: Session) -> None:
     ran: list[dict[str, Any]] = []
 
     async def run(arguments: dict[str, Any]) -> str:
@@ -228,7 +216,8 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(
             return None
         return message("assistant", tool_use("1", "run", {"command": "ls"}))
 
-    given = {"session": session, "plain": plain_session(), "none": None}[kind]
+    sessions: dict[str, Session | PlainSession | None] = {"session": session, "plain": PlainSession(), "none": None}
+    given = sessions[kind]
     model = ScriptedModel([answer(tool_use("1", "run", {"command": "rm -rf /"})), "Done."])
     runner = Tool("run", "Run a command.", {"type": "object"}, run)
     agent = AgentSession(model, session=given, tools=[runner], hooks=AgentHooks(post_generation=(guard,)))
@@ -242,7 +231,7 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(
 
 @pytest.mark.feature("D-17")
 async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_unless_a_hook_sets_them(
-    session: Session, plain_session: Callable[..., Any], as_lines: AsLines
+    session: Session,
 ) -> None:
     async def rename(answer_message: Message) -> Message:
         return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
@@ -253,7 +242,7 @@ async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_un
         )
 
     used = Usage(100, 10, total_tokens=110)
-    for each in (plain_session(), session):
+    for each in (PlainSession(), session):
         model = ScriptedModel([answer("I am Ada.", usage=used)], provider="maker", model_id="m-1")
         turn = await AgentSession(model, session=each, hooks=AgentHooks(post_generation=(rename,))).respond("Who?")
         assert turn.answer is not None
@@ -270,7 +259,7 @@ async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_un
     )
 
 
-async def test_lone_surrogates_in_an_answer_are_replaced(session: Session, as_lines: AsLines) -> None:
+async def test_lone_surrogates_in_an_answer_are_replaced(session: Session) -> None:
     calls = answer(["I \ud83d", tool_use("\ude00", "a\udcff")])
     agent = AgentSession(ScriptedModel([calls, "\ud83d\ude00 caf\udce9"], piece_chars=1), session=session)
     async with session.subscribe(transient=True):
@@ -280,10 +269,8 @@ async def test_lone_surrogates_in_an_answer_are_replaced(session: Session, as_li
     assert as_lines(await session.messages()) == as_lines(turn.messages)
 
 
-async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_plain_session(
-    plain_session: Callable[..., Any], add: Tool
-) -> None:
-    session = plain_session()
+async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_PlainSession(add: Tool) -> None:
+    session = PlainSession()
     model = ScriptedModel(lambda request: answer(tool_use("1", "add", {"a": 1})))
     agent = AgentSession(model, session=session, tools=[add], options=AgentOptions(requests_max=3))
     with pytest.raises(TurnTooLong, match="`requests_max`"):
@@ -304,13 +291,11 @@ async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_plain_session
 
 
 @pytest.mark.feature("D-18", "D-57")
-async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix(
-    plain_session: Callable[..., Any], as_lines: AsLines
-) -> None:
+async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix() -> None:
     model = ScriptedModel(lambda request: "re: " + plain_text(request.messages[-1].content))
-    own = plain_session("own")
+    own = PlainSession("own")
     agent = AgentSession(model, session=own)
-    sessions = [plain_session(f"s{number}") for number in range(8)]
+    sessions = [PlainSession(f"s{number}") for number in range(8)]
 
     async def talk(session: Any) -> None:  # noqa: ANN401  # the class of the fixture
         for turn in range(3):
@@ -437,7 +422,7 @@ def test_an_agent_needs_only_an_id_messages_and_save_turn_of_a_session() -> None
 
 
 @pytest.mark.feature("D-20", "D-28", "D-29", "D-30", "D-31", "D-32", "D-33")
-async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: SessionHost, as_lines: AsLines) -> None:
+async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: SessionHost) -> None:
     session = await host.create("turns")
     before = session.created
     for number in range(3):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 import anyio
@@ -14,7 +13,6 @@ from treering import (
     AnswerCutOff,
     Closed,
     Completed,
-    Message,
     Model,
     ModelEvent,
     ModelRequest,
@@ -37,8 +35,6 @@ from treering import (
 from treering.models.echo import EchoModel
 from treering.projections.tokens import count_messages
 from treering.testing.models import Broken, ScriptedModel, Stalled, answer
-
-Told = Callable[[Sequence[Message]], list[str]]
 
 
 @pytest.mark.feature("N-10", "N-78")
@@ -83,10 +79,7 @@ async def test_the_last_request_is_available_with_its_strategy_and_counts(sessio
     assert shown["tools"] == ["add"]
     assert isinstance(shown["messages"], list)
     assert len(shown["messages"]) == len(sent.messages)
-    assert shown["messages"][0] == {
-        "role": "system",
-        "content": [{"type": "text", "text": {"content": "Be brief."}}],
-    }
+    assert shown["messages"][0] == {"role": "system", "content": [{"type": "text", "text": {"content": "Be brief."}}]}
     shown["messages"].clear()
     assert sent.to_json()["messages"]
 
@@ -152,12 +145,7 @@ async def test_a_scripted_model_streams_its_steps_and_records_requests() -> None
     whole = answer([thinking("hm"), text("I call."), tool_use("1", "read", {})], usage=Usage(1, 2))
     model = ScriptedModel([whole, "Hi!"], provider="maker", model_id="m", piece_chars=4)
     pieces = await pieces_of(model)
-    assert pieces[:-1] == [
-        ThinkingDelta("hm"),
-        TextDelta("I ca"),
-        TextDelta("ll."),
-        ToolCallStarted("1", "read"),
-    ]
+    assert pieces[:-1] == [ThinkingDelta("hm"), TextDelta("I ca"), TextDelta("ll."), ToolCallStarted("1", "read")]
     last = pieces[-1]
     assert isinstance(last, Completed)
     assert last.message.content == whole.content

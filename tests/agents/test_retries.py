@@ -39,7 +39,7 @@ from treering import (
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import PlainSession, as_lines
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def options(delays: list[float]) -> Callable[..., AgentOptions]:
 
 @pytest.mark.feature("G-134")
 async def test_a_retried_turn_leaves_the_failed_attempt_on_a_side_branch(
-    session: Session, as_lines: AsLines, delays: list[float], options: Callable[..., AgentOptions]
+    session: Session, delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "The answer is 42."]
     agent = AgentSession(ScriptedModel(script), session=session, options=options())
@@ -78,7 +78,7 @@ async def test_a_retried_turn_leaves_the_failed_attempt_on_a_side_branch(
     assert delays == [1.0]
 
 
-async def test_failed_attempts_are_on_side_branches_of_pi_files_too(tmp_path: Path, as_lines: AsLines) -> None:
+async def test_failed_attempts_are_on_side_branches_of_pi_files_too(tmp_path: Path) -> None:
     async def no_sleep(seconds: float) -> None: ...
 
     script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "42"]
@@ -116,11 +116,7 @@ async def test_a_delay_longer_than_the_bound_is_raised_at_once(
 
 @pytest.mark.parametrize("error", [ModelUnavailable("down"), RateLimited("later"), Broken("I", AnswerCutOff("cut"))])
 async def test_a_turn_fails_after_the_allowed_attempts(
-    error: TreeringError | Broken,
-    session: Session,
-    as_lines: AsLines,
-    delays: list[float],
-    options: Callable[..., AgentOptions],
+    error: TreeringError | Broken, session: Session, delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     model = ScriptedModel([error] * 3)
     agent = AgentSession(model, session=session, options=options(attempts_max=3))
@@ -134,7 +130,7 @@ async def test_a_turn_fails_after_the_allowed_attempts(
 
 @pytest.mark.parametrize("leaving", [None, ZeroDivisionError])
 async def test_a_refused_request_is_not_retried_and_what_it_began_is_on_a_side_branch(
-    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions], leaving: type[Exception] | None
+    session: Session, options: Callable[..., AgentOptions], leaving: type[Exception] | None
 ) -> None:
     async def policy(left: LeftWork) -> bool:
         if leaving is not None:
@@ -189,7 +185,7 @@ async def test_tools_are_not_run_again_after_a_failed_request(
 
 
 @pytest.mark.feature("G-134")
-async def test_retry_answers_the_last_user_message_again(session: Session, as_lines: AsLines, add: Tool) -> None:
+async def test_retry_answers_the_last_user_message_again(session: Session, add: Tool) -> None:
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "three", "two"])
     agent = AgentSession(model, session=session, tools=[add])
     await agent.respond("What is 1 + 1?")
@@ -203,14 +199,12 @@ async def test_retry_answers_the_last_user_message_again(session: Session, as_li
     assert await session.entry(before[-1]) is not None  # the first attempt is still in the log
 
 
-async def test_retry_is_refused_without_a_user_message_or_branches(
-    session: Session, plain_session: Callable[..., Any]
-) -> None:
+async def test_retry_is_refused_without_a_user_message_or_branches(session: Session) -> None:
     agent = AgentSession(ScriptedModel([]), session=session)
     with pytest.raises(InvalidInput, match="no user message to answer again"):
         await agent.retry()
     with pytest.raises(InvalidInput, match="has branches"):
-        await AgentSession(ScriptedModel([]), session=plain_session()).retry()
+        await AgentSession(ScriptedModel([]), session=PlainSession()).retry()
 
 
 # -- the policy for left branches
@@ -218,7 +212,7 @@ async def test_retry_is_refused_without_a_user_message_or_branches(
 
 @pytest.mark.feature("G-135")
 async def test_the_policy_decides_whether_a_left_branch_is_summarized(
-    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
+    session: Session, options: Callable[..., AgentOptions]
 ) -> None:
     asked: list[LeftWork] = []
 
@@ -275,7 +269,7 @@ async def test_by_default_a_switch_summarizes_the_left_branch_and_a_retry_does_n
 
 @pytest.mark.parametrize("failure", [ModelUnavailable("no summary today"), "   ", ConnectionError("reset")])
 async def test_a_failed_attempt_is_left_without_a_summary_if_summarizing_fails(
-    failure: Step | ConnectionError, session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
+    failure: Step | ConnectionError, session: Session, options: Callable[..., AgentOptions]
 ) -> None:
     async def always(left: LeftWork) -> bool:
         return True
@@ -303,7 +297,7 @@ async def test_a_failed_attempt_is_left_without_a_summary_if_summarizing_fails(
 
 
 async def test_a_failed_attempt_stays_off_the_path_if_its_summary_is_cancelled(
-    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
+    session: Session, options: Callable[..., AgentOptions]
 ) -> None:
     async def always(left: LeftWork) -> bool:
         return True
@@ -348,9 +342,7 @@ class Slow(MemoryStore):
         return outcomes
 
 
-async def test_a_failed_attempt_is_on_a_side_branch_if_the_turn_is_cancelled_while_it_is_written(
-    as_lines: AsLines,
-) -> None:
+async def test_a_failed_attempt_is_on_a_side_branch_if_the_turn_is_cancelled_while_it_is_written() -> None:
     store = Slow()
 
     def step(request: ModelRequest) -> Step:

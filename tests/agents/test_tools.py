@@ -44,7 +44,7 @@ from treering.events.content import JSON, ToolUse
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import as_lines, strictly_paired
 
 
 class Place(msgspec.Struct):
@@ -88,10 +88,11 @@ async def test_the_schema_of_a_tool_comes_from_the_type_hints_and_arguments_are_
     given: dict[str, JSON] = {"place": {"path": "a.py"}, "others": [{"path": "b", "line": 2}], "names": {"2": "x"}}
     output = await look({**given, "anything": [1, {"a": "b"}]})
     assert output == ToolOutput('["a.py",[{"path":"b","line":2}],{"3":"x"},[1,{"a":"b"}],null]')
-    for wrong, why in (
+    wrongs: list[tuple[dict[str, JSON], str]] = [
         ({"place": {"path": 1}}, r"Expected `str`, got `int` - at `\$.place.path`"),
         ({"depth": 1}, "unknown field `depth`"),
-    ):
+    ]
+    for wrong, why in wrongs:
         with pytest.raises(InvalidInput, match=why):
             await look({**given, "anything": None, **wrong})
 
@@ -154,11 +155,7 @@ async def test_bound_methods_partials_and_callable_objects_become_tools() -> Non
         return store(key) * times + mark
 
     bound = tool(store.fetch)
-    assert (bound.name, bound.description, await bound({"key": "a"})) == (
-        "fetch",
-        "Fetch a text.",
-        ToolOutput("one"),
-    )
+    assert (bound.name, bound.description, await bound({"key": "a"})) == ("fetch", "Fetch a text.", ToolOutput("one"))
 
     bare = Tool.of(partial(partial(fetch, store.fetch), mark="!"))
     assert (bare.name, bare.description) == ("fetch", "Fetch a text some times.")
@@ -234,7 +231,7 @@ async def test_blocking_functions_do_not_use_up_the_threads_of_others() -> None:
     assert outputs == [ToolOutput("done")] * many
 
 
-async def test_functions_that_timed_out_do_not_use_up_the_threads_of_others(as_lines: AsLines) -> None:
+async def test_functions_that_timed_out_do_not_use_up_the_threads_of_others() -> None:
     over = threading.Event()
 
     @tool
@@ -395,10 +392,7 @@ async def test_a_result_that_the_dialect_cannot_hold_is_replaced_by_an_error(tmp
         assert results_of(turn.messages) == {"1": (failed, result)}
 
 
-@pytest.mark.parametrize(
-    "anyio_backend",
-    [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")],
-)
+@pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
 async def test_a_tool_that_awaits_a_cancelled_task_fails_and_the_turn_continues(session: Session) -> None:
     """Only asyncio raises a cancellation in the task that awaits the cancelled one."""
     waiting = anyio.Event()
@@ -519,10 +513,7 @@ async def test_log_events_of_tools_name_the_session_and_the_call(session: Sessio
 
     calls = answer([tool_use("1", "fail"), tool_use("2", "hang")])
     agent = AgentSession(
-        ScriptedModel([calls, "Oh."]),
-        session=session,
-        tools=[fail, hang],
-        options=AgentOptions(tool_timeout_s=0.001),
+        ScriptedModel([calls, "Oh."]), session=session, tools=[fail, hang], options=AgentOptions(tool_timeout_s=0.001)
     )
     with capture_logs() as logs:
         turn = await agent.respond("Try")
@@ -587,7 +578,7 @@ async def test_the_log_of_a_failed_tool_names_only_the_calls_within_it(session: 
     assert (nested[0], nested[-2:]) == ("calls_another", ["in_a_thread", "deep"])
 
 
-async def test_failures_of_calls_become_results_for_the_model(session: Session, as_lines: AsLines, add: Tool) -> None:
+async def test_failures_of_calls_become_results_for_the_model(session: Session, add: Tool) -> None:
     @tool
     async def fail(how: str = "loudly") -> str:
         """Fail."""
@@ -689,9 +680,7 @@ async def test_a_turn_with_too_many_requests_is_ended(session: Session, add: Too
     assert turn.text == "Enough."
 
 
-async def test_different_calls_with_the_same_id_get_ids_of_their_own(
-    session: Session, add: Tool, as_lines: AsLines, strictly_paired: Callable[[Sequence[Message]], bool]
-) -> None:
+async def test_different_calls_with_the_same_id_get_ids_of_their_own(session: Session, add: Tool) -> None:
     given = [("1", 1), ("1", 2), ("1_2", 3), ("1", 2), ("1", 4), ("", 5), ("", 6)]
     calls = [tool_use(call_id, "add", {"a": number}) for call_id, number in given]
     model = ScriptedModel([answer(calls), "ok"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +40,7 @@ from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
 from treering.testing.models import Broken, ScriptedModel, Step, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import as_lines
 
 
 class RecordingModel(ScriptedModel):
@@ -95,7 +95,7 @@ async def test_everything_is_in_the_file_before_the_next_step(session: Session, 
     assert {each.tool_execution.message_id for each in records} == {first_answer}
 
 
-async def test_the_user_s_message_is_kept_if_the_model_fails(host: SessionHost, as_lines: AsLines) -> None:
+async def test_the_user_s_message_is_kept_if_the_model_fails(host: SessionHost) -> None:
     agent = AgentSession(ScriptedModel([ZeroDivisionError("a bug")]), session=await host.create("failing"))
     with pytest.raises(ZeroDivisionError):
         await agent.respond("Hello")
@@ -131,7 +131,7 @@ async def test_every_request_is_the_built_context(session: Session, add: Tool) -
 
 
 @pytest.mark.feature("N-3", "G-130")
-async def test_a_new_agent_continues_the_session_of_an_earlier_one(host: SessionHost, as_lines: AsLines) -> None:
+async def test_a_new_agent_continues_the_session_of_an_earlier_one(host: SessionHost) -> None:
     first = ScriptedModel(["Hi Ada!"])
     await AgentSession(first, session=await host.create("long")).respond("I am Ada")
     await host.passivate_idle()
@@ -220,7 +220,7 @@ async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_
     assert (one.batch.id, one.batch.n) == (two.batch.id, 2)
 
 
-async def test_a_summary_that_the_program_set_is_sent_to_the_model(session: Session, as_lines: AsLines) -> None:
+async def test_a_summary_that_the_program_set_is_sent_to_the_model(session: Session) -> None:
     for number in range(5):
         await session.append_message("user", f"question {number}")
         await session.append_message("assistant", f"answer {number}")
@@ -277,7 +277,7 @@ def write_log(path: Path, content: bytes) -> Path:
 @pytest.mark.feature("D-13")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_a_log_cut_in_a_saved_turn_shows_the_whole_turn_or_none_of_it(
-    dialect: Literal["native", "pi"], tmp_path: Path, as_lines: AsLines
+    dialect: Literal["native", "pi"], tmp_path: Path
 ) -> None:
     async with SessionHost(tmp_path / "whole", dialect=dialect) as host:
         session = await host.create("main")

@@ -164,7 +164,7 @@ async def test_a_model_that_does_not_stream_is_refused_as_a_summarizer(session: 
     assert session.message_count == 8
 
 
-def of_hooks(place: str, returned: Any, *, is_async: bool = True) -> AgentHooks:
+def of_hooks(place: str, returned: Any, *, is_async: bool = True) -> Any:
     async def hook(given: Any) -> Any:
         return returned
 
