@@ -173,6 +173,11 @@ def test_the_result_of_a_strategy_is_checked(context_of: Contexts, budget: Budge
         result = ContextBuilder(strategies=[FixedResult(messages, included, summarized)]).build(context, budget(500))
         assert result.strategy == (MINIMAL if reason else "fixed")
         assert [str(each) for each in result.failures] == ([f"fixed: {reason}"] if reason else [])
+    exact = count_messages([asked])
+    builder = ContextBuilder(strategies=[FixedResult([last], 1, 0)])
+    assert builder.build(done, budget(exact)).strategy == "fixed"
+    with pytest.raises(ContextOverflow):
+        builder.build(done, budget(exact - 1))
 
 
 def test_a_result_can_be_encoded_as_json(context_of: Contexts, budget: Budget) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from treering import (
+    ContextMessage,
     Entry,
     Message,
     MessageEntry,
@@ -28,6 +29,7 @@ from treering.projections.building.state_extraction import (
     as_entries,
     extract_session_state,
     format_state_context,
+    shortened,
 )
 from treering.projections.state import FileTouch
 from treering.projections.tokens import ByteEstimator, count_messages
@@ -209,6 +211,16 @@ def test_a_state_that_does_not_fit_is_shortened(source_of: Sources) -> None:
 def test_the_state_can_be_extracted_from_messages_without_entries(source_of: Sources) -> None:
     source = source_of(message("user", "task"), *tool_run("write_file", "a.py"))
     assert extract_session_state(as_entries(source.messages)) == extract_session_state(source.entries)
+
+
+def test_failures_without_a_call_and_long_lines_are_named_shortly() -> None:
+    results = [message("tool", tool_result(each, each, is_error=True), tool_name=each or None) for each in ("grep", "")]
+    failed = ("grep failed: grep", "a tool failed: no reason given")
+    assert extract_session_state(entries(*results)).blockers == failed
+    shown = [shortened("ab  cdef", chars) for chars in (7, 6, 4, 3, 2)]
+    assert shown == ["ab cdef", "ab ...", "a...", "...", "..."]
+    named = [ContextMessage(each, message("user", "a")) for each in ("e1", "")]
+    assert [each.id for each in as_entries(named)] == ["e1", "-"]
 
 
 def test_a_stored_system_message_is_kept(source_of: Sources) -> None:

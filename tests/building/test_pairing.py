@@ -101,6 +101,7 @@ def test_pairing_200000_messages_does_not_take_quadratic_time(context_of: Callab
         ((USER, message("user", tool_use("a", "read")), ANSWER), ["e0", "e2"]),
         ((USER, message("assistant", [text("x"), tool_result("a", "y")])), ["e0", "e1"]),
         ((message("tool", "no result"), USER), ["e1"]),
+        ((message("compactionSummary", ""), message("compactionSummary", "x"), USER), ["e1", "e2"]),
         ((Message("bashExecution", bash=BashExecution("ls", exclude_from_context=True)), USER), ["e1"]),
         ((Message("unknown", (text("x"),)), USER), ["e1"]),
     ],

@@ -86,6 +86,16 @@ def test_images_are_omitted_and_the_error_flag_is_kept(source_of: Callable[..., 
         message("tool", tool_result("c", shown, is_error=True)),
         *[message("user", "on")] * 6,
     )
+    two = PrunedTools().build(
+        source_of(
+            message("assistant", tool_use("c", "look")),
+            message("tool", tool_result("c", [*shown, shown[1]])),
+            *[message("user", "on")] * 6,
+        ),
+        10_000,
+        ByteEstimator(),
+    )
+    assert two.messages[1].content == (tool_result("c", "seen\n[2 images omitted]"),)
     part = PrunedTools().build(source, 10_000, ByteEstimator()).messages[1].content[0]
     assert part == tool_result("c", "seen\n[image omitted]", is_error=True)
 

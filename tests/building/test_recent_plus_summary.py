@@ -204,6 +204,11 @@ def test_a_summary_of_messages_that_were_edited_later_is_not_used(source_of: Sou
     source = source_of(*conversation(21))
     summary = stored(needed(RecentPlusSummary().build(source, 2000, TOKENS)))
     assert longest_summary((summary,), source.messages, 0, 15) == (summary, 15)
+    later = replace(summary, content="Later.")
+    shorter = replace(summary, key=range_key(source.messages[:9]), end_id="e8", message_count=9)
+    assert longest_summary((summary, later, shorter), source.messages, 0, 15) == (later, 15)
+    assert longest_summary((summary, later, shorter), source.messages, 0, 14) == (shorter, 9)
+    assert longest_summary((summary,), source.messages, 21, 21) is None
     assert longest_summary((summary,), source.messages, 0, 14) is None
     assert longest_summary((summary,), source.messages, 1, 15) is None
     edited = source_of(message("user", "another beginning"), *conversation(21)[1:])

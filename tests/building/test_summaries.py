@@ -92,16 +92,20 @@ async def test_the_default_prompt_holds_ten_rules_and_can_be_replaced() -> None:
 @pytest.mark.feature("N-104", "N-105")
 async def test_the_request_to_a_summarizer_has_the_target_length_and_the_conversation() -> None:
     scripted = ScriptedSummarizer()
-    summary = await generate_summary(TALK, 250, scripted)
+    talk = [*TALK, message("assistant", tool_use("c", "read", {}))]
+    summary = await generate_summary(talk, 250, scripted)
     assert (summary.content, summary.tokens, summary.usage, summary.attempts) == ("They talked.", 3, None, 1)
     (request,) = scripted.requests
     assert (request.target_tokens, request.max_tokens) == (250, 350)
-    assert request.conversation == tuple(TALK)
+    assert request.conversation == tuple(talk)
     assert request.messages[1] == message(
         "user",
         "Target length: approximately 250 tokens.\n\nCONVERSATION TO SUMMARIZE:\n\n"
-        "USER: Read main.go\n\nASSISTANT: I will.",
+        "USER: Read main.go\n\nASSISTANT: I will.\n\nASSISTANT: [Call of read: {}]",
     )
+    for wrong, name in ((5, "int"), ([message("assistant", "a"), 5], "list"), ({message("user", "a")}, "set")):
+        with pytest.raises(InvalidInput, match=f"the summarizer returned `{name}`: return text, or messages"):
+            await generate_summary(TALK, 100, ScriptedSummarizer(wrong))  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.feature("D-51")

@@ -635,6 +635,22 @@ def test_a_stored_system_message_comes_first_and_replaces_the_kept_ones() -> Non
     assert log.roles_and_texts()[:3] == [("compactionSummary", "without"), ("system", "old words"), ("user", "one")]
 
 
+def test_sections_of_system_messages_are_in_quick_changes_too() -> None:
+    log = Log()
+    for cwd in "/a", "/b":
+        before = log.context()
+        log.add(Message("system", (text("rules"),), raw_metadata=raw_json({"sections": {"cwd": cwd}})))
+        entry = log.entries[len(log.entries)]
+        assert entry is not None
+        change = extended(before, log.index, entry)
+        assert change is not None
+        assert apply_change(before, change) == log.context()
+    assert [words for _, words in log.roles_and_texts()] == [
+        "rules\n\n/a",
+        'rules\n\nUpdated system prompt section "cwd":\n\n/b',
+    ]
+
+
 def test_a_reset_hides_everything_before_it_until_a_later_compaction() -> None:
     log = Log()
     log.add_message("user", "one")
@@ -676,7 +692,9 @@ def test_the_latest_edit_of_an_entry_applies() -> None:
 def test_a_command_that_a_person_ran_is_in_the_context_as_text(bash: BashExecution, expected: str) -> None:
     log = Log()
     log.add(Message("bashExecution", bash=bash))
-    assert log.roles_and_texts() == [("bashExecution", expected)]
+    log.add(Message("bashExecution", (text("its own"),), bash=bash))
+    log.add(Message("user", bash=bash))
+    assert log.roles_and_texts() == [("bashExecution", expected), ("bashExecution", "its own"), ("user", "")]
 
 
 def test_an_excluded_command_is_in_the_context_but_not_sent_to_the_model() -> None:
