@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 
-from treering import Context, ContextMessage, Message, TreeringError, message, tool_result, tool_use
+from treering import ContextMessage, Message, TreeringError, message, tool_result, tool_use
 from treering.events.errors import ContextOverflow
-from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import MINIMAL, ContextBuilder
 from treering.projections.building.composing import compose
 from treering.projections.building.source import ContextSource
 from treering.projections.building.strategy import ContextStrategy, StrategyResult
 from treering.projections.tokens import ByteEstimator, Tokenizer, count_messages
 
-Budget = Callable[[int], ContextBudget]
-Contexts = Callable[..., Context]
+from .making import budget, context_of
 
 LEFT_OUT = "leaves out the last user message"
 LONG = [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * 100) for place in range(20)]
@@ -60,7 +58,7 @@ def ending_in_a_question() -> list[Message]:
 
 
 @pytest.mark.feature("N-65", "N-66", "N-68")
-def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up(context_of: Contexts, budget: Budget) -> None:
+def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up() -> None:
     orphan = message("tool", tool_result("no call", "x"))
     messages = [orphan, *ending_in_a_question()]
     result = ContextBuilder(strategies=[LastMessages("few", keep=3)]).build(context_of(*messages), budget(500))
@@ -78,14 +76,14 @@ def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up(context_of:
 
 
 @pytest.mark.feature("N-63")
-def test_the_budget_of_a_result_has_the_tokens_used(context_of: Contexts, budget: Budget) -> None:
+def test_the_budget_of_a_result_has_the_tokens_used() -> None:
     result = ContextBuilder().build(context_of(message("user", "x" * 384)), budget(400))
     assert result.tokens_used == 100
     assert (result.budget.current_conversation_tokens, result.budget.utilization_percent) == (100, 25.0)
 
 
 @pytest.mark.feature("N-67", "N-71")
-def test_the_fitting_strategy_with_the_lowest_priority_number_is_used(context_of: Contexts, budget: Budget) -> None:
+def test_the_fitting_strategy_with_the_lowest_priority_number_is_used() -> None:
     context = context_of(*ending_in_a_question())
     for turn in range(3):
         fakes = [LastMessages("large", 1, keep=20), LastMessages("fitting", 2, keep=3), LastMessages("never", 3)]
@@ -101,7 +99,7 @@ def test_the_fitting_strategy_with_the_lowest_priority_number_is_used(context_of
 
 
 @pytest.mark.feature("N-70")
-def test_a_strategy_is_not_tried_below_its_min_tokens(context_of: Contexts, budget: Budget) -> None:
+def test_a_strategy_is_not_tried_below_its_min_tokens() -> None:
     demanding, other = LastMessages("demanding", 1, min_tokens=501), LastMessages("other", 2)
     builder = ContextBuilder(strategies=[demanding, other])
     result = builder.build(context_of(*ending_in_a_question()), budget(500))
@@ -110,7 +108,7 @@ def test_a_strategy_is_not_tried_below_its_min_tokens(context_of: Contexts, budg
 
 
 @pytest.mark.feature("N-9", "N-73", "N-74")
-def test_a_custom_strategy_can_be_registered_and_removed(context_of: Contexts, budget: Budget) -> None:
+def test_a_custom_strategy_can_be_registered_and_removed() -> None:
     builder = ContextBuilder()
     context = context_of(*ending_in_a_question())
     assert builder.build(context, budget(500)).strategy != "mine"
@@ -124,9 +122,7 @@ def test_a_custom_strategy_can_be_registered_and_removed(context_of: Contexts, b
 
 
 @pytest.mark.feature("N-11", "N-72")
-def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context_is_built(
-    context_of: Contexts, budget: Budget
-) -> None:
+def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context_is_built() -> None:
     builder = ContextBuilder(strategies=[FailingStrategy("raising"), LastMessages("large", 6, keep=21)])
     context = context_of(*ending_in_a_question())
     result = builder.build(context, budget(500))
@@ -142,13 +138,13 @@ def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context
     assert [each.partition(":")[0] for each in caught.value.failures] == ["raising", "large"]
 
 
-def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty(context_of: Contexts, budget: Budget) -> None:
+def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty() -> None:
     with pytest.raises(ContextOverflow):
         ContextBuilder().build(context_of(message("user", "hello")), budget(0))
     assert ContextBuilder().build(context_of(), budget(0)).messages == ()
 
 
-def test_the_result_of_a_strategy_is_checked(context_of: Contexts, budget: Budget) -> None:
+def test_the_result_of_a_strategy_is_checked() -> None:
     asked, first = message("user", "and now?"), ContextMessage("e0", LONG[0])
     last, call = ContextMessage("e20", asked), ContextMessage("x", message("assistant", tool_use("c", "read")))
     done = context_of(*LONG, asked)
@@ -180,7 +176,7 @@ def test_the_result_of_a_strategy_is_checked(context_of: Contexts, budget: Budge
         builder.build(done, budget(exact - 1))
 
 
-def test_a_result_can_be_encoded_as_json(context_of: Contexts, budget: Budget) -> None:
+def test_a_result_can_be_encoded_as_json() -> None:
     builder = ContextBuilder()
     shown = builder.build(context_of(*ending_in_a_question()), budget(500)).to_json()
     assert shown["strategy"] == "minimal-state"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from random import Random
 
@@ -10,18 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import (
-    BashExecution,
-    Context,
-    ContextMessage,
-    ContextSource,
-    Message,
-    image,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import BashExecution, ContextMessage, ContextSource, Message, image, message, text, tool_result, tool_use
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.masking import MaskedTools
@@ -39,6 +28,8 @@ from treering.projections.building.pairing import (
 from treering.projections.tokens import ByteEstimator, context_tokens, message_tokens
 from treering.testing import strategies
 
+from .making import context_of
+
 USER = message("user", "go on")
 ANSWER = message("assistant", "done")
 
@@ -55,7 +46,7 @@ def shape(messages: tuple[ContextMessage, ...]) -> list[str]:
     return [each.entry_id or f"inserted:{each.role}" for each in messages]
 
 
-def test_messages_that_are_paired_are_returned_as_the_same_objects(context_of: Callable[..., Context]) -> None:
+def test_messages_that_are_paired_are_returned_as_the_same_objects() -> None:
     context = context_of(USER, calls("a", "b"), results("a"), results("b"), ANSWER, USER)
     repaired = paired(context.messages)
     assert all(one is other for one, other in zip(repaired, context.messages, strict=True))
@@ -71,7 +62,7 @@ def test_the_last_turn_is_paired_independently_of_what_comes_before_it(drawn: li
     assert unanswered(drawn) == open_calls
 
 
-def test_the_last_turn_begins_with_the_first_of_adjacent_answers(context_of: Callable[..., Context]) -> None:
+def test_the_last_turn_begins_with_the_first_of_adjacent_answers() -> None:
     hidden = Message("unknown", (text("x"),))
     messages = context_of(USER, ANSWER, USER, calls("a"), hidden, ANSWER, results("a"), USER).messages
     assert last_turn(messages) == 3
@@ -80,7 +71,7 @@ def test_the_last_turn_begins_with_the_first_of_adjacent_answers(context_of: Cal
 
 
 @pytest.mark.timeout(15)
-def test_pairing_200000_messages_does_not_take_quadratic_time(context_of: Callable[..., Context]) -> None:
+def test_pairing_200000_messages_does_not_take_quadratic_time() -> None:
     context = context_of(*(each for _ in range(100_000) for each in (USER, ANSWER)))
     assert len(paired(context.messages)) == 200_000
 
@@ -106,16 +97,14 @@ def test_pairing_200000_messages_does_not_take_quadratic_time(context_of: Callab
         ((Message("unknown", (text("x"),)), USER), ["e1"]),
     ],
 )
-def test_messages_that_are_not_paired_are_repaired(
-    context_of: Callable[..., Context], messages: tuple[Message, ...], expected: list[str]
-) -> None:
+def test_messages_that_are_not_paired_are_repaired(messages: tuple[Message, ...], expected: list[str]) -> None:
     repaired = paired(context_of(*messages).messages)
     assert shape(repaired) == expected
     assert pairing_fault(repaired) is None
     assert paired(repaired) == repaired
 
 
-def test_an_unanswered_call_is_closed_by_an_error(context_of: Callable[..., Context]) -> None:
+def test_an_unanswered_call_is_closed_by_an_error() -> None:
     repaired = paired(context_of(USER, calls("a")).messages)
     assert repaired[-1].message == Message("tool", (tool_result("a", NO_RESULT, is_error=True),), tool_name="read")
 
@@ -130,13 +119,11 @@ def test_an_unanswered_call_is_closed_by_an_error(context_of: Callable[..., Cont
         ((message("assistant", tool_result("a", "x")),), "no call before it"),
     ],
 )
-def test_a_pairing_fault_names_the_call(
-    context_of: Callable[..., Context], messages: tuple[Message, ...], fault: str
-) -> None:
+def test_a_pairing_fault_names_the_call(messages: tuple[Message, ...], fault: str) -> None:
     assert fault in (pairing_fault(context_of(*messages).messages) or "")
 
 
-def test_a_batch_of_parallel_calls_is_one_unit(context_of: Callable[..., Context]) -> None:
+def test_a_batch_of_parallel_calls_is_one_unit() -> None:
     messages = paired(
         context_of(
             USER, calls("a", "b"), results("a"), results("b"), ANSWER, message("user", image("", "image/png"))
@@ -149,9 +136,7 @@ def test_a_batch_of_parallel_calls_is_one_unit(context_of: Callable[..., Context
     assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4]
 
 
-def test_the_last_request_that_a_person_wrote_comes_before_what_programs_wrote(
-    context_of: Callable[..., Context],
-) -> None:
+def test_the_last_request_that_a_person_wrote_comes_before_what_programs_wrote() -> None:
     notice = message("user", "[stop]", metadata={"is_meta": True})
     for messages, place in (
         ((), -1),
@@ -241,7 +226,7 @@ def test_only_new_messages_are_counted() -> None:
     assert len(tokenizer.texts) == 3
 
 
-def test_a_call_that_is_answered_later_is_paired_again(context_of: Callable[..., Context]) -> None:
+def test_a_call_that_is_answered_later_is_paired_again() -> None:
     tokenizer = ByteEstimator()
     before = PairedMessages.of(context_of(USER, ANSWER, USER, CALL, USER).messages, tokenizer)
     assert [each.entry_id for each in before.messages] == ["e0", "e1", "e2", "e3", "", "e4"]
@@ -252,9 +237,7 @@ def test_a_call_that_is_answered_later_is_paired_again(context_of: Callable[...,
 
 @pytest.mark.parametrize("window", [200, 90, 60, 25])
 @pytest.mark.parametrize("tokenizer", [RecordingTokenizer(), FramingTokenizer()])
-def test_a_source_that_was_counted_before_gives_the_same_context(
-    context_of: Callable[..., Context], window: int, tokenizer: RecordingTokenizer
-) -> None:
+def test_a_source_that_was_counted_before_gives_the_same_context(window: int, tokenizer: RecordingTokenizer) -> None:
     turn = [USER, CALL, message("tool", tool_result("a", "word " * 40)), message("assistant", tool_use("a", "read"))]
     context = context_of(*turn, RESULT, ANSWER, USER)
     counted = PairedMessages.of(context.messages, tokenizer)
@@ -265,7 +248,7 @@ def test_a_source_that_was_counted_before_gives_the_same_context(
     assert result.tokens_used == context_tokens(result.messages, tokenizer)
 
 
-def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only(context_of: Callable[..., Context]) -> None:
+def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only() -> None:
     tokenizer, other = RecordingTokenizer(), RecordingTokenizer()
     context = context_of(USER, ANSWER)
     counted = PairedMessages.of(context.messages, tokenizer)

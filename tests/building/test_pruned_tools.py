@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from treering import Context, ImagePart, Message, TextPart, ToolResultPart, image, message, text, tool_result, tool_use
-from treering.projections.building.budget import ContextBudget
+from treering import ImagePart, Message, TextPart, ToolResultPart, image, message, text, tool_result, tool_use
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.full_history import FullHistory
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.pruned_tools import PrunedTools, prune_tool_result
-from treering.projections.building.source import ContextSource
 from treering.projections.tokens import ByteEstimator
+
+from .making import budget, context_of, source_of
 
 LINES = [f"line {number}" for number in range(1, 31)]
 
@@ -61,7 +59,7 @@ def turn(number: int) -> list[Message]:
 
 
 @pytest.mark.feature("N-80", "N-81")
-def test_results_before_the_last_six_messages_are_shortened(source_of: Callable[..., ContextSource]) -> None:
+def test_results_before_the_last_six_messages_are_shortened() -> None:
     strategy = PrunedTools()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("pruned-tools", 2, 2000)
     source = source_of(*(each for number in range(4) for each in turn(number)))
@@ -79,7 +77,7 @@ def test_results_before_the_last_six_messages_are_shortened(source_of: Callable[
     assert strategy.build(source, 10_000, ByteEstimator()).messages == source.messages
 
 
-def test_images_are_omitted_and_the_error_flag_is_kept(source_of: Callable[..., ContextSource]) -> None:
+def test_images_are_omitted_and_the_error_flag_is_kept() -> None:
     shown: list[TextPart | ImagePart] = [text("seen"), image("QUJD", "image/png")]
     source = source_of(
         message("assistant", tool_use("c", "look")),
@@ -101,11 +99,7 @@ def test_images_are_omitted_and_the_error_flag_is_kept(source_of: Callable[..., 
 
 
 @pytest.mark.feature("N-69", "N-79")
-def test_the_full_history_is_sent_if_it_fits(
-    context_of: Callable[..., Context],
-    source_of: Callable[..., ContextSource],
-    budget: Callable[[int], ContextBudget],
-) -> None:
+def test_the_full_history_is_sent_if_it_fits() -> None:
     strategy = FullHistory()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("full-history", 1, 0)
     messages = [each for number in range(4) for each in turn(number)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -33,6 +33,7 @@ from treering.projections.building.summaries import (
 from treering.projections.building.transcript import bounded, transcript
 from treering.projections.tokens import ByteEstimator, count_messages
 
+from .making import content
 from .scripted import ScriptedSummarizer
 
 TOKENS = ByteEstimator()
@@ -213,8 +214,7 @@ async def append_conversation(session: Session) -> list[str]:
         await session.append_message("assistant", "shared answer"),
         await session.append_message("user", "try the other way"),
         await session.append_message(
-            "assistant",
-            [tool_use("a", "read_file", {"path": "a.py"}), tool_use("b", "edit_file", {"path": "b.py"})],
+            "assistant", [tool_use("a", "read_file", {"path": "a.py"}), tool_use("b", "edit_file", {"path": "b.py"})]
         ),
         await session.append_message("tool", tool_result("a", "text")),
         await session.append_message("tool", tool_result("b", "done")),
@@ -255,9 +255,7 @@ async def test_going_back_on_the_path_summarizes_the_messages_after_the_target_i
     assert (report.ancestor_id, report.message_count) == (ids[1], 5)
 
 
-async def test_a_branch_summary_that_fails_or_comes_too_late_appends_nothing(
-    session: Session, content: Callable[[Session], bytes]
-) -> None:
+async def test_a_branch_summary_that_fails_or_comes_too_late_appends_nothing(session: Session) -> None:
     ids = await append_conversation(session)
     before = content(session)
     with pytest.raises(SummaryRefused):

@@ -208,7 +208,7 @@ def test_hashes_ids_and_base64_are_unchanged(data: bytes, own: uuid.UUID) -> Non
 
 
 MARK, PASSWORD, BASIC = "[redacted:anthropic_key]", "[redacted:password]", "[redacted:authorization]"
-IN_PI: JSON = {"type": "image", "mimeType": "image/png", "data": KEY}
+IN_PI: dict[str, JSON] = {"type": "image", "mimeType": "image/png", "data": KEY}
 
 
 def nested(levels: int, leaf: JSON, key: str | None = None) -> JSON:
