@@ -81,7 +81,7 @@ def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:
         if count <= max_tokens or allowed <= 0:
             return joined
         # Marks and separators take tokens too, and an exact tokenizer is not linear in the length.
-        allowed -= max(count - max_tokens, allowed // SHRINK_PARTS, 1)
+        allowed -= max(count - max_tokens, allowed // SHRINK_PARTS)
 
 
 def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> list[str]:
@@ -94,7 +94,7 @@ def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> l
     short = [(_fit(part, size, LEAST_TOKENS), min(size, LEAST_TOKENS)) for part, size in zip(parts, sizes, strict=True)]
     remaining = max_tokens - short[0][1] - MARK_TOKENS
     first = len(short)
-    while first > 1 and short[first - 1][1] <= remaining:
+    while short[first - 1][1] <= remaining:  # it ends before the first one, since not all fit
         first -= 1
         remaining -= short[first][1]
     omitted = [_LEFT_OUT.format(count=first - 1)] if first > 1 else []

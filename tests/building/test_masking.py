@@ -9,9 +9,9 @@ from treering import Message, ToolResultPart, message, tool_result, tool_use
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.masking import MaskedTools
 from treering.projections.building.pairing import pairing_fault
-from treering.projections.tokens import ByteEstimator, count_messages
+from treering.projections.tokens import ByteEstimator, count_messages, message_tokens
 
-from .making import budget, context_of, source_of
+from .making import budget, context_of, source_of, words
 
 BODY = "result " * 100
 
@@ -69,6 +69,18 @@ def test_results_of_protected_tools_and_small_results_are_not_masked() -> None:
     source = source_of(*turn(0, "skill"), *small, *turn(1), *turn(2), *turn(3))
     result = MaskedTools(keep_last=1, protected=["skill"], min_gain=0).build(source, 300, ByteEstimator())
     assert masked_places(result.messages) == [8, 12]
+
+
+def test_masking_begins_beyond_the_limit_and_frees_min_gain() -> None:
+    source = source_of(*turn(0), message("user", "go on"))
+    sizes = [message_tokens(each.message, words) for each in source.messages]
+    gain = 100 - len(f"[Old result of read_file cleared: {len(BODY)} characters]".split())
+    for spare, least, places in ((0, 0, []), (-1, 0, [2]), (-1, gain, [2]), (-1, gain + 1, [])):
+        limit = sum(sizes) + spare
+        strategy = MaskedTools(keep_last=0, min_gain=(least + 0.01) / limit)
+        assert masked_places(strategy.build(source, limit, words).messages) == places
+    same = source_of(message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "1234567 " * 7)))
+    assert masked_places(MaskedTools(keep_last=0, min_gain=0).build(same, 1, words).messages) == []
 
 
 def test_results_are_not_masked_if_the_gain_is_below_min_gain() -> None:

@@ -22,6 +22,7 @@ from treering.projections.building.pairing import (
     pairing_fault,
     request_at,
     safe_start,
+    safe_starts,
     starts_from,
     unanswered,
 )
@@ -133,7 +134,7 @@ def test_a_batch_of_parallel_calls_is_one_unit() -> None:
     assert [safe_start(messages, place) for place in (-2, -1)] == [0, 0]
     assert [starts_from(messages, place) for place in (0, 2, 4, 5)] == [[0, 1, 4, 5], [2, 4, 5], [4, 5], [5]]
     run = paired(context_of(USER, calls("a"), calls("b"), results("a", "b"), ANSWER).messages)
-    assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4]
+    assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4] == safe_starts(run)
 
 
 def test_the_last_request_that_a_person_wrote_comes_before_what_programs_wrote() -> None:

@@ -563,6 +563,27 @@ def test_a_first_kept_entry_that_is_not_earlier_on_the_path_keeps_nothing(first_
     assert log.roles_and_texts() == [("compactionSummary", "sum"), ("user", "after")]
 
 
+def test_a_compaction_with_the_id_of_an_earlier_entry_keeps_nothing_by_that_id() -> None:
+    log = Log()
+    log.add_message("user", "one", id="twin")
+    log.add(compaction("sum", "twin"), id="twin")
+    assert log.roles_and_texts() == [("compactionSummary", "sum")]
+
+
+def test_a_difference_is_as_small_as_possible() -> None:
+    log = Log()
+    for number in range(5):
+        log.add_message("user", f"said {number}")
+    old = log.context()
+    log.add(ContextEdit("e2", (text("edited"),)))
+    change = diff(old, log.context())
+    assert (change.start, change.delete, [text_of(each.content) for each in change.insert]) == (1, 1, ["edited"])
+    log.add(ContextEdit("e2", None))
+    change = diff(old, log.context())
+    assert (change.start, change.delete, change.insert) == (1, 1, ())
+    assert (diff(old, old).start, diff(old, old).delete, diff(old, old).insert) == (5, 0, ())
+
+
 @pytest.mark.feature("G-122")
 def test_the_model_and_thinking_level_are_the_latest_of_the_whole_path() -> None:
     log = Log()
