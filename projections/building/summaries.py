@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import count
 from typing import TypeAlias, cast
 
 from msgspec import Struct
@@ -161,7 +160,9 @@ async def generate_summary(
     tokenizer = tokenizer_of(tokenizer)
     parts = transcript(messages, calls=True)
     limit = options.max_input_tokens
-    for attempt in count(1):
+    attempt = 0
+    while True:
+        attempt += 1
         conversation = bounded(parts, limit, tokenizer)
         question = (
             f"Target length: approximately {target_tokens} tokens.\n\nCONVERSATION TO SUMMARIZE:\n\n{conversation}"
