@@ -79,6 +79,12 @@ def test_masking_begins_beyond_the_limit_and_frees_min_gain() -> None:
         limit = sum(sizes) + spare
         strategy = MaskedTools(keep_last=0, min_gain=(least + 0.01) / limit)
         assert masked_places(strategy.build(source, limit, words).messages) == places
+    batch = message("assistant", [tool_use("x", "read"), tool_use("y", "read")])
+    answers = [message("tool", tool_result("x", BODY)), message("tool", tool_result("y", "ok"))]
+    source = source_of(*turn(0), *turn(1), message("user", "both"), batch, *answers)
+    limit = sum(message_tokens(each.message, words) for each in source.messages[:-1]) - 1
+    # A step is taken when a request ends, and none between the results of parallel calls.
+    assert masked_places(MaskedTools(keep_last=2, min_gain=0).build(source, limit, words).messages) == [2, 6]
     same = source_of(message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "1234567 " * 7)))
     assert masked_places(MaskedTools(keep_last=0, min_gain=0).build(same, 1, words).messages) == []
 

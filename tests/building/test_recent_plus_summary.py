@@ -208,6 +208,10 @@ def test_a_summary_of_messages_that_were_edited_later_is_not_used() -> None:
     edited = source_of(message("user", "another beginning"), *conversation(21)[1:])
     assert longest_summary((summary,), edited.messages, 0, 15) is None
     assert range_key(source.messages[:15]) != range_key(edited.messages[:15])
+    talk = context_of(message("user", "hi"), message("assistant", "ho")).messages
+    assert range_key(talk) == "a9a15b79185e45f4dfe767c8fdb4a551c6800cbc6f253264808743f0330299a7", (
+        "summaries that were stored stay valid"
+    )
 
 
 def test_a_summarizer_is_identified_by_its_id_or_its_qualified_name() -> None:

@@ -140,6 +140,8 @@ async def test_the_text_in_the_last_complete_tag_is_used_unless_the_tag_is_off()
 async def test_an_empty_answer_is_refused(answer: Summary) -> None:
     with pytest.raises(InvalidInput, match="`NoneType` is not a summarizer"):
         await generate_summary(TALK, 100, None)  # type: ignore[arg-type]  # refused
+    with pytest.raises(InvalidInput, match="target_tokens is -1"):
+        await generate_summary(TALK, -1, ScriptedSummarizer(answer))
     with pytest.raises(SummaryRefused, match="no text"):
         await generate_summary(TALK, 100, ScriptedSummarizer(answer))
 
