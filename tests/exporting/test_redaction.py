@@ -323,12 +323,7 @@ async def session_with_secrets(host: SessionHost, secrets: list[str]) -> Session
 @pytest.mark.feature("N-57")
 @pytest.mark.parametrize("format", ["json", "markdown", "html"])
 async def test_no_redacted_export_contains_a_secret(format: Literal["json", "markdown", "html"]) -> None:
-    secrets = [
-        KEY,
-        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
-        "AKIAABCDEFGH23456789",
-        "xoxb-123456789012-abcdef",
-    ]
+    secrets = [KEY, "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "AKIAABCDEFGH23456789", "xoxb-123456789012-abcdef"]
     async with SessionHost() as host:
         session = await session_with_secrets(host, secrets)
         plain, redaction = (await session.export(format)).decode(), Redaction()

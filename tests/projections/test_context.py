@@ -501,6 +501,9 @@ def test_without_a_compaction_the_context_has_all_messages_of_the_path() -> None
     log.index.move_leaf(2)
     log.add_message("user", "three")
     assert log.roles_and_texts() == [("user", "one"), ("assistant", "two"), ("user", "three")]
+    entry = log.entries[1]
+    assert isinstance(entry, MessageEntry)
+    assert log.context().messages[0].message is entry.message, "it is shared"
 
 
 @pytest.mark.feature("G-117")
@@ -768,11 +771,3 @@ def test_the_json_of_a_context_has_the_native_form_of_its_parts() -> None:
         "thinking_level": "off",
         "messages": [],
     }
-
-
-def test_a_context_shares_the_messages_of_the_entries() -> None:
-    log = Log()
-    log.add_message("user", "one")
-    entry = log.entries[1]
-    assert isinstance(entry, MessageEntry)
-    assert log.context().messages[0].message is entry.message
