@@ -113,8 +113,6 @@ def _cap(sizes: Sequence[int], total: int) -> int:
 
 
 def _fit(part: str, size: int, cap: int) -> str:
-    if size <= cap:
-        return part
     mark = _SHORTENED.format(chars=len(part))
     keep = max(0, len(part) * cap // size - len(mark))
     if keep + len(mark) >= len(part):

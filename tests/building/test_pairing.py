@@ -113,7 +113,7 @@ def test_an_unanswered_call_is_closed_by_an_error() -> None:
 @pytest.mark.parametrize(
     ("messages", "fault"),
     [
-        ((calls("a"),), "call 'a' has no result"),
+        ((calls("b", "a"),), "call 'a' has no result"),
         ((calls("a"), USER, ANSWER, results("a")), "call 'a' has no result"),
         ((results("a"),), "no call before it"),
         ((calls("a", "a"), results("a")), "made twice"),

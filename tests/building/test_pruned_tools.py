@@ -68,7 +68,7 @@ def test_results_before_the_last_six_messages_are_shortened() -> None:
     assert result.messages[-6:] == source.messages[-6:]
     part = result.messages[2].content[0]
     assert isinstance(part, ToolResultPart)
-    assert part.tool_result.text.startswith("[File: 30 lines]\n")
+    assert part.tool_result.text == prune_tool_result("\n".join(LINES), "read_file")
     assert pairing_fault(result.messages) is None
     source = source_of(
         message("assistant", [tool_use(f"c{n}", "read_file") for n in range(8)]),
