@@ -259,6 +259,10 @@ def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only() -> No
     new = ContextMessage("e2", Message("user", (text("a new one"),)))
     assert source.tokens(tokenizer, (new, *source.messages[1:])) == 4 + 3 + 5
     assert tokenizer.texts == ["a new one"]
+    framing = FramingTokenizer()
+    together = ContextSource.of(context, counted=PairedMessages.of(context.messages, framing))
+    framing.texts.clear()
+    assert (together.tokens(framing), framing.texts) == (23, [])
     assert source.tokens(other) == 11
     assert other.texts == ["go on", "done"]
     request = ContextMessage("e9", message("user", "please"))
