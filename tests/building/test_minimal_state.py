@@ -176,6 +176,7 @@ def test_the_smallest_context_is_the_state_and_the_last_user_message() -> None:
     assert result.messages[0].message == message("system", format_state_context(state))
     assert result.messages[1] == source.messages[2]
     assert (result.included_count, result.summarized_count) == (1, 4)
+    assert strategy.build(source, count_messages([each.message for each in result.messages]), TOKENS) == result
     nothing = strategy.build(source_of(), 400, TOKENS)
     assert [each.role for each in nothing.messages] == ["system", "user"]
     assert nothing.messages[1].message == message("user", "")
