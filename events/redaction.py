@@ -133,14 +133,14 @@ class Redaction:
     def _value(self, value: JSON, depth: int) -> JSON:
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, float) and not isfinite(value):
+            return None
+        if not value or not isinstance(value, dict | list):
+            return value
         if depth > _DEPTH_MAX:
-            return (
-                self.text(json.dumps(value, ensure_ascii=False)) if value and isinstance(value, dict | list) else value
-            )
+            return self.text(json.dumps(value, ensure_ascii=False))
         if isinstance(value, list):
             return [self._value(each, depth + 1) for each in value]
-        if not isinstance(value, dict):
-            return None if isinstance(value, float) and not isfinite(value) else value
         image = _image_data(value)
         name = value.get("name", value.get("key"))  # the form of items in lists of headers and of variables
         redacted: dict[str, JSON] = {}
@@ -176,8 +176,7 @@ def _without(form: SecretForm, text: str, counts: Counter[str]) -> str:
     parts: list[str] = []
     end = 0
     for match in form.pattern.finditer(text):
-        name = next((name for name in groups if match.start(name) >= 0), 0)
-        start, stop = match.span(name)
+        start, stop = match.span(next((name for name in groups if match[name] is not None), 0))
         if start == stop:
             continue
         parts += [text[end:start], _MARK, form.kind, "]"]
@@ -219,7 +218,4 @@ def _unused(key: str, taken: Mapping[str, JSON]) -> str:
     """Return a key that is not taken: keys may become equal when their secrets are removed."""
     if key not in taken:
         return key
-    number = 2
-    while f"{key} {number}" in taken:
-        number += 1
-    return f"{key} {number}"
+    return next(new for number in range(2, len(taken) + 2) if (new := f"{key} {number}") not in taken)

@@ -340,7 +340,8 @@ def edits_on(index: LogIndex, leaf: int) -> list[int]:
     seq = index.edits[leaf]
     while seq:
         seqs.append(seq)
-        seq = index.edits[max(index.parents[seq], 0)]
+        parent = index.parents[seq]
+        seq = index.edits[parent] if parent > 0 else 0
     return seqs[::-1]
 
 
@@ -419,12 +420,9 @@ def diff(old: Context, new: Context) -> ContextChange:
     """Return the change that turns `old` into `new`: the messages between their common beginning and common end."""
     before, after = old.messages, new.messages
     shorter = min(len(before), len(after))
-    start = 0
-    while start < shorter and _same(before[start], after[start]):
-        start += 1
-    end = 0
-    while end < shorter - start and _same(before[-1 - end], after[-1 - end]):
-        end += 1
+    start = next((place for place in range(shorter) if not _same(before[place], after[place])), shorter)
+    left = shorter - start
+    end = next((place for place in range(left) if not _same(before[-1 - place], after[-1 - place])), left)
     return ContextChange(
         start,
         len(before) - start - end,

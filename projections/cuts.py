@@ -22,10 +22,11 @@ def safe_cuts(entries: Sequence[Entry]) -> list[int]:
     pairs = _Pairs(entries)
     if pairs.waiting:
         return []
+    inside = pairs.inside(len(entries))
     return [
         position
-        for position, (entry, inside) in enumerate(zip(entries, pairs.inside(len(entries)), strict=True))
-        if not inside and position not in pairs.unanswered and _may_begin(entry)
+        for position, entry in enumerate(entries)
+        if not inside[position] and position not in pairs.unanswered and _may_begin(entry)
     ]
 
 
@@ -128,10 +129,8 @@ def _has_calls(entry: Entry) -> bool:
 
 def _start_of_last(entries: Sequence[Entry], tokens: int, count: Callable[[Entry], int]) -> int:
     """Return the first position from which the rest of the entries takes at most `tokens`."""
-    position = len(entries)
-    while position > 0:
+    for position in range(len(entries), 0, -1):
         tokens -= count(entries[position - 1])
         if tokens < 0:
-            break
-        position -= 1
-    return position
+            return position
+    return 0

@@ -72,10 +72,9 @@ def _begins_alike(originals: tuple[ContextMessage, ...], earlier: PairedMessages
 
 def _alike(earlier: PairedMessages, messages: tuple[ContextMessage, ...]) -> int:
     """Return how many messages from the beginning on are the same; those before the earlier one's last turn are."""
-    alike, shorter = earlier.turn, min(len(earlier.messages), len(messages))
-    while alike < shorter and earlier.messages[alike] == messages[alike]:
-        alike += 1
-    return alike
+    shorter = min(len(earlier.messages), len(messages))
+    places = range(earlier.turn, shorter)
+    return next((place for place in places if earlier.messages[place] != messages[place]), shorter)
 
 
 _NOTHING = PairedMessages((), (), tokenizer_of(None), (), 0, 0, 0)

@@ -8,7 +8,7 @@ log is not changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from msgspec.structs import replace
 
@@ -90,7 +90,7 @@ def last_turn(messages: Sequence[ContextMessage]) -> int:
     What comes before it is paired without regard to it: `paired` of both pieces is `paired` of the whole.
     """
     begins = 0
-    for position in range(len(messages) - 1, -1, -1):
+    for position in reversed(range(len(messages))):
         if _is_assistant(messages[position]):
             begins = position
         elif begins and _is_sendable(messages[position].message):
@@ -118,10 +118,11 @@ def request_at(messages: Sequence[ContextMessage]) -> int:
 
     Programs write messages with the role `user` too: the environment, notices, interruptions.
     """
-    places = range(len(messages) - 1, -1, -1)
-    last = next((place for place in places if is_request(messages[place].message)), -1)
-    earlier = (place for place in range(last, -1, -1) if is_request(messages[place].message))
-    return next((place for place in earlier if is_asked(messages[place].message)), last)
+    requests = (place for place in reversed(range(len(messages))) if is_request(messages[place].message))
+    last = next(requests, None)
+    if last is None:
+        return -1
+    return next((place for place in chain((last,), requests) if is_asked(messages[place].message)), last)
 
 
 def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
@@ -131,11 +132,11 @@ def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
 
     Args:
         messages: Messages of which each call has its result, such as `ContextSource.messages`.
-        position: Where to cut if possible: the index of the first message to keep.
+        position: Where to cut if possible: the index of the first message to keep; below 0 it counts as 0.
     """
-    while 0 < position < len(messages) and not _may_begin(messages, position):
-        position -= 1
-    return position
+    if position >= len(messages):
+        return position
+    return next((place for place in range(position, 0, -1) if _may_begin(messages, place)), 0)
 
 
 def safe_starts(messages: Sequence[ContextMessage]) -> list[int]:
@@ -147,12 +148,9 @@ def safe_starts(messages: Sequence[ContextMessage]) -> list[int]:
     return starts
 
 
-def next_start(messages: Sequence[ContextMessage], position: int) -> int:
-    """Return the first position after the given one at which paired messages can be cut, or their number if none."""
-    position += 1
-    while position < len(messages) and not _may_begin(messages, position):
-        position += 1
-    return min(position, len(messages))
+def starts_from(messages: Sequence[ContextMessage], start: int) -> list[int]:
+    """Return a position at which paired messages can be cut, and all later ones."""
+    return [start, *(place for place in range(start + 1, len(messages)) if _may_begin(messages, place))]
 
 
 def _may_begin(messages: Sequence[ContextMessage], position: int) -> bool:

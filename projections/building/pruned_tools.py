@@ -52,7 +52,7 @@ class PrunedTools:
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
         """Return all messages, old results shortened; see `ContextStrategy.build`."""
         messages = source.messages
-        recent = safe_start(messages, max(0, len(messages) - self.recent_count))
+        recent = safe_start(messages, len(messages) - self.recent_count)
         names = tool_names(messages)
         old = [with_results(each, names, _pruned) for each in messages[:recent]]
         masked = sum(one is not other for one, other in zip(old, messages, strict=False))

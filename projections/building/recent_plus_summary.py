@@ -14,7 +14,7 @@ from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import ContextMessage
 from ..tokens import Tokenizer, context_tokens, message_tokens
-from .pairing import next_start, safe_start
+from .pairing import safe_start, starts_from
 from .pruned_tools import RECENT_MESSAGE_COUNT
 from .source import ContextSource
 from .strategy import NeededSummary, StrategyResult
@@ -51,7 +51,7 @@ class RecentPlusSummary:
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult | NeededSummary:
         """Return a summary and the last messages, or the summary that is needed; see `ContextStrategy.build`."""
         messages, opening = source.messages, source.opening
-        recent = safe_start(messages, max(0, len(messages) - self.recent_count))
+        recent = safe_start(messages, len(messages) - self.recent_count)
         if recent <= opening:
             return StrategyResult(messages, source.originals(messages))
         recent, room = _with_room(source, recent, budget_tokens, tokenizer)
@@ -80,15 +80,14 @@ def summary_budget(budget_tokens: int, recent_tokens: int) -> int:
 
 def _with_room(source: ContextSource, recent: int, budget_tokens: int, tokenizer: Tokenizer) -> tuple[int, int]:
     """Return where the last messages must begin to leave room for a summary, and how much room they leave."""
-    messages = source.messages
-    while True:
-        kept = (*messages[: source.opening], *_request(source, recent), *messages[recent:])
-        frame = ContextMessage("", summary_message(""))
-        room = summary_budget(budget_tokens, context_tokens([frame, *kept], tokenizer))
-        later = next_start(messages, recent)
-        if room >= LEAST_SUMMARY_TOKENS or later >= len(messages):
-            return recent, room
-        recent = later
+    messages, room = source.messages, 0
+    frame = ContextMessage("", summary_message(""))
+    for start in starts_from(messages, recent):
+        kept = (*messages[: source.opening], *_request(source, start), *messages[start:])
+        recent, room = start, summary_budget(budget_tokens, context_tokens([frame, *kept], tokenizer))
+        if room >= LEAST_SUMMARY_TOKENS:
+            break
+    return recent, room
 
 
 def _request(source: ContextSource, start: int) -> tuple[ContextMessage, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -80,10 +81,8 @@ def stored_summaries(entries: Iterable[Entry | None]) -> tuple[StoredSummary, ..
     summaries: list[StoredSummary] = []
     for entry in entries:
         if isinstance(entry, CustomEntry) and entry.custom.custom_type == SUMMARY_TYPE:
-            try:
+            with suppress(msgspec.ValidationError):
                 summaries.append(msgspec.convert(entry.custom.data, StoredSummary).kept_by(entry))
-            except msgspec.ValidationError:
-                continue
     return tuple(summaries)
 
 
@@ -121,10 +120,7 @@ def longest_summary(
 
 def _end(messages: Sequence[ContextMessage], last: int, end: int) -> int:
     """Return the end of a range whose last entry is at `last`, including placeholder results for its calls."""
-    stop = last + 1
-    while stop < end and not messages[stop].entry_id:
-        stop += 1
-    return stop
+    return next((place for place in range(last + 1, end) if messages[place].entry_id), end)
 
 
 def summarizer_id(summarizer: object) -> str:

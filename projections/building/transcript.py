@@ -81,7 +81,7 @@ def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:
         if count <= max_tokens or allowed <= 0:
             return joined
         # Marks and separators take tokens too, and an exact tokenizer is not linear in the length.
-        allowed -= max(count - max_tokens, allowed // SHRINK_PARTS, 1)
+        allowed -= max(count - max_tokens, allowed // SHRINK_PARTS)
 
 
 def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> list[str]:
@@ -94,7 +94,7 @@ def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> l
     short = [(_fit(part, size, LEAST_TOKENS), min(size, LEAST_TOKENS)) for part, size in zip(parts, sizes, strict=True)]
     remaining = max_tokens - short[0][1] - MARK_TOKENS
     first = len(short)
-    while first > 1 and short[first - 1][1] <= remaining:
+    while short[first - 1][1] <= remaining:  # it ends before the first one, since not all fit
         first -= 1
         remaining -= short[first][1]
     omitted = [_LEFT_OUT.format(count=first - 1)] if first > 1 else []
@@ -102,19 +102,17 @@ def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> l
 
 
 def _cap(sizes: Sequence[int], total: int) -> int:
-    """Return the size to which all larger ones must be reduced so that the sum does not exceed the total."""
-    rest = total
-    for place, size in enumerate(ordered := sorted(sizes)):
-        share = rest // (len(ordered) - place)
-        if size > share:
-            return share
+    """Return the size to which all larger ones must be reduced so that the sum, which is larger, becomes the total."""
+    smaller, rest = iter(sorted(sizes)), total
+    for left in range(len(sizes), 1, -1):
+        size = next(smaller)
+        if size > rest // left:
+            return rest // left
         rest -= size
-    return ordered[-1] if ordered else 0
+    return rest
 
 
 def _fit(part: str, size: int, cap: int) -> str:
-    if size <= cap:
-        return part
     mark = _SHORTENED.format(chars=len(part))
     keep = max(0, len(part) * cap // size - len(mark))
     if keep + len(mark) >= len(part):

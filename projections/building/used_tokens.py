@@ -36,7 +36,7 @@ def last_measured(messages: Sequence[ContextMessage]) -> int:
 
     The count of an interrupted answer cannot be trusted.
     """
-    positions = range(len(messages) - 1, -1, -1)
+    positions = reversed(range(len(messages)))
     return next((position for position in positions if _measured(messages[position].message) > 0), -1)
 
 

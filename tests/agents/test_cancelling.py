@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -19,7 +18,6 @@ from treering import (
     AnswerCutOff,
     Closed,
     Message,
-    MessageEntry,
     ModelRequest,
     Session,
     SessionClosed,
@@ -31,8 +29,7 @@ from treering import (
 )
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
-Validator = Callable[[Sequence[Message]], bool]
+from .lines import as_lines, strictly_paired
 
 
 async def respond_and_cancel(agent: AgentSession, reached: anyio.Event) -> None:
@@ -44,36 +41,20 @@ async def respond_and_cancel(agent: AgentSession, reached: anyio.Event) -> None:
             group.cancel_scope.cancel()
 
 
-async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(session: Session, as_lines: AsLines) -> None:
-    stalled = Stalled("I was about to", anyio.Event())
-    model = ScriptedModel([stalled, "Yes."])
-    agent = AgentSession(model, session=session)
+@pytest.mark.parametrize("received", ["I was about to", ""])
+async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(session: Session, received: str) -> None:
+    stalled = Stalled(received, anyio.Event())
+    agent = AgentSession(ScriptedModel([stalled, "Yes."]), session=session)
     await respond_and_cancel(agent, stalled.reached)
-    assert session.leaf_id is not None
-    entry = await session.entry(session.leaf_id)
-    assert isinstance(entry, MessageEntry)
-    assert entry.message.stop_reason == "aborted"
+    kept = [f"assistant: {received}"] if received else []
+    messages = await session.messages()
+    assert as_lines(messages) == ["user: Hello", *kept]
+    assert [each.stop_reason for each in messages[1:]] == ["aborted"] * len(kept)
     await agent.respond("Go on")
-    assert as_lines(await session.messages()) == [
-        "user: Hello",
-        "assistant: I was about to",
-        "user: Go on",
-        "assistant: Yes.",
-    ]
+    assert as_lines(await session.messages()) == ["user: Hello", *kept, "user: Go on", "assistant: Yes."]
 
 
-async def test_no_answer_is_kept_if_the_turn_is_cancelled_before_its_first_piece(
-    session: Session, as_lines: AsLines
-) -> None:
-    stalled = Stalled("", anyio.Event())
-    agent = AgentSession(ScriptedModel([stalled]), session=session)
-    await respond_and_cancel(agent, stalled.reached)
-    assert as_lines(await session.messages()) == ["user: Hello"]
-
-
-async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_open_calls(
-    session: Session, as_lines: AsLines, strictly_paired: Validator
-) -> None:
+async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_open_calls(session: Session) -> None:
     slow_started = anyio.Event()
 
     @tool
@@ -103,7 +84,7 @@ async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_o
     assert strictly_paired(await session.messages())
 
 
-async def test_a_turn_can_be_cancelled_while_it_waits_to_retry(session: Session, as_lines: AsLines) -> None:
+async def test_a_turn_can_be_cancelled_while_it_waits_to_retry(session: Session) -> None:
     waiting = anyio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -119,9 +100,7 @@ async def test_a_turn_can_be_cancelled_while_it_waits_to_retry(session: Session,
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
-async def test_a_turn_can_be_cancelled_at_any_await(
-    steps: int, tmp_path: Path, add: Tool, as_lines: AsLines, strictly_paired: Validator
-) -> None:
+async def test_a_turn_can_be_cancelled_at_any_await(steps: int, tmp_path: Path, add: Tool) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
         script: list[Step] = [
@@ -158,16 +137,26 @@ async def test_a_turn_can_be_cancelled_at_any_await(
 # -- streams
 
 
-async def test_leaving_a_stream_early_cancels_its_turn(session: Session, as_lines: AsLines) -> None:
+async def test_leaving_a_stream_early_cancels_its_turn(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["A long answer that is not read to its end.", "Hi!"]), session=session)
+    with pytest.raises(Exception, match="not open"):
+        await anext(agent.stream("Hello"))
     with anyio.fail_after(10):
         async with agent.stream("Hello") as events:
             async for _ in events:
                 break
         with pytest.raises(Closed, match="its block was left early"):
             _ = events.turn
-        turn = await agent.respond("Hello again")
-    assert turn.text == "Hi!"
+        with pytest.raises(Closed, match="its block was left"):
+            await anext(events)
+        async with agent.stream("Hello again") as events:
+            async for _ in events:
+                pass
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+        with pytest.raises(Closed, match="its block was left"):
+            await anext(events)
+    assert events.turn.text == "Hi!"
     assert as_lines(await session.messages())[-2:] == ["user: Hello again", "assistant: Hi!"]
 
 
@@ -223,32 +212,7 @@ async def test_an_error_raised_inside_the_block_of_a_stream_is_raised_unchanged(
             raise KeyError("mine")
 
 
-async def test_a_stream_cannot_be_read_after_its_block(session: Session) -> None:
-    agent = AgentSession(ScriptedModel(["Hi!", "Hi again!"]), session=session)
-    async with agent.stream("Hello") as events:
-        async for _ in events:
-            break
-    with pytest.raises(Closed, match="its block was left"):
-        await anext(events)
-    async with agent.stream("Hello") as events:
-        async for _ in events:
-            pass
-        with pytest.raises(StopAsyncIteration):
-            await anext(events)
-    with pytest.raises(Closed, match="its block was left"):
-        await anext(events)
-
-
-async def test_a_stream_cannot_be_read_before_it_is_entered(session: Session) -> None:
-    agent = AgentSession(ScriptedModel([]), session=session)
-    stream = agent.stream("Hello")
-    with pytest.raises(Exception, match="not open"):
-        await anext(stream)
-
-
-async def test_the_result_of_a_tool_that_ends_as_the_turn_is_cancelled_is_kept(
-    session: Session, as_lines: AsLines
-) -> None:
+async def test_the_result_of_a_tool_that_ends_as_the_turn_is_cancelled_is_kept(session: Session) -> None:
     """The tool has done its work, so the log must not close its call as one without a result."""
     begun, done = anyio.Event(), anyio.Event()
 
@@ -291,9 +255,7 @@ async def test_a_cancelled_turn_raises_the_error_of_a_result_that_cannot_be_writ
         await agent.respond("Hello")
 
 
-async def test_a_complete_answer_is_kept_if_the_turn_is_cancelled_before_it_is_written(
-    session: Session, as_lines: AsLines
-) -> None:
+async def test_a_complete_answer_is_kept_if_the_turn_is_cancelled_before_it_is_written(session: Session) -> None:
     async def cancel(message: Message) -> None:
         group.cancel_scope.cancel()
 
@@ -306,7 +268,7 @@ async def test_a_complete_answer_is_kept_if_the_turn_is_cancelled_before_it_is_w
 @pytest.mark.parametrize("raises", [False, True], ids=["cancelled", "raises"])
 @pytest.mark.parametrize("calls", [False, True])
 async def test_the_model_s_answer_is_kept_as_aborted_if_a_hook_raises_or_is_cancelled(
-    session: Session, as_lines: AsLines, strictly_paired: Validator, raises: bool, calls: bool, add: Tool
+    session: Session, raises: bool, calls: bool, add: Tool
 ) -> None:
     reached = anyio.Event()
 
@@ -345,9 +307,7 @@ async def test_the_model_s_answer_is_kept_as_aborted_if_a_hook_raises_or_is_canc
 
 
 @pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
-async def test_a_result_is_kept_if_asyncio_cancels_the_turn_before_it_receives_the_result(
-    session: Session, as_lines: AsLines
-) -> None:
+async def test_a_result_is_kept_if_asyncio_cancels_the_turn_before_it_receives_the_result(session: Session) -> None:
     """When asyncio cancels a waiting task, as `asyncio.timeout` does, the task never receives the awaited value."""
 
     @tool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,7 +15,6 @@ from treering import (
     ContextError,
     ContextOverflow,
     InvalidInput,
-    Message,
     ModelEvent,
     ModelRequest,
     ModelUnavailable,
@@ -36,7 +35,8 @@ from treering import (
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import PlainSession, as_lines
+
 WINDOW, RESERVE = 1000, 250
 
 
@@ -74,7 +74,7 @@ async def test_an_agent_compacts_only_if_the_request_would_use_the_reserve(
 
 
 @pytest.mark.feature("G-132")
-async def test_requests_of_a_long_conversation_never_exceed_the_window(session: Session, as_lines: AsLines) -> None:
+async def test_requests_of_a_long_conversation_never_exceed_the_window(session: Session) -> None:
     def step(request: ModelRequest) -> Step:
         if is_summary(request):
             return answer("They talked of numbers.", usage=Usage(50, 5, total_tokens=55))
@@ -122,9 +122,7 @@ async def _long_text(arguments: object) -> str:
     return "z" * 500
 
 
-async def test_a_request_refused_as_too_long_is_repeated_with_a_smaller_context(
-    session: Session, as_lines: AsLines
-) -> None:
+async def test_a_request_refused_as_too_long_is_repeated_with_a_smaller_context(session: Session) -> None:
     await append_turns(session, 6)
     refused = False
 
@@ -158,31 +156,25 @@ async def test_a_second_refusal_as_too_long_is_raised(session: Session) -> None:
     assert [is_summary(each) for each in model.requests] == [False, True, False]
 
 
-async def test_the_history_of_a_plain_session_is_reduced_after_a_refusal() -> None:
-    class Long:
-        id = "long"
-
-        async def messages(self) -> list[Message]:
-            results = [
-                each
-                for number in range(8)
-                for each in (
-                    message("assistant", tool_use(str(number), "read", {})),
-                    message("tool", tool_result(str(number), "x" * 400)),
-                )
-            ]
-            return [message("user", "Read"), *results]
-
-        async def save_turn(self, messages: Sequence[Message], usage: Usage | None) -> None: ...
-
-    model = ScriptedModel([RequestTooLong("too long"), "Yes."])
-    await AgentSession(model, session=Long()).respond("Go on")
+async def test_the_history_of_a_plain_session_is_reduced_to_the_window_and_after_a_refusal() -> None:
+    read = [message("user", "Read")]
+    for number in range(20):
+        read += [message("assistant", tool_use(str(number), "read", {}))]
+        read += [message("tool", tool_result(str(number), "x" * 400))]
+    model = ScriptedModel([RequestTooLong("too long"), "Yes.", "Yes."])
+    agent = AgentSession(model, session=PlainSession(messages=read))
+    await agent.respond("Go on")
     first, second = model.requests
     assert count_messages(second.messages) <= count_messages(first.messages) // 2
+    model.context_window = WINDOW
+    await agent.respond("All of them?")
+    assert agent.last_request is not None
+    assert (agent.last_request.strategy, len(agent.last_request.messages)) == ("masked-tools", 44)
+    assert agent.last_request.built.tokens_used <= WINDOW - RESERVE
 
 
 @pytest.mark.parametrize("failure", [ModelUnavailable("down"), "   ", "z" * 20_000])
-async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step, as_lines: AsLines) -> None:
+async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step) -> None:
     await append_turns(session, 8)
     model = ScriptedModel(lambda request: failure if is_summary(request) else "Yes.", context_window=WINDOW)
     agent = AgentSession(model, session=session)
@@ -199,50 +191,34 @@ async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, fail
 
 
 @pytest.mark.parametrize("error", [ConnectionError("reset"), TimeoutError(), ValueError("a bug")])
-async def test_any_error_of_a_summarizer_is_reported_and_the_turn_continues(session: Session, error: Exception) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_any_error_of_a_summarizer_is_reported_and_the_turn_continues(
+    session: Session, error: Exception, at_once: bool
+) -> None:
     await append_turns(session, 8)
 
-    async def summarizer(request: SummaryRequest) -> str:
+    async def fail() -> str:
         raise error
 
-    model = ScriptedModel(["Yes."], context_window=WINDOW)
-    agent = AgentSession(model, session=session, options=AgentOptions(summarizer=summarizer))
-    with capture_logs() as logs:
-        async with agent.stream("Go on") as events:
-            found = [event.error async for event in events if isinstance(event, NotCompacted)]
-    assert events.turn.text == "Yes."
-    assert [type(each) for each in found] == [ContextError]
-    assert [each.__cause__ for each in found] == [error]
-    assert [(each["event"], each["error"]) for each in logs] == [("not_compacted", type(error).__name__)]
-    assert await compactions(session) == []
-
-
-async def test_a_turn_continues_if_its_summarizer_raises_before_it_returns_an_awaitable(session: Session) -> None:
-    await append_turns(session, 8)
-
     def summarizer(request: SummaryRequest) -> Awaitable[str]:
-        raise ConnectionError("no route")
+        if at_once:
+            raise error
+        return fail()
 
-    agent = AgentSession(
-        ScriptedModel(["Yes."], context_window=WINDOW), session=session, options=AgentOptions(summarizer=summarizer)
-    )
-    assert (await agent.respond("Go on")).text == "Yes."
+    model = ScriptedModel(["Yes."] * 2, context_window=WINDOW)
+    off = AgentOptions(summarizer=summarizer, auto_compact=False)
+    for options, count in ((off, 0), (AgentOptions(summarizer=summarizer), 1)):
+        agent = AgentSession(model, session=session, options=options)
+        with capture_logs() as logs:
+            async with agent.stream("Go on") as events:
+                found = [event.error async for event in events if isinstance(event, NotCompacted)]
+        assert events.turn.text == "Yes."
+        assert [(type(each), each.__cause__) for each in found] == [(ContextError, error)] * count
+        assert [(each["event"], each["error"]) for each in logs] == [("not_compacted", type(error).__name__)] * count
     assert await compactions(session) == []
-
-
-async def test_a_summarizer_that_is_not_async_is_refused(session: Session) -> None:
-    await append_turns(session, 8)
-    options = AgentOptions(summarizer=lambda request: "In short.")  # type: ignore[arg-type,return-value]  # refused
-    agent = AgentSession(ScriptedModel(["Yes."], context_window=WINDOW), session=session, options=options)
+    not_async = AgentOptions(summarizer=lambda request: "In short.")  # type: ignore[arg-type,return-value]  # refused
     with pytest.raises(InvalidInput, match="write it as `async def`"):
-        await agent.respond("Go on")
-
-
-async def test_an_agent_with_auto_compact_off_does_not_compact(session: Session) -> None:
-    await append_turns(session, 8)
-    model = ScriptedModel(["Yes."], context_window=WINDOW)
-    await AgentSession(model, session=session, options=AgentOptions(auto_compact=False)).respond("Go on")
-    assert await compactions(session) == []
+        await AgentSession(model, session=session, options=not_async).respond("Go on")
 
 
 # -- any model as a summarizer

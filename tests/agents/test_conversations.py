@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -35,7 +34,8 @@ from treering import (
 from treering.actors.agents.options import AgentOptions
 from treering.testing.models import ScriptedModel, Stalled, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import PlainSession, as_lines
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _watched: list[str] | None = None
@@ -53,7 +53,7 @@ sys.addaudithook(_watch)
 
 
 @pytest.mark.feature("D-4", "D-5", "D-63")
-async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, as_lines: AsLines) -> None:
+async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool) -> None:
     global _watched
     model = ScriptedModel(["warm", answer(tool_use("1", "add", {"a": 1})), "2", "again"])
     agent = AgentSession(model, tools=[add])
@@ -71,8 +71,18 @@ async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, as
     assert as_lines(model.last_request.messages) == ["user: And now?"]  # the first turn is not in the request
 
 
-async def test_empty_and_mixed_input_is_refused() -> None:
-    agent = AgentSession(ScriptedModel([]))
+async def test_input_is_text_parts_or_messages_and_not_empty_or_mixed() -> None:
+    model = ScriptedModel(["1", "2", "3"])
+    agent = AgentSession(model)
+    parts: list[treering.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
+    both = [message("system", "be brief"), message("user", "two")]
+    for given, sent in (
+        (parts, (message("user", parts),)),
+        (message("user", "one"), (message("user", "one"),)),
+        (both, tuple(both)),
+    ):
+        await agent.respond(given)
+        assert model.last_request.messages == sent
     empty: list[Message] = []
     blanks: list[treering.Content] = [treering.text(""), treering.text(" ")]
     for nothing in (None, empty, "", " \n", blanks):
@@ -82,26 +92,12 @@ async def test_empty_and_mixed_input_is_refused() -> None:
         await agent.respond([message("user", "a"), "b"])  # type: ignore[arg-type]  # this is refused
 
 
-async def test_content_parts_and_messages_are_accepted_as_input(as_lines: AsLines) -> None:
-    model = ScriptedModel(["1", "2", "3"])
-    agent = AgentSession(model)
-    parts: list[treering.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
-    await agent.respond(parts)
-    assert [type(part).__name__ for part in model.last_request.messages[0].content] == ["TextPart", "ImagePart"]
-    await agent.respond(message("user", "one"))
-    assert as_lines(model.last_request.messages) == ["user: one"]
-    await agent.respond([message("system", "be brief"), message("user", "two")])
-    assert as_lines(model.last_request.messages) == ["system: be brief", "user: two"]
-
-
 # -- sessions with three methods
 
 
 @pytest.mark.feature("D-9", "D-14", "D-15")
-async def test_a_plain_session_is_loaded_and_saved_once_per_turn(
-    plain_session: Callable[..., Any], as_lines: AsLines, add: Tool
-) -> None:
-    session = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+async def test_a_plain_session_is_loaded_and_saved_once_per_turn(add: Tool) -> None:
+    session = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "It is 2.", "Yes."])
     agent = AgentSession(model, session=session, system_prompt="Be brief.", tools=[add])
 
@@ -125,24 +121,18 @@ async def test_a_plain_session_is_loaded_and_saved_once_per_turn(
     assert len(session.turns) == 2
 
 
-def as_conversation(session: ConversationSession) -> ConversationSession:
-    return session
-
-
 @pytest.mark.feature("D-11", "D-12")
-async def test_a_session_of_the_library_has_the_three_methods(session: Session, as_lines: AsLines) -> None:
-    conversation = as_conversation(session)
+async def test_a_session_of_the_library_has_the_three_methods(session: Session) -> None:
+    conversation: ConversationSession = session
     assert conversation.id == session.id == "main"
     ids = await conversation.save_turn([message("user", "a"), message("assistant", "b")], Usage(1, 2))
     assert isinstance(ids, list)
     assert as_lines(await conversation.messages()) == ["user: a", "assistant: b"]
 
 
-@pytest.mark.feature("D-16", "D-17", "D-19")
-async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(
-    plain_session: Callable[..., Any], as_lines: AsLines
-) -> None:
-    session = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+@pytest.mark.feature("D-16", "D-19")
+async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves() -> None:
+    session = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
 
     async def before(turn: TurnInput) -> TurnInput | None:
         session.log.append("pre: " + ", ".join(as_lines(turn.messages)))
@@ -169,43 +159,26 @@ async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(
     assert turn.text == "I am [name]."
 
 
-@pytest.mark.feature("D-17")
-async def test_the_log_holds_the_answer_that_a_hook_returned(session: Session, as_lines: AsLines) -> None:
-    async def rename(answer_message: Message) -> Message:
-        return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
-
-    agent = AgentSession(ScriptedModel(["I am Ada."]), session=session, hooks=AgentHooks(post_generation=(rename,)))
-    turn = await agent.respond("Who are you?")
-    assert turn.text == "I am [name]."
-    assert as_lines(await session.messages()) == ["user: Who are you?", "assistant: I am [name]."]
-    assert session.file_path is not None
-    assert "Ada" not in await anyio.Path(session.file_path).read_text()
-
-
-async def test_hooks_before_generation_change_the_input_and_the_system_prompt(
-    plain_session: Callable[..., Any], as_lines: AsLines, session: Session
-) -> None:
+async def test_hooks_before_generation_change_the_input_and_the_system_prompt(session: Session) -> None:
     async def dated(turn: TurnInput) -> TurnInput:
         dated_input = message("user", "[Monday] " + plain_text(turn.input[0].content))
         return TurnInput(turn.system_prompt + "Be brief.", turn.history, (dated_input,))
 
     model = ScriptedModel(["1", "2"])
     agent = AgentSession(model, hooks=AgentHooks(pre_generation=(dated, dated)))
-    for each in (plain_session(), session):
+    for each in (PlainSession(), session):
         await agent.respond("Hello", session=each)
         assert as_lines(model.last_request.messages) == ["system: Be brief.Be brief.", "user: [Monday] [Monday] Hello"]
         assert as_lines(await each.messages())[0] == "user: [Monday] [Monday] Hello"
 
 
-async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(
-    plain_session: Callable[..., Any], as_lines: AsLines, session: Session
-) -> None:
+async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(session: Session) -> None:
     async def forget(turn: TurnInput) -> TurnInput:
         return TurnInput(turn.system_prompt, (), turn.input)
 
     model = ScriptedModel(["1", "2"])
     agent = AgentSession(model, hooks=AgentHooks(pre_generation=(forget,)))
-    plain = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+    plain = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
     await agent.respond("Go on", session=plain)
     assert as_lines(model.last_request.messages) == ["user: Go on"]
     assert len(await plain.messages()) == 4
@@ -216,13 +189,11 @@ async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_lo
     assert len(await session.messages()) == 1
 
 
-async def test_a_hook_after_generation_that_removes_calls_is_refused(
-    plain_session: Callable[..., Any], session: Session, add: Tool, as_lines: AsLines
-) -> None:
+async def test_a_hook_after_generation_that_removes_calls_is_refused(session: Session, add: Tool) -> None:
     async def silent(answer_message: Message) -> Message:
         return message("assistant", "nothing")
 
-    for each in (plain_session(), session):
+    for each in (PlainSession(), session):
         model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "2"])
         agent = AgentSession(model, tools=[add], hooks=AgentHooks(post_generation=(silent,)))
         with pytest.raises(InvalidInput, match="changed which calls"):
@@ -233,9 +204,7 @@ async def test_a_hook_after_generation_that_removes_calls_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["session", "plain", "none"])
-async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(
-    kind: str, plain_session: Callable[..., Any], session: Session, as_lines: AsLines
-) -> None:
+async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(kind: str, session: Session) -> None:
     ran: list[dict[str, Any]] = []
 
     async def run(arguments: dict[str, Any]) -> str:
@@ -247,7 +216,8 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(
             return None
         return message("assistant", tool_use("1", "run", {"command": "ls"}))
 
-    given = {"session": session, "plain": plain_session(), "none": None}[kind]
+    sessions: dict[str, Session | PlainSession | None] = {"session": session, "plain": PlainSession(), "none": None}
+    given = sessions[kind]
     model = ScriptedModel([answer(tool_use("1", "run", {"command": "rm -rf /"})), "Done."])
     runner = Tool("run", "Run a command.", {"type": "object"}, run)
     agent = AgentSession(model, session=given, tools=[runner], hooks=AgentHooks(post_generation=(guard,)))
@@ -259,8 +229,9 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(
     assert as_lines(turn.messages)[2:] == ["tool: done", "assistant: Done."]
 
 
-async def test_an_answer_keeps_its_usage_and_model_unless_a_hook_sets_them(
-    session: Session, plain_session: Callable[..., Any]
+@pytest.mark.feature("D-17")
+async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_unless_a_hook_sets_them(
+    session: Session,
 ) -> None:
     async def rename(answer_message: Message) -> Message:
         return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
@@ -271,14 +242,16 @@ async def test_an_answer_keeps_its_usage_and_model_unless_a_hook_sets_them(
         )
 
     used = Usage(100, 10, total_tokens=110)
-    for each in (plain_session(), session):
+    for each in (PlainSession(), session):
         model = ScriptedModel([answer("I am Ada.", usage=used)], provider="maker", model_id="m-1")
         turn = await AgentSession(model, session=each, hooks=AgentHooks(post_generation=(rename,))).respond("Who?")
         assert turn.answer is not None
         assert turn.answer == (await each.messages())[-1]
         assert (turn.answer.provider, turn.answer.model) == ("maker", "m-1")
         assert (turn.answer.usage, turn.answer.stop_reason, turn.stop_reason) == (used, "stop", "stop")
+        assert as_lines(await each.messages()) == ["user: Who?", "assistant: I am [name]."]
     assert (await session.view(treering.UsageProjection())).total == used
+    assert "Ada" not in await anyio.Path(session.file_path or "").read_text()
     agent = AgentSession(ScriptedModel(["I am Ada."]), hooks=AgentHooks(post_generation=(count, rename, count)))
     turn = await agent.respond("Who?")
     assert turn.answer == message(
@@ -286,7 +259,7 @@ async def test_an_answer_keeps_its_usage_and_model_unless_a_hook_sets_them(
     )
 
 
-async def test_lone_surrogates_in_an_answer_are_replaced(session: Session, as_lines: AsLines) -> None:
+async def test_lone_surrogates_in_an_answer_are_replaced(session: Session) -> None:
     calls = answer(["I \ud83d", tool_use("\ude00", "a\udcff")])
     agent = AgentSession(ScriptedModel([calls, "\ud83d\ude00 caf\udce9"], piece_chars=1), session=session)
     async with session.subscribe(transient=True):
@@ -296,10 +269,8 @@ async def test_lone_surrogates_in_an_answer_are_replaced(session: Session, as_li
     assert as_lines(await session.messages()) == as_lines(turn.messages)
 
 
-async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_plain_session(
-    plain_session: Callable[..., Any], add: Tool
-) -> None:
-    session = plain_session()
+async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_PlainSession(add: Tool) -> None:
+    session = PlainSession()
     model = ScriptedModel(lambda request: answer(tool_use("1", "add", {"a": 1})))
     agent = AgentSession(model, session=session, tools=[add], options=AgentOptions(requests_max=3))
     with pytest.raises(TurnTooLong, match="`requests_max`"):
@@ -316,31 +287,15 @@ async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_plain_session
     assert session.turns == []
 
 
-async def test_a_long_history_of_a_plain_session_is_masked_to_fit_the_window(plain_session: Callable[..., Any]) -> None:
-    results: list[Message] = []
-    for number in range(20):
-        results += [message("assistant", tool_use(str(number), "read", {}))]
-        results += [message("tool", treering.tool_result(str(number), "x" * 400))]
-    session = plain_session(messages=[message("user", "Read them all"), *results, message("assistant", "Done.")])
-    model = ScriptedModel(["Yes."], context_window=1000)
-    agent = AgentSession(model, session=session)
-    await agent.respond("All of them?")
-    assert agent.last_request is not None
-    assert agent.last_request.strategy == "masked-tools"
-    assert agent.last_request.built.tokens_used <= 750
-
-
 # -- one agent, many sessions
 
 
 @pytest.mark.feature("D-18", "D-57")
-async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix(
-    plain_session: Callable[..., Any], as_lines: AsLines
-) -> None:
+async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix() -> None:
     model = ScriptedModel(lambda request: "re: " + plain_text(request.messages[-1].content))
-    own = plain_session("own")
+    own = PlainSession("own")
     agent = AgentSession(model, session=own)
-    sessions = [plain_session(f"s{number}") for number in range(8)]
+    sessions = [PlainSession(f"s{number}") for number in range(8)]
 
     async def talk(session: Any) -> None:  # noqa: ANN401  # the class of the fixture
         for turn in range(3):
@@ -360,32 +315,15 @@ async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix(
     assert set(inspect.signature(agent.respond).parameters) == {"prompt", "session"}  # no session id
 
 
-async def test_turns_of_one_session_run_one_after_the_other(session: Session, as_lines: AsLines) -> None:
-    agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
-    async with anyio.create_task_group() as group:
-        for number in range(3):
-            group.start_soon(agent.respond, f"q{number}")
-    lines = as_lines(await session.messages())
-    assert [line.split(":")[0] for line in lines] == ["user", "assistant"] * 3
-
-
-async def test_a_tool_that_starts_a_turn_of_its_own_session_gets_an_error(session: Session) -> None:
-    async def ask(arguments: dict[str, Any]) -> str:
-        return (await agent.respond("me?")).text
-
-    nested = Tool("ask", "Ask yourself.", {"type": "object"}, ask)
-    model = ScriptedModel([answer(tool_use("1", "ask", {})), "I see."])
-    agent = AgentSession(model, session=session, tools=[nested])
-    with anyio.fail_after(10):
-        turn = await agent.respond("Hello")
-    assert "cannot start another turn of the same session" in str(turn.messages[2].content)
-
-
-@pytest.mark.parametrize("between", [0, 1])
-async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(host: SessionHost, between: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "why"),
+    [(1, "cannot start another turn of the same session"), (2, "neither would ever end"), (3, "neither would")],
+)
+async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(
+    host: SessionHost, count: int, why: str
+) -> None:
     """The tool of each agent's turn asks the next agent, and that of the last asks the first."""
     agents: list[AgentSession] = []
-    count = 2 + between
     met = [anyio.Event() for _ in range(count)]
 
     def asking(number: int) -> Tool:
@@ -411,7 +349,7 @@ async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(host: Se
             for agent in agents:
                 group.start_soon(begin, agent)
     results = [str(turn.messages[2].content) for turn in turns]
-    assert sum("neither would ever end" in each for each in results) == 1  # one is refused, the others get an answer
+    assert sum(why in each for each in results) == 1  # one is refused, the others get an answer
     assert {turn.text for turn in turns} == {"First."}
 
 
@@ -452,11 +390,6 @@ async def test_a_tool_can_wait_for_the_turn_of_a_busy_agent(host: SessionHost) -
     assert "Yes." in str(turns[0].messages[2].content)
 
 
-def test_two_tools_with_the_same_name_are_refused(add: Tool) -> None:
-    with pytest.raises(InvalidInput, match="same name"):
-        AgentSession(ScriptedModel([]), tools=[add, add])
-
-
 # -- one way to connect sessions
 
 
@@ -488,16 +421,19 @@ def test_an_agent_needs_only_an_id_messages_and_save_turn_of_a_session() -> None
 # -- turns as events
 
 
-@pytest.mark.feature("D-20", "D-28", "D-30", "D-31", "D-32", "D-33")
-async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: SessionHost, as_lines: AsLines) -> None:
+@pytest.mark.feature("D-20", "D-28", "D-29", "D-30", "D-31", "D-32", "D-33")
+async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: SessionHost) -> None:
     session = await host.create("turns")
     before = session.created
     for number in range(3):
         turn_messages = [message("user", f"q{number}"), message("assistant", f"a{number}")]
         await session.save_turn(turn_messages, Usage(number, 1), metadata={"n": number, "tags": ["a", {"b": None}]})
+    await session.append_compaction("so far", None, 10)
+    written = [(each.type, getattr(each, each.type)) for each in await session.entries()]
     await host.passivate_idle()
 
     entries = await session.entries()
+    assert [(each.type, getattr(each, each.type)) for each in entries] == written
     turns = [each for each in entries if isinstance(each, treering.UsageEntry) and each.usage.kind == "turn"]
     assert [each.usage.usage for each in turns] == [Usage(0, 1), Usage(1, 1), Usage(2, 1)]
     assert [each.usage.metadata for each in turns] == [{"n": n, "tags": ["a", {"b": None}]} for n in range(3)]
@@ -519,20 +455,6 @@ async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: Ses
         for number in range(50):
             group.start_soon(save, number)
     assert len(set(ids)) == len(ids) == 100
-
-
-@pytest.mark.feature("D-29")
-async def test_turns_and_compactions_are_read_back_unchanged(host: SessionHost) -> None:
-    session = await host.create("types")
-    ids = await session.save_turn([message("user", "q"), message("assistant", "a")], Usage(1, 1))
-    await session.append_compaction("so far", ids[1], 10)
-    written = [(each.type, getattr(each, each.type)) for each in await session.entries()]
-    await host.passivate_idle()
-    loaded = await host.load("types", read_only=True)
-    read = [(each.type, getattr(each, each.type)) for each in await loaded.entries()]
-    assert read == written
-    assert [name for name, _ in read] == ["message", "message", "usage", "compaction"]
-    assert read[2][1].kind == "turn"
 
 
 @pytest.mark.feature("D-54")

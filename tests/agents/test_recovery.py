@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Literal
 
@@ -15,24 +15,22 @@ import pytest
 
 from treering import (
     AgentSession,
-    Message,
     Recovered,
     Recovery,
     Session,
     SessionHost,
     SyncHost,
-    Tool,
     TurnSuspended,
     message,
     tool_result,
     tool_use,
 )
-from treering.testing.models import ScriptedModel, answer
+from treering.testing.models import ScriptedModel
+
+from .lines import as_lines, strictly_paired
 
 CHILD = Path(__file__).with_name("crashing_child.py")
 CLOSED = "!" + "[no result: the turn ended before the tool answered]"
-AsLines = Callable[[Sequence[Message]], list[str]]
-Validator = Callable[[Sequence[Message]], bool]
 Kill = Callable[[Path, str, str], list[str]]
 
 
@@ -61,7 +59,7 @@ def kill_agent() -> Generator[Kill]:
 
 @pytest.mark.feature("N-1", "N-129")
 def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_model(
-    kill_agent: Kill, tmp_path: Path, as_lines: AsLines
+    kill_agent: Kill, tmp_path: Path
 ) -> None:
     kill_agent(tmp_path, "native", "asking")
 
@@ -78,7 +76,7 @@ def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_mod
 @pytest.mark.feature("G-129")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 def test_an_answer_is_kept_if_the_agent_is_killed_right_after_it(
-    kill_agent: Kill, tmp_path: Path, dialect: str, as_lines: AsLines
+    kill_agent: Kill, tmp_path: Path, dialect: str
 ) -> None:
     (printed,) = kill_agent(tmp_path, dialect, "answered")
 
@@ -95,7 +93,7 @@ def test_an_answer_is_kept_if_the_agent_is_killed_right_after_it(
 @pytest.mark.feature("N-132", "U-7")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
-    kill_agent: Kill, tmp_path: Path, dialect: str, as_lines: AsLines, strictly_paired: Validator
+    kill_agent: Kill, tmp_path: Path, dialect: str
 ) -> None:
     kill_agent(tmp_path, dialect, "between")
 
@@ -122,9 +120,7 @@ def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
 
 
 @pytest.mark.feature("N-137")
-def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(
-    kill_agent: Kill, tmp_path: Path, as_lines: AsLines, strictly_paired: Validator
-) -> None:
+def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(kill_agent: Kill, tmp_path: Path) -> None:
     kill_agent(tmp_path, "native", "torn")
 
     async def check() -> None:
@@ -144,18 +140,9 @@ def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(
             assert not await session.recover()
         async with SessionHost(tmp_path) as host:
             assert not await (await host.load("main")).recover()
-
-    anyio.run(check)
-
-
-@pytest.mark.feature("N-137")
-def test_a_stream_reports_a_recovery_once(kill_agent: Kill, tmp_path: Path) -> None:
-    kill_agent(tmp_path, "native", "torn")
-
-    async def check() -> None:
-        async with SessionHost(tmp_path) as host:
-            session = await host.load("main")
-            agent = AgentSession(ScriptedModel(["I see.", "Bye."]), session=session)
+        kill_agent(tmp_path / "streamed", "native", "torn")
+        async with SessionHost(tmp_path / "streamed") as host:
+            agent = AgentSession(ScriptedModel(["I see.", "Bye."]), session=await host.load("main"))
             found: list[Recovery] = []
             for text in ("Go on", "Goodbye"):
                 async with agent.stream(text) as events:
@@ -166,9 +153,7 @@ def test_a_stream_reports_a_recovery_once(kill_agent: Kill, tmp_path: Path) -> N
     anyio.run(check)
 
 
-def test_a_suspended_turn_can_be_resumed_in_another_process(
-    kill_agent: Kill, tmp_path: Path, as_lines: AsLines
-) -> None:
+def test_a_suspended_turn_can_be_resumed_in_another_process(kill_agent: Kill, tmp_path: Path) -> None:
     kill_agent(tmp_path, "native", "waiting")
 
     async def check() -> None:
@@ -205,9 +190,7 @@ async def append_open_calls(session: Session) -> None:
 
 @pytest.mark.feature("U-7")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_open_calls_are_closed_once_and_in_one_batch(
-    dialect: Literal["native", "pi"], tmp_path: Path, as_lines: AsLines, strictly_paired: Validator
-) -> None:
+async def test_open_calls_are_closed_once_and_in_one_batch(dialect: Literal["native", "pi"], tmp_path: Path) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create("main")
         await append_open_calls(session)
@@ -238,7 +221,7 @@ async def test_after_open_calls_are_closed_requests_begin_as_before(session: Ses
     assert model.requests[1].messages[: len(model.requests[0].messages)] == model.requests[0].messages
 
 
-async def test_concurrent_attempts_close_each_open_call_once(session: Session, strictly_paired: Validator) -> None:
+async def test_concurrent_attempts_close_each_open_call_once(session: Session) -> None:
     await append_open_calls(session)
     ids: list[str] = []
 
@@ -275,10 +258,3 @@ def test_open_calls_can_be_closed_through_the_blocking_facade(tmp_path: Path) ->
         assert len(session.close_open_calls()) == 1
         assert session.open_calls() == []
         assert not session.recover()
-
-
-async def test_an_agent_answers_after_a_crash_left_a_call_open(session: Session, add: Tool) -> None:
-    await session.append_message("user", "Add")
-    await session.append(answer(tool_use("1", "add", {"a": 1})))
-    turn = await AgentSession(ScriptedModel(["Sorry."]), session=session, tools=[add]).respond()
-    assert turn.text == "Sorry."

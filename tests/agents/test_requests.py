@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 import anyio
@@ -14,7 +13,6 @@ from treering import (
     AnswerCutOff,
     Closed,
     Completed,
-    Message,
     Model,
     ModelEvent,
     ModelRequest,
@@ -37,8 +35,6 @@ from treering import (
 from treering.models.echo import EchoModel
 from treering.projections.tokens import count_messages
 from treering.testing.models import Broken, ScriptedModel, Stalled, answer
-
-Told = Callable[[Sequence[Message]], list[str]]
 
 
 @pytest.mark.feature("N-10", "N-78")
@@ -83,35 +79,12 @@ async def test_the_last_request_is_available_with_its_strategy_and_counts(sessio
     assert shown["tools"] == ["add"]
     assert isinstance(shown["messages"], list)
     assert len(shown["messages"]) == len(sent.messages)
-    assert shown["messages"][0] == {
-        "role": "system",
-        "content": [{"type": "text", "text": {"content": "Be brief."}}],
-    }
+    assert shown["messages"][0] == {"role": "system", "content": [{"type": "text", "text": {"content": "Be brief."}}]}
     shown["messages"].clear()
     assert sent.to_json()["messages"]
 
 
 @pytest.mark.feature("N-10")
-async def test_following_requests_yields_each_at_most_once_up_to_the_last(session: Session) -> None:
-    agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
-    seen: list[int] = []
-
-    async def follow() -> None:
-        async with agent.follow_requests() as requests:
-            async for sent in requests:
-                seen.append(sent.number)
-                if sent.number == 3:
-                    return
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(follow)
-            for letter in "abc":
-                await agent.respond(letter)
-    assert seen[-1] == 3
-    assert seen == sorted(set(seen))
-
-
 async def test_a_late_or_slow_follower_gets_the_latest_request(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
     await agent.respond("a")
@@ -172,12 +145,7 @@ async def test_a_scripted_model_streams_its_steps_and_records_requests() -> None
     whole = answer([thinking("hm"), text("I call."), tool_use("1", "read", {})], usage=Usage(1, 2))
     model = ScriptedModel([whole, "Hi!"], provider="maker", model_id="m", piece_chars=4)
     pieces = await pieces_of(model)
-    assert pieces[:-1] == [
-        ThinkingDelta("hm"),
-        TextDelta("I ca"),
-        TextDelta("ll."),
-        ToolCallStarted("1", "read"),
-    ]
+    assert pieces[:-1] == [ThinkingDelta("hm"), TextDelta("I ca"), TextDelta("ll."), ToolCallStarted("1", "read")]
     last = pieces[-1]
     assert isinstance(last, Completed)
     assert last.message.content == whole.content
@@ -187,6 +155,11 @@ async def test_a_scripted_model_streams_its_steps_and_records_requests() -> None
     assert model.requests == [REQUEST, REQUEST]
     with pytest.raises(AssertionError, match="no step for this request"):
         await pieces_of(model)
+    last = (await pieces_of(ScriptedModel(lambda request: f"{len(request.messages)} messages")))[-1]
+    assert isinstance(last, Completed)
+    assert plain_text(last.message.content) == "2 messages"
+    assert last.message.usage is not None
+    assert last.message.usage.input_tokens == count_messages(REQUEST.messages)
 
 
 async def test_a_scripted_model_can_fail_break_off_refuse_and_stall() -> None:
@@ -208,12 +181,3 @@ async def test_a_scripted_model_can_fail_break_off_refuse_and_stall() -> None:
             group.start_soon(pieces_of, ScriptedModel([stalled]))
             await stalled.reached.wait()
             group.cancel_scope.cancel()
-
-
-async def test_the_script_of_a_scripted_model_can_be_a_function() -> None:
-    model = ScriptedModel(lambda request: f"{len(request.messages)} messages")
-    last = (await pieces_of(model))[-1]
-    assert isinstance(last, Completed)
-    assert plain_text(last.message.content) == "2 messages"
-    assert last.message.usage is not None
-    assert last.message.usage.input_tokens == count_messages(REQUEST.messages)

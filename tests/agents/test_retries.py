@@ -39,7 +39,7 @@ from treering import (
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import PlainSession, as_lines
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def options(delays: list[float]) -> Callable[..., AgentOptions]:
 
 @pytest.mark.feature("G-134")
 async def test_a_retried_turn_leaves_the_failed_attempt_on_a_side_branch(
-    session: Session, as_lines: AsLines, delays: list[float], options: Callable[..., AgentOptions]
+    session: Session, delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "The answer is 42."]
     agent = AgentSession(ScriptedModel(script), session=session, options=options())
@@ -78,7 +78,7 @@ async def test_a_retried_turn_leaves_the_failed_attempt_on_a_side_branch(
     assert delays == [1.0]
 
 
-async def test_failed_attempts_are_on_side_branches_of_pi_files_too(tmp_path: Path, as_lines: AsLines) -> None:
+async def test_failed_attempts_are_on_side_branches_of_pi_files_too(tmp_path: Path) -> None:
     async def no_sleep(seconds: float) -> None: ...
 
     script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "42"]
@@ -116,11 +116,7 @@ async def test_a_delay_longer_than_the_bound_is_raised_at_once(
 
 @pytest.mark.parametrize("error", [ModelUnavailable("down"), RateLimited("later"), Broken("I", AnswerCutOff("cut"))])
 async def test_a_turn_fails_after_the_allowed_attempts(
-    error: TreeringError | Broken,
-    session: Session,
-    as_lines: AsLines,
-    delays: list[float],
-    options: Callable[..., AgentOptions],
+    error: TreeringError | Broken, session: Session, delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     model = ScriptedModel([error] * 3)
     agent = AgentSession(model, session=session, options=options(attempts_max=3))
@@ -132,11 +128,27 @@ async def test_a_turn_fails_after_the_allowed_attempts(
     assert len(session.children(session.leaf_id)) == (3 if isinstance(error, Broken) else 0)
 
 
-async def test_a_refused_request_is_not_retried(options: Callable[..., AgentOptions]) -> None:
-    model = ScriptedModel([RequestRefused("no such model")])
-    with pytest.raises(RequestRefused):
-        await AgentSession(model, options=options()).respond("Hello")
-    assert len(model.requests) == 1
+@pytest.mark.parametrize("leaving", [None, ZeroDivisionError])
+async def test_a_refused_request_is_not_retried_and_what_it_began_is_on_a_side_branch(
+    session: Session, options: Callable[..., AgentOptions], leaving: type[Exception] | None
+) -> None:
+    async def policy(left: LeftWork) -> bool:
+        if leaving is not None:
+            raise leaving
+        return False
+
+    hooks = AgentHooks(leaving=policy)
+    script: list[Step] = [RequestRefused("no such model"), Broken("I was", RequestRefused("no more")), "Hi!"]
+    agent = AgentSession(ScriptedModel(script), session=session, hooks=hooks, options=options())
+    for prompt, error in (("Hello", RequestRefused), (None, leaving or RequestRefused)):
+        with pytest.raises(error):
+            await agent.respond(prompt)
+        assert as_lines(await session.messages()) == ["user: Hello"]
+    _, failed = await session.entries()
+    assert isinstance(failed, MessageEntry)
+    assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
+    await agent.respond()
+    assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
 
 
 async def test_a_stream_that_ends_without_completing_is_retried_as_cut_off(
@@ -173,7 +185,7 @@ async def test_tools_are_not_run_again_after_a_failed_request(
 
 
 @pytest.mark.feature("G-134")
-async def test_retry_answers_the_last_user_message_again(session: Session, as_lines: AsLines, add: Tool) -> None:
+async def test_retry_answers_the_last_user_message_again(session: Session, add: Tool) -> None:
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "three", "two"])
     agent = AgentSession(model, session=session, tools=[add])
     await agent.respond("What is 1 + 1?")
@@ -187,14 +199,12 @@ async def test_retry_answers_the_last_user_message_again(session: Session, as_li
     assert await session.entry(before[-1]) is not None  # the first attempt is still in the log
 
 
-async def test_retry_is_refused_without_a_user_message_or_branches(
-    session: Session, plain_session: Callable[..., Any]
-) -> None:
+async def test_retry_is_refused_without_a_user_message_or_branches(session: Session) -> None:
     agent = AgentSession(ScriptedModel([]), session=session)
     with pytest.raises(InvalidInput, match="no user message to answer again"):
         await agent.retry()
     with pytest.raises(InvalidInput, match="has branches"):
-        await AgentSession(ScriptedModel([]), session=plain_session()).retry()
+        await AgentSession(ScriptedModel([]), session=PlainSession()).retry()
 
 
 # -- the policy for left branches
@@ -202,7 +212,7 @@ async def test_retry_is_refused_without_a_user_message_or_branches(
 
 @pytest.mark.feature("G-135")
 async def test_the_policy_decides_whether_a_left_branch_is_summarized(
-    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
+    session: Session, options: Callable[..., AgentOptions]
 ) -> None:
     asked: list[LeftWork] = []
 
@@ -259,7 +269,7 @@ async def test_by_default_a_switch_summarizes_the_left_branch_and_a_retry_does_n
 
 @pytest.mark.parametrize("failure", [ModelUnavailable("no summary today"), "   ", ConnectionError("reset")])
 async def test_a_failed_attempt_is_left_without_a_summary_if_summarizing_fails(
-    failure: Step | ConnectionError, session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
+    failure: Step | ConnectionError, session: Session, options: Callable[..., AgentOptions]
 ) -> None:
     async def always(left: LeftWork) -> bool:
         return True
@@ -286,21 +296,8 @@ async def test_a_failed_attempt_is_left_without_a_summary_if_summarizing_fails(
     assert as_lines(await session.messages())[-1] == "user: Go on"
 
 
-async def test_if_the_policy_raises_the_path_does_not_show_the_failed_attempt(
-    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
-) -> None:
-    async def broken(left: LeftWork) -> bool:
-        raise ZeroDivisionError
-
-    model = ScriptedModel([Broken("I was", AnswerCutOff("cut"))])
-    agent = AgentSession(model, session=session, hooks=AgentHooks(leaving=broken), options=options())
-    with pytest.raises(ZeroDivisionError):
-        await agent.respond("Hello")
-    assert as_lines(await session.messages()) == ["user: Hello"]
-
-
 async def test_a_failed_attempt_stays_off_the_path_if_its_summary_is_cancelled(
-    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
+    session: Session, options: Callable[..., AgentOptions]
 ) -> None:
     async def always(left: LeftWork) -> bool:
         return True
@@ -328,20 +325,6 @@ async def test_a_branch_with_only_a_summary_is_not_summarized(session: Session) 
     assert len(model.requests) == 2
 
 
-async def test_an_answer_broken_off_by_a_refusal_is_kept_on_a_side_branch_and_not_retried(
-    session: Session, as_lines: AsLines
-) -> None:
-    agent = AgentSession(ScriptedModel([Broken("I was", RequestRefused("no more")), "Hi!"]), session=session)
-    with pytest.raises(RequestRefused):
-        await agent.respond("Hello")
-    assert as_lines(await session.messages()) == ["user: Hello"]
-    _, failed = await session.entries()
-    assert isinstance(failed, MessageEntry)
-    assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
-    await agent.respond()
-    assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
-
-
 class Slow(MemoryStore):
     """Awaits a checkpoint after each append, and calls `about_to_wait` before that."""
 
@@ -359,9 +342,7 @@ class Slow(MemoryStore):
         return outcomes
 
 
-async def test_a_failed_attempt_is_on_a_side_branch_if_the_turn_is_cancelled_while_it_is_written(
-    as_lines: AsLines,
-) -> None:
+async def test_a_failed_attempt_is_on_a_side_branch_if_the_turn_is_cancelled_while_it_is_written() -> None:
     store = Slow()
 
     def step(request: ModelRequest) -> Step:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -12,7 +11,6 @@ from treering import (
     AgentHooks,
     AgentSession,
     CustomEntry,
-    Message,
     MessageEnd,
     NotSuspended,
     Session,
@@ -30,7 +28,8 @@ from treering import (
 )
 from treering.testing.models import ScriptedModel, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import PlainSession, as_lines, strictly_paired
+
 CALLS = answer(
     [tool_use("d1", "deploy", {"to": "test"}), tool_use("d2", "deploy", {"to": "live"}), tool_use("a", "add", {"a": 1})]
 )
@@ -39,7 +38,7 @@ CALLS = answer(
 @pytest.fixture
 def deploy() -> Tool:
     @tool
-    async def deploy(to: str) -> str:
+    def deploy(to: str) -> str:  # runs in a thread
         """Deploy."""
         raise Suspend(f"may I deploy to {to}?", {"to": to})
 
@@ -48,7 +47,7 @@ def deploy() -> Tool:
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_a_suspended_turn_ends_once_all_its_calls_have_results(
-    dialect: Literal["native", "pi"], tmp_path: Path, deploy: Tool, add: Tool, as_lines: AsLines
+    dialect: Literal["native", "pi"], tmp_path: Path, deploy: Tool, add: Tool
 ) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create("main")
@@ -115,7 +114,7 @@ async def test_suspended_calls_can_be_closed_without_results(session: Session, d
     assert turn.text == "Never mind."
 
 
-async def test_a_suspended_turn_can_be_retried(session: Session, deploy: Tool, add: Tool, as_lines: AsLines) -> None:
+async def test_a_suspended_turn_can_be_retried(session: Session, deploy: Tool, add: Tool) -> None:
     agent = AgentSession(ScriptedModel([CALLS, "No tools then."]), session=session, tools=[deploy, add])
     await agent.respond("Deploy")
     turn = await agent.retry()
@@ -133,10 +132,8 @@ async def test_a_resumed_turn_can_be_streamed(session: Session, deploy: Tool) ->
     assert events.turn.text == "Done."
 
 
-async def test_a_suspended_turn_of_a_plain_session_can_be_resumed(
-    plain_session: Callable[..., Any], deploy: Tool, as_lines: AsLines
-) -> None:
-    session = plain_session()
+async def test_a_suspended_turn_of_a_plain_session_can_be_resumed(deploy: Tool) -> None:
+    session = PlainSession()
     calls = answer(tool_use("d1", "deploy", {"to": "test"}))
     seen: list[TurnInput] = []
 
@@ -159,13 +156,8 @@ async def test_a_suspended_turn_of_a_plain_session_can_be_resumed(
         await AgentSession(ScriptedModel([])).resume({"d1": "ok"})
 
 
-async def test_new_input_closes_the_suspended_calls_of_a_plain_session(
-    plain_session: Callable[..., Any],
-    deploy: Tool,
-    as_lines: AsLines,
-    strictly_paired: Callable[[Sequence[Message]], bool],
-) -> None:
-    session = plain_session()
+async def test_new_input_closes_the_suspended_calls_of_a_PlainSession(deploy: Tool) -> None:
+    session = PlainSession()
     calls = answer(tool_use("d1", "deploy", {"to": "test"}))
     model = ScriptedModel([calls, "Never mind."])
     agent = AgentSession(model, session=session, tools=[deploy])

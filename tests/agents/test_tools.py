@@ -44,7 +44,7 @@ from treering.events.content import JSON, ToolUse
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 
-AsLines = Callable[[Sequence[Message]], list[str]]
+from .lines import as_lines, strictly_paired
 
 
 class Place(msgspec.Struct):
@@ -57,64 +57,47 @@ class Place(msgspec.Struct):
 # -- making tools from functions
 
 
-def test_the_schema_of_a_tool_comes_from_the_type_hints() -> None:
+async def test_the_schema_of_a_tool_comes_from_the_type_hints_and_arguments_are_converted_to_them() -> None:
     @tool
-    async def find(
-        what: Annotated[str, msgspec.Meta(description="What to look for.")],
-        places: list[Place],
+    async def look(
+        place: Annotated[Place, msgspec.Meta(description="Where.")],
+        others: list[Place],
+        names: dict[int, str],
+        anything: object,
+        *,
         limit: int | None = None,
-    ) -> str:
-        """Find something.
+    ) -> object:
+        """Look.
 
-        Look in some places.
+        In some places.
         """
-        return what
+        return [place.path, others, {number + 1: name for number, name in names.items()}, anything, limit]
 
-    assert find.name == "find"
-    assert find.description == "Find something.\n\nLook in some places."
-    schema = find.spec.parameters
-    assert schema["type"] == "object"
-    assert schema["required"] == ["what", "places"]
+    assert (look.name, look.description) == ("look", "Look.\n\nIn some places.")
+    place = {"$ref": "#/$defs/Place"}
+    schema = look.spec.parameters
+    assert (schema["type"], schema["required"]) == ("object", ["place", "others", "names", "anything"])
     assert schema["properties"] == {
-        "what": {"type": "string", "description": "What to look for."},
-        "places": {"type": "array", "items": {"$ref": "#/$defs/Place"}},
+        "place": {"description": "Where.", **place},
+        "others": {"type": "array", "items": place},
+        "names": {"type": "object", "additionalProperties": {"type": "string"}},
+        "anything": {"description": "any JSON value"},
         "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
     }
-    definitions = schema["$defs"]
-    assert isinstance(definitions, dict)
-    assert list(definitions) == ["Place"]
+    assert [*schema["$defs"]] == ["Place"]  # type: ignore[misc]  # it is an object of JSON
+    given: dict[str, JSON] = {"place": {"path": "a.py"}, "others": [{"path": "b", "line": 2}], "names": {"2": "x"}}
+    output = await look({**given, "anything": [1, {"a": "b"}]})
+    assert output == ToolOutput('["a.py",[{"path":"b","line":2}],{"3":"x"},[1,{"a":"b"}],null]')
+    wrongs: list[tuple[dict[str, JSON], str]] = [
+        ({"place": {"path": 1}}, r"Expected `str`, got `int` - at `\$.place.path`"),
+        ({"depth": 1}, "unknown field `depth`"),
+    ]
+    for wrong, why in wrongs:
+        with pytest.raises(InvalidInput, match=why):
+            await look({**given, "anything": None, **wrong})
 
 
-async def test_a_parameter_of_type_object_takes_any_json_value() -> None:
-    @tool
-    async def keep(value: object, more: dict[str, object], none: object = None) -> list[object]:
-        """Keep something."""
-        return [value, more, none]
-
-    any_value = {"description": "any JSON value"}
-    assert keep.spec.parameters["properties"] == {
-        "value": any_value,
-        "more": {"type": "object", "additionalProperties": any_value},
-        "none": {**any_value, "default": None},
-    }
-    assert await keep({"value": [1, {"a": "b"}], "more": {"c": 1.5}}) == ToolOutput('[[1,{"a":"b"}],{"c":1.5},null]')
-
-
-async def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
-    @tool
-    async def look(place: Place, *, deep: bool = False) -> dict[str, object]:
-        """Look."""
-        return {"path": place.path, "line": place.line, "deep": deep}
-
-    output = await look({"place": {"path": "a.py"}, "deep": True})
-    assert output == ToolOutput('{"path":"a.py","line":1,"deep":true}')
-    with pytest.raises(InvalidInput, match=r"Expected `str`, got `int` - at `\$.place.path`"):
-        await look({"place": {"path": 1}})
-    with pytest.raises(InvalidInput, match="unknown field `depth`"):
-        await look({"place": {"path": "a"}, "depth": 1})
-
-
-def test_functions_that_cannot_be_described_are_refused() -> None:
+async def test_functions_that_cannot_be_described_are_refused() -> None:
     async def silent(path) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001  # this is refused
         return str(path)
 
@@ -130,6 +113,7 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
     for function, why in (
         (print, "cannot be passed by name"),
         (5, "is not callable"),
+        (Store.fetch, r"'fetch' is a method: .* `tool\(object.fetch\)`"),
         (unresolved, "cannot be described"),
         (silent, "no type hint"),
         (many, "cannot be passed by name"),
@@ -144,6 +128,8 @@ def test_functions_that_cannot_be_described_are_refused() -> None:
         Tool("", "", {}, silent)
     with pytest.raises(InvalidInput, match="is not callable"):
         Tool("five", "", {}, 5)  # type: ignore[arg-type]  # this is refused
+    with pytest.raises(InvalidInput, match="not an async function"):
+        await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # this is refused
 
 
 class Store:
@@ -169,11 +155,7 @@ async def test_bound_methods_partials_and_callable_objects_become_tools() -> Non
         return store(key) * times + mark
 
     bound = tool(store.fetch)
-    assert (bound.name, bound.description, await bound({"key": "a"})) == (
-        "fetch",
-        "Fetch a text.",
-        ToolOutput("one"),
-    )
+    assert (bound.name, bound.description, await bound({"key": "a"})) == ("fetch", "Fetch a text.", ToolOutput("one"))
 
     bare = Tool.of(partial(partial(fetch, store.fetch), mark="!"))
     assert (bare.name, bare.description) == ("fetch", "Fetch a text some times.")
@@ -187,11 +169,6 @@ async def test_bound_methods_partials_and_callable_objects_become_tools() -> Non
     assert await called({"key": "a", "upper": True}) == ToolOutput("ONE")
     with pytest.raises(InvalidInput, match="type `Store` has no name"):
         tool(store)
-
-
-def test_a_method_that_is_not_bound_is_refused_with_the_way_out() -> None:
-    with pytest.raises(InvalidInput, match=r"'fetch' is a method: .* `tool\(object.fetch\)`"):
-        tool(Store.fetch)
 
 
 async def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
@@ -217,26 +194,6 @@ async def test_a_wrapper_of_an_async_function_is_awaited_on_the_event_loop() -> 
         return ident()
 
     assert await Tool.of(wrapper)({}) == ToolOutput(str(threading.get_ident()))
-
-
-async def test_a_blocking_function_times_out(as_lines: AsLines) -> None:
-    over = threading.Event()
-
-    @tool
-    def sleep() -> None:
-        """Sleep."""
-        over.wait(60)
-
-    model = ScriptedModel([answer(tool_use("1", "sleep")), "It took too long."])
-    agent = AgentSession(model, tools=[sleep], options=AgentOptions(tool_timeout_s=0.01))
-    try:
-        turn = await agent.respond("Sleep")
-    finally:
-        over.set()
-    assert as_lines(turn.messages)[-2:] == [
-        "tool: !The tool gave no answer within 0.01 seconds.",
-        "assistant: It took too long.",
-    ]
 
 
 async def test_blocking_functions_do_not_use_up_the_threads_of_others() -> None:
@@ -274,7 +231,7 @@ async def test_blocking_functions_do_not_use_up_the_threads_of_others() -> None:
     assert outputs == [ToolOutput("done")] * many
 
 
-async def test_functions_that_timed_out_do_not_use_up_the_threads_of_others(as_lines: AsLines) -> None:
+async def test_functions_that_timed_out_do_not_use_up_the_threads_of_others() -> None:
     over = threading.Event()
 
     @tool
@@ -293,22 +250,8 @@ async def test_functions_that_timed_out_do_not_use_up_the_threads_of_others(as_l
         assert await to_thread.run_sync(lambda: "the program's own") == "the program's own"
     finally:
         over.set()
-    assert as_lines(turn.messages)[1:-1].count("tool: !The tool gave no answer within 0.01 seconds.") == many
-
-
-async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
-    @tool
-    def deploy() -> str:
-        """Deploy."""
-        raise Suspend("may I?")
-
-    turn = await AgentSession(ScriptedModel([answer(tool_use("1", "deploy"))]), tools=[deploy]).respond("Deploy")
-    assert [(each.id, each.reason) for each in turn.pending] == [("1", "may I?")]
-
-
-async def test_a_handler_that_is_not_async_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="not an async function"):
-        await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # this is refused
+    answers = ["tool: !The tool gave no answer within 0.01 seconds."] * many
+    assert as_lines(turn.messages)[2:] == [*answers, "assistant: All of them hang."]
 
 
 @pytest.mark.parametrize(
@@ -407,7 +350,7 @@ def results_of(messages: Sequence[Message]) -> dict[str, tuple[bool, str]]:
 async def test_lone_surrogates_in_results_are_replaced(session: Session) -> None:
     """`os.listdir` returns such strings for file names that are not UTF-8."""
     name = b"caf\xe9".decode(errors="surrogateescape")
-    given = {"one": name, "list": [name, {name: 1}], "parts": (text(name),), "fails": ValueError(name)}
+    given = {"one": name, "list": [name, {name: 1}], "parts": (text(name),), "fails": ValueError(name), "\ufffd": "ok"}
 
     @tool
     async def say(what: str) -> object:
@@ -417,7 +360,8 @@ async def test_lone_surrogates_in_results_are_replaced(session: Session) -> None
             raise value
         return value
 
-    calls = answer([tool_use(what, "say", {"what": what}) for what in given])
+    arguments = [Raw(b'{"what":"%b"}' % (what.encode() if what.isascii() else b"\\ud83d")) for what in given]
+    calls = answer([ToolUsePart(ToolUse(what, "say", raw)) for what, raw in zip(given, arguments, strict=True)])
     agent = AgentSession(ScriptedModel([calls, "ok"]), session=session, tools=[say])
     turn = await agent.respond("List")
     expected = {
@@ -425,6 +369,7 @@ async def test_lone_surrogates_in_results_are_replaced(session: Session) -> None
         "list": (False, '["caf\ufffd",{"caf\ufffd":1}]'),
         "parts": (False, "caf\ufffd"),
         "fails": (True, "ValueError: caf\ufffd"),
+        "\ufffd": (False, "ok"),
     }
     assert results_of(turn.messages) == expected
     assert results_of(await session.messages()) == expected
@@ -447,10 +392,7 @@ async def test_a_result_that_the_dialect_cannot_hold_is_replaced_by_an_error(tmp
         assert results_of(turn.messages) == {"1": (failed, result)}
 
 
-@pytest.mark.parametrize(
-    "anyio_backend",
-    [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")],
-)
+@pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
 async def test_a_tool_that_awaits_a_cancelled_task_fails_and_the_turn_continues(session: Session) -> None:
     """Only asyncio raises a cancellation in the task that awaits the cancelled one."""
     waiting = anyio.Event()
@@ -571,13 +513,11 @@ async def test_log_events_of_tools_name_the_session_and_the_call(session: Sessio
 
     calls = answer([tool_use("1", "fail"), tool_use("2", "hang")])
     agent = AgentSession(
-        ScriptedModel([calls, "Oh."]),
-        session=session,
-        tools=[fail, hang],
-        options=AgentOptions(tool_timeout_s=0.001),
+        ScriptedModel([calls, "Oh."]), session=session, tools=[fail, hang], options=AgentOptions(tool_timeout_s=0.001)
     )
     with capture_logs() as logs:
-        await agent.respond("Try")
+        turn = await agent.respond("Try")
+    assert results_of(turn.messages)["2"] == (True, "The tool gave no answer within 0.001 seconds.")
     assert sorted((each["event"], each["session_id"], each["call_id"], each["tool"]) for each in logs) == [
         ("tool_failed", "main", "1", "fail"),
         ("tool_timed_out", "main", "2", "hang"),
@@ -638,7 +578,7 @@ async def test_the_log_of_a_failed_tool_names_only_the_calls_within_it(session: 
     assert (nested[0], nested[-2:]) == ("calls_another", ["in_a_thread", "deep"])
 
 
-async def test_failures_of_calls_become_results_for_the_model(session: Session, as_lines: AsLines, add: Tool) -> None:
+async def test_failures_of_calls_become_results_for_the_model(session: Session, add: Tool) -> None:
     @tool
     async def fail(how: str = "loudly") -> str:
         """Fail."""
@@ -651,6 +591,11 @@ async def test_failures_of_calls_become_results_for_the_model(session: Session, 
         """Return no JSON."""
         return object()
 
+    @tool
+    async def run() -> ToolOutput:
+        """Run a command."""
+        return ToolOutput("no such file", is_error=True, error="ENOENT", exit_code=2, tokens=4)
+
     calls = [
         tool_use("1", "fail"),
         tool_use("2", "fail", {"how": "silently"}),
@@ -660,15 +605,16 @@ async def test_failures_of_calls_become_results_for_the_model(session: Session, 
         tool_use("6", "add", {"a": 1}),
         tool_use("7", "wrong"),
         tool_use("8", "fail", {"how": "group"}),
+        tool_use("9", "run"),
     ]
-    agent = AgentSession(ScriptedModel([answer(calls), "I see."]), session=session, tools=[add, fail, wrong])
+    agent = AgentSession(ScriptedModel([answer(calls), "I see."]), session=session, tools=[add, fail, wrong, run])
     with capture_logs() as logs:
         turn = await agent.respond("Try")
     assert turn.text == "I see."
     results = results_of(turn.messages)
     assert results["1"] == (True, "OSError: no such disk")
     assert results["2"] == (True, "ZeroDivisionError")
-    assert results["3"] == (True, "There is no tool 'nothing'. The tools are: add, fail, wrong.")
+    assert results["3"] == (True, "There is no tool 'nothing'. The tools are: add, fail, run, wrong.")
     assert results["4"] == (True, "invalid arguments: Object missing required field `a`")
     assert results["5"] == (True, 'The arguments are not a JSON object: {"a": 1')
     assert results["6"] == (False, "2")
@@ -681,21 +627,11 @@ async def test_failures_of_calls_become_results_for_the_model(session: Session, 
     }
     assert (records["1"].success, records["1"].error) == (False, "OSError: no such disk")
     assert records["6"].success
+    run_record = records["9"]
+    assert (run_record.success, run_record.error, run_record.exit_code, run_record.tokens) == (False, "ENOENT", 2, 4)
     failed = [each["tool"] for each in logs if each["event"] == "tool_failed"]
     assert sorted(failed) == ["fail", "fail", "fail", "wrong"]
     assert "no such disk" not in str(logs)  # the text of an error can hold what a user wrote
-
-
-async def test_error_exit_code_and_tokens_of_an_output_are_recorded(session: Session) -> None:
-    @tool
-    async def run() -> ToolOutput:
-        """Run a command."""
-        return ToolOutput("no such file", is_error=True, error="ENOENT", exit_code=2, tokens=4)
-
-    agent = AgentSession(ScriptedModel([answer(tool_use("1", "run")), "Oh."]), session=session, tools=[run])
-    await agent.respond("Run")
-    (record,) = [each.tool_execution for each in await session.entries() if isinstance(each, ToolExecutionEntry)]
-    assert (record.success, record.error, record.exit_code, record.tokens) == (False, "ENOENT", 2, 4)
 
 
 async def test_calls_run_in_parallel_up_to_the_bound_and_are_written_as_they_end(session: Session) -> None:
@@ -733,23 +669,6 @@ async def test_calls_run_in_parallel_up_to_the_bound_and_are_written_as_they_end
     assert [each.tool_execution.tool_call_id for each in records] == finished
 
 
-async def test_a_slow_tool_times_out(session: Session, as_lines: AsLines) -> None:
-    @tool
-    async def hang() -> str:
-        """Hang."""
-        await anyio.sleep_forever()
-        return "never"
-
-    agent = AgentSession(
-        ScriptedModel([answer(tool_use("1", "hang")), "Oh."]),
-        session=session,
-        tools=[hang],
-        options=AgentOptions(tool_timeout_s=0.001),
-    )
-    turn = await agent.respond("Hang")
-    assert as_lines(turn.messages)[2] == "tool: !The tool gave no answer within 0.001 seconds."
-
-
 async def test_a_turn_with_too_many_requests_is_ended(session: Session, add: Tool) -> None:
     model = ScriptedModel(lambda request: answer(tool_use(str(len(request.messages)), "add", {"a": 1})))
     agent = AgentSession(model, session=session, tools=[add], options=AgentOptions(requests_max=4))
@@ -761,76 +680,20 @@ async def test_a_turn_with_too_many_requests_is_ended(session: Session, add: Too
     assert turn.text == "Enough."
 
 
-async def test_a_call_that_an_answer_repeats_is_run_once(add: Tool, as_lines: AsLines) -> None:
-    ran: list[dict[str, Any]] = []
-
-    async def note(arguments: dict[str, Any]) -> None:
-        ran.append(arguments)
-
-    calls = answer([tool_use("1", "note", {"n": 1}), tool_use("1", "note", {"n": 1})])
-    agent = AgentSession(ScriptedModel([calls, "ok"]), tools=[Tool("note", "Note.", {"type": "object"}, note)])
-    turn = await agent.respond("Note")
-    assert ran == [{"n": 1}]
-    assert as_lines(turn.messages) == ["user: Note", "assistant: calls note 1", "tool: ", "assistant: ok"]
-
-
-async def test_different_calls_with_the_same_id_get_ids_of_their_own(
-    session: Session, add: Tool, as_lines: AsLines, strictly_paired: Callable[[Sequence[Message]], bool]
-) -> None:
-    calls = [
-        tool_use("1", "add", {"a": 1}),
-        tool_use("1", "add", {"a": 2}),
-        tool_use("1_2", "add", {"a": 3}),
-        tool_use("1", "add", {"a": 2}),
-        tool_use("1", "add", {"a": 4}),
-    ]
+async def test_different_calls_with_the_same_id_get_ids_of_their_own(session: Session, add: Tool) -> None:
+    given = [("1", 1), ("1", 2), ("1_2", 3), ("1", 2), ("1", 4), ("", 5), ("", 6)]
+    calls = [tool_use(call_id, "add", {"a": number}) for call_id, number in given]
     model = ScriptedModel([answer(calls), "ok"])
     turn = await AgentSession(model, session=session, tools=[add]).respond("Add")
     shown = [part.tool_use for part in turn.messages[1].content if isinstance(part, ToolUsePart)]
-    assert [(each.id, each.input) for each in shown] == [
-        ("1", {"a": 1}),
-        ("1_3", {"a": 2}),
-        ("1_2", {"a": 3}),
-        ("1_4", {"a": 4}),
-    ]
+    *_, without, also_without = [each.id for each in shown]
+    ids = ["1", "1_3", "1_2", "1_4", without, also_without]
+    assert "" not in ids
+    assert [(each.id, each.input) for each in shown] == [(each, {"a": n}) for n, each in enumerate(ids, 1)]
     results = results_of(turn.messages)
-    assert results == {"1": (False, "2"), "1_3": (False, "3"), "1_2": (False, "4"), "1_4": (False, "5")}
+    assert results == {each: (False, str(n + 1)) for n, each in enumerate(ids, 1)}
     assert results_of(await session.messages()) == results
     assert strictly_paired(model.last_request.messages)
     records = [each.tool_execution for each in await session.entries() if isinstance(each, ToolExecutionEntry)]
     assert {each.tool_call_id: each.arguments for each in records} == {each.id: each.input for each in shown}
-
-
-async def test_calls_without_an_id_get_one(session: Session, add: Tool) -> None:
-    model = ScriptedModel([answer([tool_use("", "add", {"a": 1}), tool_use("", "add", {"a": 2})]), "ok"])
-    turn = await AgentSession(model, session=session, tools=[add]).respond("Add")
-    results = results_of(await session.messages())
-    assert "" not in results
-    assert sorted(results.values()) == [(False, "2"), (False, "3")]
-    assert turn.text == "ok"
-    assert await session.open_calls() == []
-
-
-async def test_a_lone_surrogate_in_the_arguments_of_a_call_is_replaced(session: Session) -> None:
-    received: list[str] = []
-
-    @tool
-    async def say(what: str) -> str:
-        """Say it."""
-        received.append(what)
-        return "ok"
-
-    call = ToolUsePart(ToolUse("1", "say", Raw(b'{"what":"\\ud83d!"}')))
-    turn = await AgentSession(ScriptedModel([answer(call), "ok"]), session=session, tools=[say]).respond("Say")
-    assert (turn.text, received) == ("ok", ["\ufffd!"])
-
-
-async def test_integer_keys_of_arguments_are_converted_from_strings() -> None:
-    """Models write JSON, whose keys are always strings."""
-
-    @tool
-    async def shift(by: int, names: dict[int, str]) -> str:
-        """Add a number to each key."""
-        return str({number + by: name for number, name in names.items()})
-
-    assert (await shift({"by": 2, "names": {"1": "a"}})).content == "{3: 'a'}"
+    assert len(records) == len(shown), "the call that the answer repeats is run once"

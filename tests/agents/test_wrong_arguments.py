@@ -24,7 +24,6 @@ from treering import (
     Suspend,
     SyncHost,
     Tool,
-    TurnInput,
     image,
     summarizer_of,
     text,
@@ -64,13 +63,6 @@ class Wraps(EchoModel):
         return "Hello"
 
 
-class Delegates(EchoModel):
-    """A model that returns the stream of another one."""
-
-    def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        return EchoModel().generate(request)
-
-
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -106,16 +98,6 @@ class Delegates(EchoModel):
 def test_wrong_arguments_of_an_agent_are_refused(make: Factory, why: str, add: Tool) -> None:
     with pytest.raises(InvalidInput, match=why):
         make(ScriptedModel([]), add)
-
-
-@pytest.mark.parametrize("place", ["pre_generation", "post_generation"])
-async def test_a_hook_that_is_not_async_is_refused(place: str) -> None:
-    def as_it_is(given: Any) -> Any:
-        return given
-
-    agent = AgentSession(EchoModel(), hooks=HOOKS(**{place: (as_it_is,)}))
-    with pytest.raises(InvalidInput, match="the hook `as_it_is` did not return an awaitable: write it as `async def`"):
-        await agent.respond("Hello")
 
 
 async def test_a_call_with_a_wrong_session_is_refused(session: Session) -> None:
@@ -182,52 +164,43 @@ async def test_a_model_that_does_not_stream_is_refused_as_a_summarizer(session: 
     assert session.message_count == 8
 
 
-async def test_a_model_can_return_the_stream_of_another_one() -> None:
-    assert (await AgentSession(Delegates()).respond("Hello")).text.endswith("Hello")
+def of_hooks(place: str, returned: Any, *, is_async: bool = True) -> Any:
+    async def hook(given: Any) -> Any:
+        return returned
+
+    def blocks(given: Any) -> Any:
+        return returned
+
+    return HOOKS(**{place: (hook if is_async else blocks,)})
+
+
+REMOTE = Message("assistant", (image("https://example.org/a.png", "image/png", kind="url"),))
 
 
 @pytest.mark.parametrize(
-    ("returned", "why"),
+    ("hooks", "why"),
     [
-        ("No.", "`str` as an answer: return a `Message`"),
-        ({"role": "assistant"}, "`dict` as an answer"),
-        (Message("user", (text("No."),)), "role 'user': the role must be 'assistant'"),
-        (Message("assistant", cast("tuple[Content, ...]", "No.")), "content"),
+        *(
+            (of_hooks("pre_generation", returned), "return a `TurnInput`, or None")
+            for returned in ("Hello", Message("user", ()), 5)
+        ),
+        (of_hooks("pre_generation", None, is_async=False), "`blocks` did not return an awaitable: write it as `async"),
+        (of_hooks("post_generation", REMOTE, is_async=False), "`blocks` did not return an awaitable: write it as"),
+        (of_hooks("post_generation", "No."), "`str` as an answer: return a `Message`"),
+        (of_hooks("post_generation", {"role": "assistant"}), "`dict` as an answer"),
+        (of_hooks("post_generation", Message("user", (text("No."),))), "role 'user': the role must be 'assistant'"),
+        (of_hooks("post_generation", Message("assistant", cast("tuple[Content, ...]", "No."))), "content"),
+        (of_hooks("post_generation", REMOTE), "URL"),
     ],
 )
-async def test_a_hook_that_returns_anything_but_an_answer_is_refused(returned: Any, why: str, session: Session) -> None:
-    async def hook(answer: Message) -> Any:
-        return returned
-
-    agent = AgentSession(ScriptedModel(["Yes."]), session=session, hooks=AgentHooks(post_generation=(hook,)))
-    with pytest.raises(InvalidInput, match=why):
-        await agent.respond("Hello")
-    _, kept = await session.messages()
-    assert (kept.content, kept.stop_reason) == ((text("Yes."),), "aborted")
-
-
-async def test_the_model_s_answer_is_kept_as_aborted_if_a_hook_returns_one_that_the_dialect_cannot_hold() -> None:
-    async def hook(answer: Message) -> Message:
-        return Message("assistant", (image("https://example.org/a.png", "image/png", kind="url"),))
-
+async def test_what_a_hook_must_not_return_is_refused(hooks: AgentHooks, why: str) -> None:
     async with SessionHost(dialect="pi") as host:
         session = await host.create()
-        agent = AgentSession(ScriptedModel(["Yes."]), session=session, hooks=AgentHooks(post_generation=(hook,)))
-        with pytest.raises(InvalidInput, match="URL"):
-            await agent.respond("Hello")
-        _, kept = await session.messages()
-        assert (kept.content, kept.stop_reason) == ((text("Yes."),), "aborted")
-
-
-@pytest.mark.parametrize("returned", ["Hello", Message("user", ()), 5])
-async def test_a_hook_that_returns_anything_but_a_turn_input_is_refused(returned: Any, session: Session) -> None:
-    async def hook(turn: TurnInput) -> Any:
-        return returned
-
-    agent = AgentSession(ScriptedModel([]), session=session, hooks=AgentHooks(pre_generation=(hook,)))
-    with pytest.raises(InvalidInput, match="return a `TurnInput`, or None"):
-        await agent.respond("Hello")
-    assert session.message_count == 0
+        with pytest.raises(InvalidInput, match=why):
+            await AgentSession(ScriptedModel(["Yes."]), session=session, hooks=hooks).respond("Hello")
+        kept = [(each.content, each.stop_reason) for each in await session.messages()]
+    # The model's own answer is kept; if no hook let the turn begin, nothing is.
+    assert kept == ([] if hooks.pre_generation else [((text("Hello"),), None), ((text("Yes."),), "aborted")])
 
 
 @pytest.mark.parametrize("given", ["Yes.", None, Message("user", (text("Yes."),))])

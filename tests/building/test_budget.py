@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from treering import (
-    BashExecution,
-    Context,
-    InvalidInput,
-    Message,
-    Usage,
-    image,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import BashExecution, Context, InvalidInput, Message, Usage, image, message, text, tool_result, tool_use
 from treering.projections.building.budget import ContextBudget, calculate_budget
 from treering.projections.building.used_tokens import UsedTokens, last_measured, used_since
 from treering.projections.tokens import (
@@ -29,6 +18,8 @@ from treering.projections.tokens import (
     count_messages,
     message_tokens,
 )
+
+from .making import context_of, words
 
 
 @pytest.mark.feature("N-59", "N-60", "N-61", "N-62", "N-64")
@@ -44,7 +35,7 @@ from treering.projections.tokens import (
     ],
 )
 def test_the_prompt_the_tools_and_the_reserve_are_taken_off_the_window(
-    words: Tokenizer, window: int, system: str, tools: str, expected: ContextBudget
+    window: int, system: str, tools: str, expected: ContextBudget
 ) -> None:
     assert calculate_budget(window, system, tools, words) == expected
 
@@ -54,7 +45,7 @@ def test_a_budget_needs_only_a_window() -> None:
     assert calculate_budget(400, "word " * 20).system_prompt_tokens > 0
 
 
-def test_the_reserve_can_be_given(words: Tokenizer) -> None:
+def test_the_reserve_can_be_given() -> None:
     assert calculate_budget(1000, "", "", words, reserve_for_response=100).available_tokens == 900
 
 
@@ -79,7 +70,7 @@ def test_a_negative_reserve_is_refused() -> None:
         calculate_budget(8192, reserve_for_response=-1)
 
 
-def test_used_sets_the_conversation_tokens_and_the_utilization(words: Tokenizer) -> None:
+def test_used_sets_the_conversation_tokens_and_the_utilization() -> None:
     budget = calculate_budget(400, "", "", words)
     assert (budget.current_conversation_tokens, budget.utilization_percent) == (0, 0.0)
     assert budget.used(150).current_conversation_tokens == 150
@@ -89,7 +80,7 @@ def test_used_sets_the_conversation_tokens_and_the_utilization(words: Tokenizer)
 
 
 @pytest.mark.feature("N-76")
-def test_calls_and_arguments_are_counted_and_images_have_a_fixed_size(words: Tokenizer) -> None:
+def test_calls_and_arguments_are_counted_and_images_have_a_fixed_size() -> None:
     frame = MESSAGE_TOKENS
     assert message_tokens(message("user", "one two"), words) == frame + 2
     assert message_tokens(message("assistant", tool_use("c", "read", {"path": "a b c"})), words) == frame + 1 + 3
@@ -100,7 +91,7 @@ def test_calls_and_arguments_are_counted_and_images_have_a_fixed_size(words: Tok
     assert message_tokens(message("tool", tool_result("c", [text("one"), small])), words) == frame + 1 + IMAGE_TOKENS
 
 
-def test_messages_are_counted_in_the_form_that_providers_get(words: Tokenizer) -> None:
+def test_messages_are_counted_in_the_form_that_providers_get() -> None:
     summary = Message("compactionSummary", (text("so far"),))
     assert message_tokens(summary, words) > MESSAGE_TOKENS + 2
     hidden = Message("bashExecution", bash=BashExecution("ls", "a b c", exclude_from_context=True))
@@ -136,9 +127,7 @@ def used(context: Context, tokenizer: Tokenizer) -> UsedTokens:
     return used_since(context.messages, last_measured(context.messages), tokenizer)
 
 
-def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated(
-    words: Tokenizer, context_of: Callable[..., Context]
-) -> None:
+def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated() -> None:
     question = message("user", "one two three")
     counted = context_of(question, answer(500), question, answer(900), question)
     assert used(counted, words) == UsedTokens(900, MESSAGE_TOKENS + 3)
@@ -149,9 +138,7 @@ def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated(
     assert UsedTokens(900, 7).total == 907
 
 
-def test_the_parts_of_a_usage_are_added_if_it_has_no_total(
-    words: Tokenizer, context_of: Callable[..., Context]
-) -> None:
+def test_the_parts_of_a_usage_are_added_if_it_has_no_total() -> None:
     answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000))
     assert used(context_of(answered), words).total == 4321
     answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=321))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 
-from treering import Context, ContextMessage, Message, TreeringError, message, tool_result, tool_use
+from treering import ContextMessage, Message, TreeringError, message, tool_result, tool_use
 from treering.events.errors import ContextOverflow
-from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import MINIMAL, ContextBuilder
 from treering.projections.building.composing import compose
 from treering.projections.building.source import ContextSource
 from treering.projections.building.strategy import ContextStrategy, StrategyResult
 from treering.projections.tokens import ByteEstimator, Tokenizer, count_messages
 
-Budget = Callable[[int], ContextBudget]
-Contexts = Callable[..., Context]
+from .making import budget, context_of
 
+LEFT_OUT = "leaves out the last user message"
 LONG = [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * 100) for place in range(20)]
 
 
@@ -44,11 +43,11 @@ class FailingStrategy(LastMessages):
 
 
 class FixedResult(LastMessages):
-    """A strategy that returns any given messages and count."""
+    """A strategy that returns any given messages and counts."""
 
-    def __init__(self, messages: Sequence[ContextMessage], included: int = 1) -> None:
+    def __init__(self, messages: Sequence[ContextMessage], included: int, summarized: int) -> None:
         super().__init__("fixed", 1)
-        self.result = StrategyResult(tuple(messages), included)
+        self.result = StrategyResult(tuple(messages), included, summarized)
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
         return self.result
@@ -59,7 +58,7 @@ def ending_in_a_question() -> list[Message]:
 
 
 @pytest.mark.feature("N-65", "N-66", "N-68")
-def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up(context_of: Contexts, budget: Budget) -> None:
+def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up() -> None:
     orphan = message("tool", tool_result("no call", "x"))
     messages = [orphan, *ending_in_a_question()]
     result = ContextBuilder(strategies=[LastMessages("few", keep=3)]).build(context_of(*messages), budget(500))
@@ -77,14 +76,14 @@ def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up(context_of:
 
 
 @pytest.mark.feature("N-63")
-def test_the_budget_of_a_result_has_the_tokens_used(context_of: Contexts, budget: Budget) -> None:
+def test_the_budget_of_a_result_has_the_tokens_used() -> None:
     result = ContextBuilder().build(context_of(message("user", "x" * 384)), budget(400))
     assert result.tokens_used == 100
     assert (result.budget.current_conversation_tokens, result.budget.utilization_percent) == (100, 25.0)
 
 
 @pytest.mark.feature("N-67", "N-71")
-def test_the_fitting_strategy_with_the_lowest_priority_number_is_used(context_of: Contexts, budget: Budget) -> None:
+def test_the_fitting_strategy_with_the_lowest_priority_number_is_used() -> None:
     context = context_of(*ending_in_a_question())
     for turn in range(3):
         fakes = [LastMessages("large", 1, keep=20), LastMessages("fitting", 2, keep=3), LastMessages("never", 3)]
@@ -100,7 +99,7 @@ def test_the_fitting_strategy_with_the_lowest_priority_number_is_used(context_of
 
 
 @pytest.mark.feature("N-70")
-def test_a_strategy_is_not_tried_below_its_min_tokens(context_of: Contexts, budget: Budget) -> None:
+def test_a_strategy_is_not_tried_below_its_min_tokens() -> None:
     demanding, other = LastMessages("demanding", 1, min_tokens=501), LastMessages("other", 2)
     builder = ContextBuilder(strategies=[demanding, other])
     result = builder.build(context_of(*ending_in_a_question()), budget(500))
@@ -109,7 +108,7 @@ def test_a_strategy_is_not_tried_below_its_min_tokens(context_of: Contexts, budg
 
 
 @pytest.mark.feature("N-9", "N-73", "N-74")
-def test_a_custom_strategy_can_be_registered_and_removed(context_of: Contexts, budget: Budget) -> None:
+def test_a_custom_strategy_can_be_registered_and_removed() -> None:
     builder = ContextBuilder()
     context = context_of(*ending_in_a_question())
     assert builder.build(context, budget(500)).strategy != "mine"
@@ -123,9 +122,7 @@ def test_a_custom_strategy_can_be_registered_and_removed(context_of: Contexts, b
 
 
 @pytest.mark.feature("N-11", "N-72")
-def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context_is_built(
-    context_of: Contexts, budget: Budget
-) -> None:
+def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context_is_built() -> None:
     builder = ContextBuilder(strategies=[FailingStrategy("raising"), LastMessages("large", 6, keep=21)])
     context = context_of(*ending_in_a_question())
     result = builder.build(context, budget(500))
@@ -141,42 +138,45 @@ def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context
     assert [each.partition(":")[0] for each in caught.value.failures] == ["raising", "large"]
 
 
-def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty(context_of: Contexts, budget: Budget) -> None:
+def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty() -> None:
     with pytest.raises(ContextOverflow):
         ContextBuilder().build(context_of(message("user", "hello")), budget(0))
     assert ContextBuilder().build(context_of(), budget(0)).messages == ()
 
 
-@pytest.mark.parametrize(
-    ("messages", "included", "reason"),
-    [
-        ([ContextMessage("e20", message("user", "and now?"))], 1, None),
-        ([ContextMessage("e0", message("user", "hello"))], 1, "leaves out the last user message"),
-        ([ContextMessage("e20", message("user", "and now?"))], 22, "counts more messages"),
-        ([ContextMessage("e20", message("user", "and now?"))], -1, "negative message count"),
+def test_the_result_of_a_strategy_is_checked() -> None:
+    asked, first = message("user", "and now?"), ContextMessage("e0", LONG[0])
+    last, call = ContextMessage("e20", asked), ContextMessage("x", message("assistant", tool_use("c", "read")))
+    done = context_of(*LONG, asked)
+    asked_first = context_of(asked, *(message("assistant", "word " * 100) for _ in range(10)))
+    for context, messages, included, summarized, reason in (
+        (done, [last], 21, 0, None),
+        (done, [last], 0, 21, None),
+        (done, [first], 1, 0, LEFT_OUT),
         (
-            [
-                ContextMessage("e20", message("user", "and now?")),
-                ContextMessage("x", message("assistant", tool_use("c", "read"))),
-            ],
+            asked_first,
+            [ContextMessage("e1", asked_first.messages[1].message)],
             1,
-            "call 'c' has no result",
+            0,
+            "leaves out the last user message",
         ),
-    ],
-)
-def test_the_result_of_a_strategy_is_checked(
-    context_of: Contexts, budget: Budget, messages: list[ContextMessage], included: int, reason: str | None
-) -> None:
-    builder = ContextBuilder(strategies=[FixedResult(messages, included)])
-    result = builder.build(context_of(*ending_in_a_question()), budget(500))
-    if reason is None:
-        assert result.strategy == "fixed"
-    else:
-        assert result.strategy == MINIMAL
-        assert reason in result.failures[0].reason
+        (done, [ContextMessage("e20", message("assistant", "no"))], 1, 0, LEFT_OUT),
+        (done, [last], 1, 21, "counts more messages than the 21 of the context"),
+        (done, [last], -1, 0, "returned a negative message count"),
+        (done, [last], 1, -1, "returned a negative message count"),
+        (done, [last, call], 1, 0, "call 'c' has no result"),
+    ):
+        result = ContextBuilder(strategies=[FixedResult(messages, included, summarized)]).build(context, budget(500))
+        assert result.strategy == (MINIMAL if reason else "fixed")
+        assert [str(each) for each in result.failures] == ([f"fixed: {reason}"] if reason else [])
+    exact = count_messages([asked])
+    builder = ContextBuilder(strategies=[FixedResult([last], 1, 0)])
+    assert builder.build(done, budget(exact)).strategy == "fixed"
+    with pytest.raises(ContextOverflow):
+        builder.build(done, budget(exact - 1))
 
 
-def test_a_result_can_be_encoded_as_json(context_of: Contexts, budget: Budget) -> None:
+def test_a_result_can_be_encoded_as_json() -> None:
     builder = ContextBuilder()
     shown = builder.build(context_of(*ending_in_a_question()), budget(500)).to_json()
     assert shown["strategy"] == "minimal-state"

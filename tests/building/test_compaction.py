@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -24,15 +23,13 @@ from treering import (
     tool_use,
 )
 from treering.events.errors import CompactionLoop, ContextOverflow, SummaryRefused
-from treering.projections.building.budget import ContextBudget, calculate_budget
+from treering.projections.building.budget import calculate_budget
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummarizerOptions, SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
 
+from .making import budget, content
 from .scripted import ScriptedSummarizer
-
-Bytes = Callable[[Session], bytes]
-Budget = Callable[[int], ContextBudget]
 
 
 async def talk(session: Session, turns: int, words: int = 60) -> list[str]:
@@ -47,9 +44,7 @@ async def talk(session: Session, turns: int, words: int = 60) -> list[str]:
 
 
 @pytest.mark.feature("N-118", "N-5", "D-50")
-async def test_a_compaction_replaces_the_older_messages_of_the_context_by_a_summary(
-    session: Session, content: Bytes
-) -> None:
+async def test_a_compaction_replaces_the_older_messages_of_the_context_by_a_summary(session: Session) -> None:
     await talk(session, 10)
     before, originals = content(session), await session.all_messages()
     summarizer = ScriptedSummarizer()
@@ -89,7 +84,7 @@ async def test_compacting_equal_sessions_gives_equal_reports(host: SessionHost) 
 
 
 @pytest.mark.feature("N-117")
-async def test_a_dry_run_reports_the_compaction_and_writes_nothing(session: Session, content: Bytes) -> None:
+async def test_a_dry_run_reports_the_compaction_and_writes_nothing(session: Session) -> None:
     await talk(session, 10)
     before = content(session)
     dry = await session.dry_compact(keep_tokens=300)
@@ -106,9 +101,7 @@ async def test_a_dry_run_reports_the_compaction_and_writes_nothing(session: Sess
     )
 
 
-async def test_a_session_that_cannot_be_compacted_gets_a_reason_and_no_summary(
-    session: Session, content: Bytes
-) -> None:
+async def test_a_session_that_cannot_be_compacted_gets_a_reason_and_no_summary(session: Session) -> None:
     summarizer = ScriptedSummarizer()
     assert (await session.compact(summarizer)).reason
     await talk(session, 1)
@@ -131,7 +124,7 @@ async def test_a_session_that_cannot_be_compacted_gets_a_reason_and_no_summary(
     ],
 )
 async def test_a_compaction_whose_summarizer_fails_changes_nothing(
-    session: Session, content: Bytes, answer: str | Exception, error: type[Exception]
+    session: Session, answer: str | Exception, error: type[Exception]
 ) -> None:
     await talk(session, 10)
     before, context, leaf = content(session), await session.context(), session.leaf_id
@@ -149,7 +142,7 @@ async def test_the_error_of_a_summary_that_is_too_long_names_the_summarized_mess
 
 
 @pytest.mark.feature("U-10")
-async def test_a_cancelled_compaction_changes_nothing(session: Session, content: Bytes) -> None:
+async def test_a_cancelled_compaction_changes_nothing(session: Session) -> None:
     await talk(session, 10)
     before, context = content(session), await session.context()
     for place in range(4):
@@ -276,7 +269,7 @@ async def test_sections_and_tools_of_pi_system_messages_are_kept_by_compactions(
         assert plain_text((await session.messages())[0].content) == "Be brief.\n\nSome.\n\n/b"  # not twice
 
 
-async def test_the_last_user_message_is_kept_unless_its_turn_is_too_long(session: Session, budget: Budget) -> None:
+async def test_the_last_user_message_is_kept_unless_its_turn_is_too_long(session: Session) -> None:
     await talk(session, 5)
     last_question = await session.append_message("user", "one more thing")
     for step in range(4):
@@ -308,7 +301,7 @@ async def test_a_history_ten_times_the_summarizers_window_is_compacted(session: 
 
 
 @pytest.mark.feature("U-11")
-async def test_compactions_that_cannot_help_are_refused(session: Session, content: Bytes, budget: Budget) -> None:
+async def test_compactions_that_cannot_help_are_refused(session: Session) -> None:
     crowded = calculate_budget(4096, "word " * 50_000, "", ByteEstimator())
     await talk(session, 10)
     before = content(session)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -28,10 +27,8 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.context import LEFT_OUT
 from treering.testing.models import ScriptedModel
 
+from .making import budget, content
 from .scripted import ScriptedSummarizer
-
-Bytes = Callable[[Session], bytes]
-Budget = Callable[[int], ContextBudget]
 
 
 async def append_answered_call(session: Session, call_id: str = "c", *, is_error: bool = False) -> str:
@@ -61,7 +58,7 @@ async def built_messages(session: Session, budget: ContextBudget) -> str:
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 @pytest.mark.parametrize("is_error", [False, True])
 async def test_an_edited_result_keeps_its_call_id_and_its_error_flag(
-    tmp_path: Path, budget: Budget, content: Bytes, dialect: Literal["native", "pi", "omp"], is_error: bool
+    tmp_path: Path, dialect: Literal["native", "pi", "omp"], is_error: bool
 ) -> None:
     async with SessionHost(tmp_path / "root", dialect=dialect) as host:
         session = await host.create("theirs")
@@ -82,9 +79,7 @@ async def test_an_edited_result_keeps_its_call_id_and_its_error_flag(
             session = await host.load("theirs")
 
 
-async def test_a_removed_result_is_replaced_by_a_note_while_its_call_is_shown(
-    session: Session, content: Bytes, budget: Budget
-) -> None:
+async def test_a_removed_result_is_replaced_by_a_note_while_its_call_is_shown(session: Session) -> None:
     result = await append_answered_call(session)
     call = session.path()[-2]
     await session.append_context_edit(result, None)
@@ -111,7 +106,7 @@ async def test_an_edit_of_a_message_with_several_results_replaces_all_of_them(se
     assert await session.open_calls() == []
 
 
-async def test_an_answered_call_is_not_open_whatever_its_result_was_edited_to(session: Session, content: Bytes) -> None:
+async def test_an_answered_call_is_not_open_whatever_its_result_was_edited_to(session: Session) -> None:
     result = await append_answered_call(session)
     await session.append_context_edit(result, [tool_result("another", "x")])
     before = content(session)
@@ -142,7 +137,7 @@ async def compact_past_the_request(session: Session, steps: int = 3) -> None:
     await session.append_compaction("They began.", session.path()[-2], 100)
 
 
-async def test_the_request_kept_after_a_compaction_is_the_edited_one(session: Session, budget: Budget) -> None:
+async def test_the_request_kept_after_a_compaction_is_the_edited_one(session: Session) -> None:
     before = await session.append_message("user", "an older request")
     request = await session.append_message("user", "the secret request")
     await session.append_context_edit(request, "the public request")
@@ -158,9 +153,7 @@ async def test_the_request_kept_after_a_compaction_is_the_edited_one(session: Se
 
 
 @pytest.mark.parametrize("cleared", ["whole", "but for the last"])
-async def test_a_cleared_request_is_not_shown_after_a_compaction(
-    session: Session, budget: Budget, cleared: str
-) -> None:
+async def test_a_cleared_request_is_not_shown_after_a_compaction(session: Session, cleared: str) -> None:
     await session.append_message("user", "the secret request")
     await session.append_message("assistant", "ok")
     await session.truncate_history(0 if cleared == "whole" else 1)
@@ -169,7 +162,7 @@ async def test_a_cleared_request_is_not_shown_after_a_compaction(
     assert [each.role for each in built.messages] == ["compactionSummary", "assistant", "tool"]
 
 
-async def test_a_request_under_a_removed_summary_is_not_shown(tmp_path: Path, budget: Budget) -> None:
+async def test_a_request_under_a_removed_summary_is_not_shown(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "root", dialect="pi") as host:
         session = await host.create("theirs")
         await session.append_message("user", "the secret request")
@@ -187,7 +180,7 @@ async def test_a_request_under_a_removed_summary_is_not_shown(tmp_path: Path, bu
         assert "secret" not in await built_messages(session, budget(1000))
 
 
-async def test_the_minimal_state_holds_no_removed_or_cleared_content(session: Session, budget: Budget) -> None:
+async def test_the_minimal_state_holds_no_removed_or_cleared_content(session: Session) -> None:
     task = await session.append_message("user", "the secret task")
     await session.append_message("assistant", "Decision: the secret decision")
     await session.append_context_edit(task, None)
@@ -201,7 +194,7 @@ async def test_the_minimal_state_holds_no_removed_or_cleared_content(session: Se
     assert "secret" not in repr(built.messages)
 
 
-async def test_the_minimal_state_holds_edited_messages_as_contexts_show_them(session: Session, budget: Budget) -> None:
+async def test_the_minimal_state_holds_edited_messages_as_contexts_show_them(session: Session) -> None:
     task = await session.append_message("user", "the secret task")
     await session.append_context_edit(task, "the public task")
     await session.append_message("assistant", tool_use("c", "write", {"path": "made.py"}))
@@ -217,7 +210,7 @@ async def test_the_minimal_state_holds_edited_messages_as_contexts_show_them(ses
     assert "Waiting for" not in state
 
 
-async def test_the_minimal_state_follows_a_later_compaction_that_keeps_more(session: Session, budget: Budget) -> None:
+async def test_the_minimal_state_follows_a_later_compaction_that_keeps_more(session: Session) -> None:
     first = await session.append_message("user", "the first task")
     await session.append_message("assistant", "ok")
     await session.append_compaction("", None, 100)

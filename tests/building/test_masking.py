@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 import pytest
 
-from treering import Context, Message, ToolResultPart, message, tool_result, tool_use
-from treering.projections.building.budget import ContextBudget
+from treering import Message, ToolResultPart, message, tool_result, tool_use
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.masking import MaskedTools
 from treering.projections.building.pairing import pairing_fault
-from treering.projections.building.source import ContextSource
-from treering.projections.tokens import ByteEstimator, count_messages
+from treering.projections.tokens import ByteEstimator, count_messages, message_tokens
+
+from .making import budget, context_of, source_of, words
 
 BODY = "result " * 100
 
@@ -41,7 +39,7 @@ def masked_places(messages: tuple[object, ...]) -> list[int]:
     ]
 
 
-def test_all_results_but_the_last_few_are_masked(source_of: Callable[..., ContextSource]) -> None:
+def test_all_results_but_the_last_few_are_masked() -> None:
     source = source_of(*turns(10))
     result = MaskedTools(keep_last=3).build(source, 1500, ByteEstimator())
     assert count_messages([each.message for each in result.messages], ByteEstimator()) <= 1500
@@ -55,7 +53,7 @@ def test_all_results_but_the_last_few_are_masked(source_of: Callable[..., Contex
 
 
 @pytest.mark.timeout(15)
-def test_masking_20000_results_does_not_take_quadratic_time(source_of: Callable[..., ContextSource]) -> None:
+def test_masking_20000_results_does_not_take_quadratic_time() -> None:
     many = [message("tool", tool_result(f"c{each}", BODY)) for each in range(20_000)]
     calls = message("assistant", [tool_use(f"c{each}", "read_file") for each in range(20_000)])
     talk = [message(role, "and on") for _ in range(20_000) for role in ("assistant", "user")]
@@ -66,22 +64,38 @@ def test_masking_20000_results_does_not_take_quadratic_time(source_of: Callable[
     assert masked_places(result.messages) == []  # they are one batch of parallel calls
 
 
-def test_results_of_protected_tools_and_small_results_are_not_masked(source_of: Callable[..., ContextSource]) -> None:
+def test_results_of_protected_tools_and_small_results_are_not_masked() -> None:
     small = [message("assistant", tool_use("s", "ls")), message("tool", tool_result("s", "a"))]
     source = source_of(*turn(0, "skill"), *small, *turn(1), *turn(2), *turn(3))
     result = MaskedTools(keep_last=1, protected=["skill"], min_gain=0).build(source, 300, ByteEstimator())
     assert masked_places(result.messages) == [8, 12]
 
 
-def test_results_are_not_masked_if_the_gain_is_below_min_gain(source_of: Callable[..., ContextSource]) -> None:
+def test_masking_begins_beyond_the_limit_and_frees_min_gain() -> None:
+    source = source_of(*turn(0), message("user", "go on"))
+    sizes = [message_tokens(each.message, words) for each in source.messages]
+    gain = 100 - len(f"[Old result of read_file cleared: {len(BODY)} characters]".split())
+    for spare, least, places in ((0, 0, []), (-1, 0, [2]), (-1, gain, [2]), (-1, gain + 1, [])):
+        limit = sum(sizes) + spare
+        strategy = MaskedTools(keep_last=0, min_gain=(least + 0.01) / limit)
+        assert masked_places(strategy.build(source, limit, words).messages) == places
+    batch = message("assistant", [tool_use("x", "read"), tool_use("y", "read")])
+    answers = [message("tool", tool_result("x", BODY)), message("tool", tool_result("y", "ok"))]
+    source = source_of(*turn(0), *turn(1), message("user", "both"), batch, *answers)
+    limit = sum(message_tokens(each.message, words) for each in source.messages[:-1]) - 1
+    # A step is taken when a request ends, and none between the results of parallel calls.
+    assert masked_places(MaskedTools(keep_last=2, min_gain=0).build(source, limit, words).messages) == [2, 6]
+    same = source_of(message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "1234567 " * 7)))
+    assert masked_places(MaskedTools(keep_last=0, min_gain=0).build(same, 1, words).messages) == []
+
+
+def test_results_are_not_masked_if_the_gain_is_below_min_gain() -> None:
     source = source_of(*turn(0), message("user", "long " * 2000), *turn(1), *turn(2), *turn(3))
     assert masked_places(MaskedTools(keep_last=1).build(source, 2400, ByteEstimator()).messages) != []
     assert masked_places(MaskedTools(keep_last=1, min_gain=0.9).build(source, 2400, ByteEstimator()).messages) == []
 
 
-def test_the_results_of_parallel_calls_are_masked_together_or_not_at_all(
-    source_of: Callable[..., ContextSource],
-) -> None:
+def test_the_results_of_parallel_calls_are_masked_together_or_not_at_all() -> None:
     source = source_of(*turn(0, calls=3), *turn(1, calls=3), message("user", "go on"))
     result = MaskedTools(keep_last=1, min_gain=0).build(source, 1000, ByteEstimator())
     assert masked_places(result.messages) == [2, 3, 4]
@@ -90,9 +104,7 @@ def test_the_results_of_parallel_calls_are_masked_together_or_not_at_all(
 
 
 @pytest.mark.feature("U-13")
-def test_between_masking_steps_each_request_begins_with_the_previous_one(
-    context_of: Callable[..., Context], budget: Callable[[int], ContextBudget]
-) -> None:
+def test_between_masking_steps_each_request_begins_with_the_previous_one() -> None:
     builder = ContextBuilder(strategies=[MaskedTools(min_gain=0.2)])
     messages = turns(40)
     before: list[bytes] = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
 from treering import (
+    ContextMessage,
     Entry,
     Message,
     MessageEntry,
@@ -22,18 +22,19 @@ from treering import (
 from treering.events.content import raw_json
 from treering.events.errors import ContextOverflow
 from treering.projections.building.minimal_state import MinimalState
-from treering.projections.building.source import ContextSource
 from treering.projections.building.state_extraction import (
     SessionState,
     as_entries,
     extract_session_state,
     format_state_context,
+    shortened,
 )
 from treering.projections.state import FileTouch
 from treering.projections.tokens import ByteEstimator, count_messages
 
+from .making import source_of
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
-Sources = Callable[..., ContextSource]
 TOKENS = ByteEstimator()
 
 
@@ -163,7 +164,7 @@ def test_the_state_is_formatted_as_fixed_sections() -> None:
 
 
 @pytest.mark.feature("N-93", "N-94")
-def test_the_smallest_context_is_the_state_and_the_last_user_message(source_of: Sources) -> None:
+def test_the_smallest_context_is_the_state_and_the_last_user_message() -> None:
     strategy = MinimalState()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("minimal-state", 4, 400)
     source = source_of(
@@ -175,13 +176,14 @@ def test_the_smallest_context_is_the_state_and_the_last_user_message(source_of: 
     assert result.messages[0].message == message("system", format_state_context(state))
     assert result.messages[1] == source.messages[2]
     assert (result.included_count, result.summarized_count) == (1, 4)
+    assert strategy.build(source, count_messages([each.message for each in result.messages]), TOKENS) == result
     nothing = strategy.build(source_of(), 400, TOKENS)
     assert [each.role for each in nothing.messages] == ["system", "user"]
     assert nothing.messages[1].message == message("user", "")
     assert (nothing.included_count, nothing.summarized_count) == (0, 0)
 
 
-def test_messages_that_a_program_wrote_for_the_user_are_not_the_task_or_the_request(source_of: Sources) -> None:
+def test_messages_that_a_program_wrote_for_the_user_are_not_the_task_or_the_request() -> None:
     environment, interruption = (
         Message("user", (text(each),), raw_metadata=raw_json({"is_meta": True})) for each in ("<environment>", "[stop]")
     )
@@ -193,7 +195,7 @@ def test_messages_that_a_program_wrote_for_the_user_are_not_the_task_or_the_requ
     assert plain_text(request.content) == "<environment>", "a model must be asked something"
 
 
-def test_a_state_that_does_not_fit_is_shortened(source_of: Sources) -> None:
+def test_a_state_that_does_not_fit_is_shortened() -> None:
     writes = [each for n in range(200) for each in tool_run("write_file", f"some/long/path/{n}.py")]
     source = source_of(message("user", "task " * 200), *writes, message("user", "last"))
     sizes = [
@@ -206,12 +208,22 @@ def test_a_state_that_does_not_fit_is_shortened(source_of: Sources) -> None:
         MinimalState().build(source, 50, TOKENS)
 
 
-def test_the_state_can_be_extracted_from_messages_without_entries(source_of: Sources) -> None:
+def test_the_state_can_be_extracted_from_messages_without_entries() -> None:
     source = source_of(message("user", "task"), *tool_run("write_file", "a.py"))
     assert extract_session_state(as_entries(source.messages)) == extract_session_state(source.entries)
 
 
-def test_a_stored_system_message_is_kept(source_of: Sources) -> None:
+def test_failures_without_a_call_and_long_lines_are_named_shortly() -> None:
+    results = [message("tool", tool_result(each, each, is_error=True), tool_name=each or None) for each in ("grep", "")]
+    failed = ("grep failed: grep", "a tool failed: no reason given")
+    assert extract_session_state(entries(*results)).blockers == failed
+    shown = [shortened("ab  cdef", chars) for chars in (7, 6, 4, 3, 2)]
+    assert shown == ["ab cdef", "ab ...", "a...", "...", "..."]
+    named = [ContextMessage(each, message("user", "a")) for each in ("e1", "")]
+    assert [each.id for each in as_entries(named)] == ["e1", "-"]
+
+
+def test_a_stored_system_message_is_kept() -> None:
     source = source_of(message("system", "Be brief."), message("user", "hello"))
     result = MinimalState().build(source, 400, TOKENS)
     assert [each.entry_id for each in result.messages] == ["e0", "", "e1"]

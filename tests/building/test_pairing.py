@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from random import Random
 
@@ -10,18 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import (
-    BashExecution,
-    Context,
-    ContextMessage,
-    ContextSource,
-    Message,
-    image,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import BashExecution, ContextMessage, ContextSource, Message, image, message, text, tool_result, tool_use
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.masking import MaskedTools
@@ -29,14 +18,18 @@ from treering.projections.building.paired_messages import PairedMessages
 from treering.projections.building.pairing import (
     NO_RESULT,
     last_turn,
-    next_start,
     paired,
     pairing_fault,
+    request_at,
     safe_start,
+    safe_starts,
+    starts_from,
     unanswered,
 )
 from treering.projections.tokens import ByteEstimator, context_tokens, message_tokens
 from treering.testing import strategies
+
+from .making import context_of
 
 USER = message("user", "go on")
 ANSWER = message("assistant", "done")
@@ -54,7 +47,7 @@ def shape(messages: tuple[ContextMessage, ...]) -> list[str]:
     return [each.entry_id or f"inserted:{each.role}" for each in messages]
 
 
-def test_messages_that_are_paired_are_returned_as_the_same_objects(context_of: Callable[..., Context]) -> None:
+def test_messages_that_are_paired_are_returned_as_the_same_objects() -> None:
     context = context_of(USER, calls("a", "b"), results("a"), results("b"), ANSWER, USER)
     repaired = paired(context.messages)
     assert all(one is other for one, other in zip(repaired, context.messages, strict=True))
@@ -70,7 +63,7 @@ def test_the_last_turn_is_paired_independently_of_what_comes_before_it(drawn: li
     assert unanswered(drawn) == open_calls
 
 
-def test_the_last_turn_begins_with_the_first_of_adjacent_answers(context_of: Callable[..., Context]) -> None:
+def test_the_last_turn_begins_with_the_first_of_adjacent_answers() -> None:
     hidden = Message("unknown", (text("x"),))
     messages = context_of(USER, ANSWER, USER, calls("a"), hidden, ANSWER, results("a"), USER).messages
     assert last_turn(messages) == 3
@@ -79,7 +72,7 @@ def test_the_last_turn_begins_with_the_first_of_adjacent_answers(context_of: Cal
 
 
 @pytest.mark.timeout(15)
-def test_pairing_200000_messages_does_not_take_quadratic_time(context_of: Callable[..., Context]) -> None:
+def test_pairing_200000_messages_does_not_take_quadratic_time() -> None:
     context = context_of(*(each for _ in range(100_000) for each in (USER, ANSWER)))
     assert len(paired(context.messages)) == 200_000
 
@@ -100,20 +93,19 @@ def test_pairing_200000_messages_does_not_take_quadratic_time(context_of: Callab
         ((USER, message("user", tool_use("a", "read")), ANSWER), ["e0", "e2"]),
         ((USER, message("assistant", [text("x"), tool_result("a", "y")])), ["e0", "e1"]),
         ((message("tool", "no result"), USER), ["e1"]),
+        ((message("compactionSummary", ""), message("compactionSummary", "x"), USER), ["e1", "e2"]),
         ((Message("bashExecution", bash=BashExecution("ls", exclude_from_context=True)), USER), ["e1"]),
         ((Message("unknown", (text("x"),)), USER), ["e1"]),
     ],
 )
-def test_messages_that_are_not_paired_are_repaired(
-    context_of: Callable[..., Context], messages: tuple[Message, ...], expected: list[str]
-) -> None:
+def test_messages_that_are_not_paired_are_repaired(messages: tuple[Message, ...], expected: list[str]) -> None:
     repaired = paired(context_of(*messages).messages)
     assert shape(repaired) == expected
     assert pairing_fault(repaired) is None
     assert paired(repaired) == repaired
 
 
-def test_an_unanswered_call_is_closed_by_an_error(context_of: Callable[..., Context]) -> None:
+def test_an_unanswered_call_is_closed_by_an_error() -> None:
     repaired = paired(context_of(USER, calls("a")).messages)
     assert repaired[-1].message == Message("tool", (tool_result("a", NO_RESULT, is_error=True),), tool_name="read")
 
@@ -121,29 +113,41 @@ def test_an_unanswered_call_is_closed_by_an_error(context_of: Callable[..., Cont
 @pytest.mark.parametrize(
     ("messages", "fault"),
     [
-        ((calls("a"),), "call 'a' has no result"),
+        ((calls("b", "a"),), "call 'a' has no result"),
         ((calls("a"), USER, ANSWER, results("a")), "call 'a' has no result"),
         ((results("a"),), "no call before it"),
         ((calls("a", "a"), results("a")), "made twice"),
         ((message("assistant", tool_result("a", "x")),), "no call before it"),
     ],
 )
-def test_a_pairing_fault_names_the_call(
-    context_of: Callable[..., Context], messages: tuple[Message, ...], fault: str
-) -> None:
+def test_a_pairing_fault_names_the_call(messages: tuple[Message, ...], fault: str) -> None:
     assert fault in (pairing_fault(context_of(*messages).messages) or "")
 
 
-def test_a_batch_of_parallel_calls_is_one_unit(context_of: Callable[..., Context]) -> None:
+def test_a_batch_of_parallel_calls_is_one_unit() -> None:
     messages = paired(
         context_of(
             USER, calls("a", "b"), results("a"), results("b"), ANSWER, message("user", image("", "image/png"))
         ).messages
     )
     assert [safe_start(messages, place) for place in range(7)] == [0, 1, 1, 1, 4, 5, 6]
-    assert [next_start(messages, place) for place in range(6)] == [1, 4, 4, 4, 5, 6]
+    assert [safe_start(messages, place) for place in (-2, -1)] == [0, 0]
+    assert [starts_from(messages, place) for place in (0, 2, 4, 5)] == [[0, 1, 4, 5], [2, 4, 5], [4, 5], [5]]
     run = paired(context_of(USER, calls("a"), calls("b"), results("a", "b"), ANSWER).messages)
-    assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4]
+    assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4] == safe_starts(run)
+
+
+def test_the_last_request_that_a_person_wrote_comes_before_what_programs_wrote() -> None:
+    notice = message("user", "[stop]", metadata={"is_meta": True})
+    for messages, place in (
+        ((), -1),
+        ((ANSWER, calls("a"), results("a", role="user")), -1),
+        ((USER,), 0),
+        ((USER, ANSWER, USER, ANSWER, notice, results("a", role="user")), 2),
+        ((USER, notice), 0),
+        ((ANSWER, notice, ANSWER, notice, ANSWER), 3),
+    ):
+        assert request_at(context_of(*messages).messages) == place
 
 
 CALL = message("assistant", tool_use("a", "read"))
@@ -223,7 +227,7 @@ def test_only_new_messages_are_counted() -> None:
     assert len(tokenizer.texts) == 3
 
 
-def test_a_call_that_is_answered_later_is_paired_again(context_of: Callable[..., Context]) -> None:
+def test_a_call_that_is_answered_later_is_paired_again() -> None:
     tokenizer = ByteEstimator()
     before = PairedMessages.of(context_of(USER, ANSWER, USER, CALL, USER).messages, tokenizer)
     assert [each.entry_id for each in before.messages] == ["e0", "e1", "e2", "e3", "", "e4"]
@@ -234,9 +238,7 @@ def test_a_call_that_is_answered_later_is_paired_again(context_of: Callable[...,
 
 @pytest.mark.parametrize("window", [200, 90, 60, 25])
 @pytest.mark.parametrize("tokenizer", [RecordingTokenizer(), FramingTokenizer()])
-def test_a_source_that_was_counted_before_gives_the_same_context(
-    context_of: Callable[..., Context], window: int, tokenizer: RecordingTokenizer
-) -> None:
+def test_a_source_that_was_counted_before_gives_the_same_context(window: int, tokenizer: RecordingTokenizer) -> None:
     turn = [USER, CALL, message("tool", tool_result("a", "word " * 40)), message("assistant", tool_use("a", "read"))]
     context = context_of(*turn, RESULT, ANSWER, USER)
     counted = PairedMessages.of(context.messages, tokenizer)
@@ -247,7 +249,7 @@ def test_a_source_that_was_counted_before_gives_the_same_context(
     assert result.tokens_used == context_tokens(result.messages, tokenizer)
 
 
-def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only(context_of: Callable[..., Context]) -> None:
+def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only() -> None:
     tokenizer, other = RecordingTokenizer(), RecordingTokenizer()
     context = context_of(USER, ANSWER)
     counted = PairedMessages.of(context.messages, tokenizer)
@@ -257,6 +259,10 @@ def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only(context
     new = ContextMessage("e2", Message("user", (text("a new one"),)))
     assert source.tokens(tokenizer, (new, *source.messages[1:])) == 4 + 3 + 5
     assert tokenizer.texts == ["a new one"]
+    framing = FramingTokenizer()
+    together = ContextSource.of(context, counted=PairedMessages.of(context.messages, framing))
+    framing.texts.clear()
+    assert (together.tokens(framing), framing.texts) == (23, [])
     assert source.tokens(other) == 11
     assert other.texts == ["go on", "done"]
     request = ContextMessage("e9", message("user", "please"))

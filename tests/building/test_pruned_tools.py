@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from treering import Context, ImagePart, Message, TextPart, ToolResultPart, image, message, text, tool_result, tool_use
-from treering.projections.building.budget import ContextBudget
+from treering import ImagePart, Message, TextPart, ToolResultPart, image, message, text, tool_result, tool_use
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.full_history import FullHistory
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.pruned_tools import PrunedTools, prune_tool_result
-from treering.projections.building.source import ContextSource
 from treering.projections.tokens import ByteEstimator
+
+from .making import budget, context_of, source_of
 
 LINES = [f"line {number}" for number in range(1, 31)]
 
@@ -61,7 +59,7 @@ def turn(number: int) -> list[Message]:
 
 
 @pytest.mark.feature("N-80", "N-81")
-def test_results_before_the_last_six_messages_are_shortened(source_of: Callable[..., ContextSource]) -> None:
+def test_results_before_the_last_six_messages_are_shortened() -> None:
     strategy = PrunedTools()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("pruned-tools", 2, 2000)
     source = source_of(*(each for number in range(4) for each in turn(number)))
@@ -70,7 +68,7 @@ def test_results_before_the_last_six_messages_are_shortened(source_of: Callable[
     assert result.messages[-6:] == source.messages[-6:]
     part = result.messages[2].content[0]
     assert isinstance(part, ToolResultPart)
-    assert part.tool_result.text.startswith("[File: 30 lines]\n")
+    assert part.tool_result.text == prune_tool_result("\n".join(LINES), "read_file")
     assert pairing_fault(result.messages) is None
     source = source_of(
         message("assistant", [tool_use(f"c{n}", "read_file") for n in range(8)]),
@@ -79,23 +77,29 @@ def test_results_before_the_last_six_messages_are_shortened(source_of: Callable[
     assert strategy.build(source, 10_000, ByteEstimator()).messages == source.messages
 
 
-def test_images_are_omitted_and_the_error_flag_is_kept(source_of: Callable[..., ContextSource]) -> None:
+def test_images_are_omitted_and_the_error_flag_is_kept() -> None:
     shown: list[TextPart | ImagePart] = [text("seen"), image("QUJD", "image/png")]
     source = source_of(
         message("assistant", tool_use("c", "look")),
         message("tool", tool_result("c", shown, is_error=True)),
         *[message("user", "on")] * 6,
     )
+    two = PrunedTools().build(
+        source_of(
+            message("assistant", tool_use("c", "look")),
+            message("tool", tool_result("c", [*shown, shown[1]])),
+            *[message("user", "on")] * 6,
+        ),
+        10_000,
+        ByteEstimator(),
+    )
+    assert two.messages[1].content == (tool_result("c", "seen\n[2 images omitted]"),)
     part = PrunedTools().build(source, 10_000, ByteEstimator()).messages[1].content[0]
     assert part == tool_result("c", "seen\n[image omitted]", is_error=True)
 
 
 @pytest.mark.feature("N-69", "N-79")
-def test_the_full_history_is_sent_if_it_fits(
-    context_of: Callable[..., Context],
-    source_of: Callable[..., ContextSource],
-    budget: Callable[[int], ContextBudget],
-) -> None:
+def test_the_full_history_is_sent_if_it_fits() -> None:
     strategy = FullHistory()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("full-history", 1, 0)
     messages = [each for number in range(4) for each in turn(number)]

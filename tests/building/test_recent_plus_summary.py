@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from treering import Context, Message, SessionHost, SummaryRequest, message, tool_result, tool_use
+from treering import Message, SessionHost, SummaryRequest, message, tool_result, tool_use
 from treering.events.errors import ContextOverflow
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
-from treering.projections.building.recent_plus_summary import (
-    RecentPlusSummary,
-    summary_budget,
-    summary_message,
-)
+from treering.projections.building.recent_plus_summary import RecentPlusSummary, summary_budget, summary_message
 from treering.projections.building.source import ContextSource
 from treering.projections.building.strategy import NeededSummary, StrategyResult
 from treering.projections.building.summary_cache import (
@@ -30,7 +25,8 @@ from treering.projections.building.summary_cache import (
 )
 from treering.projections.tokens import ByteEstimator, count_messages
 
-Sources = Callable[..., ContextSource]
+from .making import budget, context_of, source_of
+
 TOKENS = ByteEstimator()
 
 
@@ -55,7 +51,7 @@ def built(result: StrategyResult | NeededSummary) -> StrategyResult:
 
 
 @pytest.mark.feature("N-86", "N-92")
-def test_the_last_six_messages_follow_a_summary_of_the_others(source_of: Sources) -> None:
+def test_the_last_six_messages_follow_a_summary_of_the_others() -> None:
     strategy = RecentPlusSummary()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("recent-plus-summary", 3, 1500)
     source = source_of(*conversation(21))
@@ -73,14 +69,14 @@ def test_the_last_six_messages_follow_a_summary_of_the_others(source_of: Sources
 
 @pytest.mark.feature("N-89")
 @pytest.mark.parametrize("count", [0, 1, 6])
-def test_six_messages_or_fewer_are_all_sent(source_of: Sources, count: int) -> None:
+def test_six_messages_or_fewer_are_all_sent(count: int) -> None:
     source = source_of(*conversation(count))
     result = built(RecentPlusSummary().build(source, 10, TOKENS))
     assert (result.messages, result.included_count, result.summarized_count) == (source.messages, count, 0)
 
 
 @pytest.mark.feature("N-87")
-def test_the_summary_ends_before_a_batch_of_calls_and_results(source_of: Sources) -> None:
+def test_the_summary_ends_before_a_batch_of_calls_and_results() -> None:
     batch = [
         message("assistant", [tool_use(f"c{n}", "read") for n in range(4)]),
         *(message("tool", tool_result(f"c{n}", "x")) for n in range(4)),
@@ -120,7 +116,7 @@ async def test_the_target_size_of_a_summary_is_a_documented_setting(strategy: Re
 
 
 @pytest.mark.feature("N-90")
-def test_a_summary_gets_nine_tenths_of_the_tokens_that_the_last_messages_leave(source_of: Sources) -> None:
+def test_a_summary_gets_nine_tenths_of_the_tokens_that_the_last_messages_leave() -> None:
     assert [summary_budget(*each) for each in ((1000, 400), (1001, 400), (400, 400), (100, 400))] == [540, 540, 0, 0]
     source = source_of(*conversation(21))
     frame = count_messages([summary_message(""), *(each.message for each in source.messages[15:])])
@@ -130,15 +126,22 @@ def test_a_summary_gets_nine_tenths_of_the_tokens_that_the_last_messages_leave(s
         RecentPlusSummary().build(source, 10, TOKENS)
 
 
-def test_fewer_than_six_messages_are_kept_if_six_leave_no_room(source_of: Sources) -> None:
+def test_fewer_than_six_messages_are_kept_if_six_leave_no_room() -> None:
     source = source_of(*conversation(21))
+    frames = [count_messages([summary_message(""), *(each.message for each in source.messages[-n:])]) for n in (6, 5)]
+    for window, end, room in (
+        (frames[0] + 72, "e14", 64),
+        (frames[0] + 71, "e15", int((frames[0] - frames[1] + 71) * 0.9)),
+    ):
+        missing = needed(RecentPlusSummary().build(source, window, TOKENS))
+        assert (missing.end_id, missing.budget_tokens) == (end, room)
     missing = needed(RecentPlusSummary().build(source, 350, TOKENS))
     assert missing.end_id == "e17"
     result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 350, TOKENS))
     assert count_messages([each.message for each in result.messages]) <= 350
 
 
-def test_the_last_user_message_is_sent_even_if_it_is_summarized(source_of: Sources) -> None:
+def test_the_last_user_message_is_sent_even_if_it_is_summarized() -> None:
     steps = [
         each
         for n in range(6)
@@ -151,7 +154,7 @@ def test_the_last_user_message_is_sent_even_if_it_is_summarized(source_of: Sourc
     assert (result.included_count, result.summarized_count) == (7, 6)
 
 
-def test_system_messages_at_the_beginning_are_kept(source_of: Sources) -> None:
+def test_system_messages_at_the_beginning_are_kept() -> None:
     source = source_of(message("system", "Be brief."), *conversation(20))
     missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
     assert missing.start_id == "e1"
@@ -160,9 +163,7 @@ def test_system_messages_at_the_beginning_are_kept(source_of: Sources) -> None:
     assert result.messages[0].entry_id == "e0"
 
 
-def test_a_stored_summary_is_used_while_the_messages_after_it_fit(
-    context_of: Callable[..., Context], budget: Callable[[int], ContextBudget]
-) -> None:
+def test_a_stored_summary_is_used_while_the_messages_after_it_fit() -> None:
     builder = ContextBuilder(strategies=[RecentPlusSummary()])
     talk = conversation(60)
     summaries: list[StoredSummary] = []
@@ -184,7 +185,7 @@ def test_a_stored_summary_is_used_while_the_messages_after_it_fit(
     assert [len(each.content) for each in summaries] == [len("They talked.")] * len(summaries)
 
 
-def test_the_next_summary_is_built_from_the_stored_one_and_later_messages(source_of: Sources) -> None:
+def test_the_next_summary_is_built_from_the_stored_one_and_later_messages() -> None:
     first = needed(RecentPlusSummary().build(source_of(*conversation(21)), 2000, TOKENS))
     source = replace(source_of(*conversation(41)), summaries=(stored(first, "Once."),))
     missing = needed(RecentPlusSummary().build(source, 1000, TOKENS))
@@ -193,15 +194,24 @@ def test_the_next_summary_is_built_from_the_stored_one_and_later_messages(source
     assert missing.messages[1:] == source.messages[15:35]
 
 
-def test_a_summary_of_messages_that_were_edited_later_is_not_used(source_of: Sources) -> None:
+def test_a_summary_of_messages_that_were_edited_later_is_not_used() -> None:
     source = source_of(*conversation(21))
     summary = stored(needed(RecentPlusSummary().build(source, 2000, TOKENS)))
     assert longest_summary((summary,), source.messages, 0, 15) == (summary, 15)
+    later = replace(summary, content="Later.")
+    shorter = replace(summary, key=range_key(source.messages[:9]), end_id="e8", message_count=9)
+    assert longest_summary((summary, later, shorter), source.messages, 0, 15) == (later, 15)
+    assert longest_summary((summary, later, shorter), source.messages, 0, 14) == (shorter, 9)
+    assert longest_summary((summary,), source.messages, 21, 21) is None
     assert longest_summary((summary,), source.messages, 0, 14) is None
     assert longest_summary((summary,), source.messages, 1, 15) is None
     edited = source_of(message("user", "another beginning"), *conversation(21)[1:])
     assert longest_summary((summary,), edited.messages, 0, 15) is None
     assert range_key(source.messages[:15]) != range_key(edited.messages[:15])
+    talk = context_of(message("user", "hi"), message("assistant", "ho")).messages
+    assert range_key(talk) == "a9a15b79185e45f4dfe767c8fdb4a551c6800cbc6f253264808743f0330299a7", (
+        "summaries that were stored stay valid"
+    )
 
 
 def test_a_summarizer_is_identified_by_its_id_or_its_qualified_name() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -22,16 +21,14 @@ from treering import (
     tool_use,
 )
 from treering.events.errors import InvalidEntry, InvalidInput, SummaryRefused
-from treering.projections.building.budget import ContextBudget, calculate_budget
+from treering.projections.building.budget import calculate_budget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
 
+from .making import budget, content
 from .scripted import ScriptedSummarizer
-
-Bytes = Callable[[Session], bytes]
-Budget = Callable[[int], ContextBudget]
 
 
 async def talk(session: Session, count: int, words: int = 100) -> list[str]:
@@ -51,9 +48,7 @@ async def test_a_long_history_fits_a_small_window(session: Session) -> None:
 
 
 @pytest.mark.feature("N-6", "N-8")
-async def test_building_gives_the_same_result_again_and_writes_nothing(
-    session: Session, content: Bytes, budget: Budget
-) -> None:
+async def test_building_gives_the_same_result_again_and_writes_nothing(session: Session) -> None:
     await talk(session, 41)
     before = content(session)
     for available in (150, 500, 2000, 10**6):
@@ -63,9 +58,7 @@ async def test_building_gives_the_same_result_again_and_writes_nothing(
     assert content(session) == before
 
 
-async def test_a_missing_summary_is_requested_once_and_stored(
-    session: Session, host: SessionHost, content: Bytes, budget: Budget
-) -> None:
+async def test_a_missing_summary_is_requested_once_and_stored(session: Session, host: SessionHost) -> None:
     await talk(session, 41)
     summarizer = ScriptedSummarizer()
     first = await session.build_context(budget(2000), summarizer=summarizer)
@@ -73,6 +66,8 @@ async def test_a_missing_summary_is_requested_once_and_stored(
     assert len(summarizer.requests) == 1
     (stored,) = await session.entries(custom_type="treering.summary")
     assert isinstance(stored, CustomEntry)
+    for invalid in (None, {"key": 1}, [stored.custom.data]):
+        await session.append_custom_entry("treering.summary", invalid)
     written = content(session)
     await session.passivate()
     again = await (await host.load("main")).build_context(budget(2000), summarizer=summarizer)
@@ -83,7 +78,7 @@ async def test_a_missing_summary_is_requested_once_and_stored(
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_the_usage_of_a_stored_summary_is_in_the_totals(
-    tmp_path: Path, dialect: Literal["native", "pi", "omp"], budget: Budget
+    tmp_path: Path, dialect: Literal["native", "pi", "omp"]
 ) -> None:
     async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
         session = await host.create("main")
@@ -101,7 +96,7 @@ async def test_the_usage_of_a_stored_summary_is_in_the_totals(
         assert len(summarizer.requests) == 2
 
 
-async def test_a_summary_that_is_not_shorter_is_not_stored(session: Session, content: Bytes, budget: Budget) -> None:
+async def test_a_summary_that_is_not_shorter_is_not_stored(session: Session) -> None:
     await talk(session, 41)
     before = content(session)
     with pytest.raises(SummaryRefused):
@@ -109,9 +104,7 @@ async def test_a_summary_that_is_not_shorter_is_not_stored(session: Session, con
     assert content(session) == before
 
 
-async def test_a_summary_that_is_too_long_for_the_budget_is_stored_and_not_requested_again(
-    session: Session, budget: Budget
-) -> None:
+async def test_a_summary_that_is_too_long_for_the_budget_is_stored_and_not_requested_again(session: Session) -> None:
     await talk(session, 41)
     summarizer = ScriptedSummarizer("word " * 2_000)
     for _ in range(2):
@@ -155,9 +148,7 @@ async def test_the_summary_of_a_range_is_requested_once_per_summarizer_and_conte
             await session.summary_for_range(*ends, 200, summarizer)
 
 
-async def test_the_last_user_message_is_sent_after_a_compaction_that_keeps_none(
-    session: Session, budget: Budget
-) -> None:
+async def test_the_last_user_message_is_sent_after_a_compaction_that_keeps_none(session: Session) -> None:
     request = await session.append_message("user", "do all of it")
     for step in range(3):
         await session.append_message("assistant", tool_use(f"c{step}", "read"))
@@ -204,9 +195,7 @@ async def test_the_provider_s_count_is_used_until_a_message_before_it_is_edited(
 
 
 @pytest.mark.parametrize("dialect", ["pi", "omp"])
-async def test_files_of_other_dialects_are_compacted_too(
-    tmp_path: Path, dialect: Literal["pi", "omp"], budget: Budget
-) -> None:
+async def test_files_of_other_dialects_are_compacted_too(tmp_path: Path, dialect: Literal["pi", "omp"]) -> None:
     async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
         session = await host.create("theirs")
         await session.append_message("system", "Be brief.")
@@ -223,7 +212,7 @@ async def test_files_of_other_dialects_are_compacted_too(
         assert await (await host.load("theirs")).context() == context
 
 
-async def test_a_context_can_be_built_for_any_leaf(session: Session, budget: Budget) -> None:
+async def test_a_context_can_be_built_for_any_leaf(session: Session) -> None:
     ids = await talk(session, 4)
     result = await session.build_context(budget(10_000), leaf_id=ids[1])
     assert [each.entry_id for each in result.messages] == ids[:2]
@@ -231,7 +220,7 @@ async def test_a_context_can_be_built_for_any_leaf(session: Session, budget: Bud
         await session.build_context(budget(10_000), leaf_id="nowhere")
 
 
-async def test_the_minimal_state_comes_from_the_whole_path(session: Session, budget: Budget) -> None:
+async def test_the_minimal_state_comes_from_the_whole_path(session: Session) -> None:
     await session.append_message("user", "the very first task")
     await talk(session, 6)
     await session.append_compaction("They talked.", session.path()[-1], 100)

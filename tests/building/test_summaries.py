@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from treering import BranchSummaryEntry, LeafMoved, Message, Session, Usage, image, message, text, tool_result, tool_use
-from treering.events.errors import ContextOverflow, SummaryRefused
+from treering import (
+    BashExecution,
+    BranchSummaryEntry,
+    LeafMoved,
+    Message,
+    Session,
+    Usage,
+    image,
+    message,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.events.errors import ContextOverflow, InvalidInput, SummaryRefused
 from treering.projections.building.summaries import (
     SUMMARY_PROMPT,
     SummarizerOptions,
@@ -21,6 +33,7 @@ from treering.projections.building.summaries import (
 from treering.projections.building.transcript import bounded, transcript
 from treering.projections.tokens import ByteEstimator, count_messages
 
+from .making import content
 from .scripted import ScriptedSummarizer
 
 TOKENS = ByteEstimator()
@@ -31,33 +44,34 @@ TALK = [message("user", "Read main.go"), message("assistant", "I will.")]
 def test_the_transcript_shows_messages_under_their_roles() -> None:
     messages = [
         *TALK,
-        message("assistant", tool_use("c", "read_file", {"path": "main.go"})),
+        message("assistant", tool_use("c", "read_file", {"path": "x" * 189})),
         message("tool", tool_result("c", "p" * 250), tool_name="read_file"),
+        Message("bashExecution", bash=BashExecution("pass", "SECRET", exclude_from_context=True)),
         message("system", "Be brief."),
-    ]
-    assert format_messages_for_summary(messages) == (
-        "USER: Read main.go\n\n"
-        "ASSISTANT: I will.\n\n"
-        "ASSISTANT: \n\n"
-        f"TOOL: [Tool read_file: {'p' * 200}...]\n\n"
-        "SYSTEM: Be brief."
-    )
-
-
-def test_the_transcript_shows_calls_images_and_summaries() -> None:
-    messages = [
         message("compactionSummary", "before"),
+        message("branchSummary", "beside"),
         message("user", ["look", image("QUJD", "image/png")]),
-        message("assistant", tool_use("c", "read", {"path": "x" * 300})),
-        message("user", tool_result("c", "here")),
+        message("assistant", tool_use("d", "read", {"path": "x" * 190})),
+        message("user", [tool_result("d", "here"), tool_result("nowhere", "there")]),
         message("custom", "an extension says", custom_type="x"),
     ]
-    lines = transcript(messages, calls=True)
-    assert lines[0] == "SUMMARY OF WHAT CAME BEFORE: before"
-    assert lines[1] == "USER: look\n[image]"
-    assert re.fullmatch(r'ASSISTANT: \[Call of read: \{"path":"x+\.\.\.\]', lines[2])
-    assert lines[3] == "USER: [Tool read: here...]"
-    assert lines[4] == "USER: an extension says"
+    lines = [
+        "USER: Read main.go",
+        "ASSISTANT: I will.",
+        "ASSISTANT: ",
+        f"TOOL: [Tool read_file: {'p' * 200}...]",
+        "SYSTEM: Be brief.",
+        "SUMMARY OF WHAT CAME BEFORE: before",
+        "SUMMARY OF ANOTHER BRANCH: beside",
+        "USER: look\n[image]",
+        "ASSISTANT: ",
+        "USER: [Tool read: here...]\n[Tool : there...]",
+        "USER: an extension says",
+    ]
+    assert format_messages_for_summary(messages) == "\n\n".join(lines)
+    lines[2] = f'ASSISTANT: [Call of read_file: {{"path":"{"x" * 189}"}}]'
+    lines[8] = f'ASSISTANT: [Call of read: {{"path":"{"x" * 190}"...]'
+    assert transcript(messages, calls=True) == lines
 
 
 @pytest.mark.feature("N-103")
@@ -79,16 +93,20 @@ async def test_the_default_prompt_holds_ten_rules_and_can_be_replaced() -> None:
 @pytest.mark.feature("N-104", "N-105")
 async def test_the_request_to_a_summarizer_has_the_target_length_and_the_conversation() -> None:
     scripted = ScriptedSummarizer()
-    summary = await generate_summary(TALK, 250, scripted)
+    talk = [*TALK, message("assistant", tool_use("c", "read", {}))]
+    summary = await generate_summary(talk, 250, scripted)
     assert (summary.content, summary.tokens, summary.usage, summary.attempts) == ("They talked.", 3, None, 1)
     (request,) = scripted.requests
     assert (request.target_tokens, request.max_tokens) == (250, 350)
-    assert request.conversation == tuple(TALK)
+    assert request.conversation == tuple(talk)
     assert request.messages[1] == message(
         "user",
         "Target length: approximately 250 tokens.\n\nCONVERSATION TO SUMMARIZE:\n\n"
-        "USER: Read main.go\n\nASSISTANT: I will.",
+        "USER: Read main.go\n\nASSISTANT: I will.\n\nASSISTANT: [Call of read: {}]",
     )
+    for wrong, name in ((5, "int"), ([message("assistant", "a"), 5], "list"), ({message("user", "a")}, "set")):
+        with pytest.raises(InvalidInput, match=f"the summarizer returned `{name}`: return text, or messages"):
+            await generate_summary(TALK, 100, ScriptedSummarizer(wrong))  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.feature("D-51")
@@ -120,51 +138,77 @@ async def test_the_text_in_the_last_complete_tag_is_used_unless_the_tag_is_off()
 
 @pytest.mark.parametrize("answer", ["", "  \n", [], "<summary> </summary>"])
 async def test_an_empty_answer_is_refused(answer: Summary) -> None:
+    with pytest.raises(InvalidInput, match="`NoneType` is not a summarizer"):
+        await generate_summary(TALK, 100, None)  # type: ignore[arg-type]  # refused
+    with pytest.raises(InvalidInput, match="target_tokens is -1"):
+        await generate_summary(TALK, -1, ScriptedSummarizer(answer))
     with pytest.raises(SummaryRefused, match="no text"):
         await generate_summary(TALK, 100, ScriptedSummarizer(answer))
 
 
-async def test_other_errors_of_a_summarizer_are_raised_without_a_retry() -> None:
-    scripted = ScriptedSummarizer(OSError("no network"))
-    with pytest.raises(OSError, match="no network"):
-        await generate_summary(TALK, 100, scripted)
-    assert len(scripted.requests) == 1
-
-
-async def test_a_request_that_is_too_long_is_repeated_with_less() -> None:
+async def test_a_request_that_is_too_long_is_repeated_with_half_as_much() -> None:
     scripted = ScriptedSummarizer(window=3_000)
     summary = await generate_summary([message("user", "word " * 10_000)] * 4, 100, scripted)
     sizes = [count_messages(each.messages) for each in scripted.requests]
-    assert summary.attempts == len(sizes) > 1
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] <= 3_000
-    scripted = ScriptedSummarizer(window=10)
-    with pytest.raises(ContextOverflow):
-        await generate_summary(TALK, 100, scripted)
-    assert len(scripted.requests) == 6
+    assert [size // 1000 for size in sizes] == [50, 23, 11, 5, 2]
+    assert summary.attempts == 5
+    for window, error in ((10, ContextOverflow("too long for this model")), (10**9, OSError("no network"))):
+        scripted = ScriptedSummarizer(error, window=window)
+        with pytest.raises(type(error), match=str(error)):
+            await generate_summary(TALK, 100, scripted, options=SummarizerOptions(attempts=3))
+        assert len(scripted.requests) == (3 if window == 10 else 1)
 
 
-def test_the_largest_parts_are_shortened_first() -> None:
-    parts = ["small", "l" * 40_000, "medium " * 40, "h" * 20_000]
-    shortened = bounded(parts, 2_000, TOKENS)
-    assert TOKENS.count(shortened) <= 2_000
-    assert TOKENS.count(shortened) > 1_800
-    assert shortened.startswith("small\n\nlll")
-    assert "medium " * 40 in shortened
-    heads = re.findall(r"(l+|h+)\n\[\.\.\. \d+ characters left out \.\.\.\]\n(l+|h+)", shortened)
-    assert [round(len(head) / len(tail)) for head, tail in heads] == [2, 2]
-    assert bounded(parts, 10**6, TOKENS) == "\n\n".join(parts)
+class Letters:
+    """Counts letters, a bounded number of times."""
+
+    def __init__(self, tokens: int = 1) -> None:
+        self.tokens = tokens
+        self.counts = 0
+
+    def count(self, text: str) -> int:
+        self.counts += 1
+        assert self.counts < 5_000
+        return len(text) * self.tokens
 
 
-def test_if_shortening_is_not_enough_the_middle_is_left_out() -> None:
-    parts = [f"{number} " + "word " * 100 for number in range(500)]
-    shortened = bounded(parts, 1_000, TOKENS)
-    assert TOKENS.count(shortened) <= 1_000
-    assert shortened.startswith("0 word")
-    assert re.search(r"\n\n\[\.\.\. \d+ messages left out \.\.\.\]\n\n", shortened)
-    assert "499 word" in shortened
-    assert bounded(parts, 1, TOKENS).count("word") < 100
-    assert bounded([], 10, TOKENS) == ""
+def without(count: int, of: str = "characters") -> str:
+    return f"[... {count} {of} left out ...]"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "limit", "expected"),
+    [
+        ([], 10, ""),
+        ([30, 30], 63, "a*30\n\nb*30"),
+        ([30, 30], 62, "a*30\n\nb*30"),
+        ([30, 30], 61, f"a*30\n\n{without(1, 'messages')}"),
+        ([200, 200, 20], 300, f"a*69\n{without(97)}\na*34\n\nb*69\n{without(97)}\nb*34\n\nc*20"),
+        ([200, 500, 100], 400, f"a*76\n{without(87)}\na*37\n\nb*76\n{without(387)}\nb*37\n\nc*100"),
+        ([200], 100, f"a*43\n{without(136)}\na*21"),
+        ([200, 200], 80, f"a*3\n{without(196)}\na\n\nb*3\n{without(196)}\nb"),
+        ([200], 39, f"a*3\n{without(196)}\na"),
+        (
+            [200, 200, 200, 200],
+            160,
+            f"a*3\n{without(196)}\na\n\n{without(1, 'messages')}\n\nc*3\n{without(196)}\nc\n\nd*3\n{without(196)}\nd",
+        ),
+        ([20, 200, 200, 20, 30], 130, f"a*20\n\n{without(2, 'messages')}\n\nd*20\n\ne*30"),
+    ],
+)
+def test_the_largest_texts_are_shortened_first_and_then_the_middle_is_left_out(
+    lengths: list[int], limit: int, expected: str
+) -> None:
+    parts = [letter * length for letter, length in zip("abcde", lengths, strict=False)]
+    shortened = bounded(parts, limit, Letters())
+    assert re.sub(r"([a-e])\1+(?![a-z])", lambda run: f"{run[1]}*{len(run[0])}", shortened) == expected
+    assert len(shortened) <= limit
+
+
+def test_a_text_is_not_shortened_to_a_mark_that_is_longer() -> None:
+    assert bounded(["a" * 30], 5, Letters(10)) == "a" * 30
+    assert bounded(["a" * 34], 5, Letters(10)) == "a" * 34
+    assert bounded(["a" * 35], 5, Letters(10)) == f"\n{without(35)}\n"
 
 
 async def append_conversation(session: Session) -> list[str]:
@@ -173,8 +217,7 @@ async def append_conversation(session: Session) -> list[str]:
         await session.append_message("assistant", "shared answer"),
         await session.append_message("user", "try the other way"),
         await session.append_message(
-            "assistant",
-            [tool_use("a", "read_file", {"path": "a.py"}), tool_use("b", "edit_file", {"path": "b.py"})],
+            "assistant", [tool_use("a", "read_file", {"path": "a.py"}), tool_use("b", "edit_file", {"path": "b.py"})]
         ),
         await session.append_message("tool", tool_result("a", "text")),
         await session.append_message("tool", tool_result("b", "done")),
@@ -203,23 +246,19 @@ async def test_the_summarizer_gets_the_messages_after_the_common_ancestor(sessio
     assert (await session.messages())[-1] == message("branchSummary", "Tried it; it failed.")
 
 
-async def test_going_back_on_the_path_summarizes_the_messages_after_the_target(session: Session) -> None:
-    ids = await append_conversation(session)
-    report = await session.summarize_branch(ids[1], ScriptedSummarizer())
-    assert (report.ancestor_id, report.message_count) == (ids[1], 5)
-
-
-async def test_if_no_message_is_left_behind_the_leaf_moves_and_no_summary_is_requested(session: Session) -> None:
+async def test_going_back_on_the_path_summarizes_the_messages_after_the_target_if_there_are_any(
+    session: Session,
+) -> None:
     ids = await append_conversation(session)
     await session.branch(ids[1])
     summarizer = ScriptedSummarizer()
     report = await session.summarize_branch(ids[-1], summarizer)
     assert (report.entry_id, summarizer.requests, session.leaf_id) == (None, [], ids[-1])
+    report = await session.summarize_branch(ids[1], ScriptedSummarizer())
+    assert (report.ancestor_id, report.message_count) == (ids[1], 5)
 
 
-async def test_a_branch_summary_that_fails_or_comes_too_late_appends_nothing(
-    session: Session, content: Callable[[Session], bytes]
-) -> None:
+async def test_a_branch_summary_that_fails_or_comes_too_late_appends_nothing(session: Session) -> None:
     ids = await append_conversation(session)
     before = content(session)
     with pytest.raises(SummaryRefused):

@@ -120,10 +120,6 @@ async def test_the_page_loads_nothing_from_elsewhere(full_session: Session) -> N
     assert [each["src"] for each in page.all("img")] == [f"data:image/png;base64,{DOT}"]
 
 
-async def test_exporting_twice_gives_the_same_page(full_session: Session) -> None:
-    assert await full_session.export("html") == await full_session.export("html")
-
-
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",

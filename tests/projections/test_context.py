@@ -466,6 +466,10 @@ def test_entries_that_do_not_simply_extend_a_context_give_no_quick_change() -> N
         entry = log.entries[len(log.entries)]
         assert entry is not None
         assert extended(before, log.index, entry) is None
+    nothing = Log().context()
+    for seq in (0, 1):
+        entry = MessageEntry(id="e1", parent_id=None, timestamp=START, message=message("user", "one"), seq=seq)
+        assert extended(nothing, LogIndex(HEADER), entry) is None, "the index does not know the entry"
 
 
 def test_the_plan_of_a_compacted_session_needs_only_the_kept_range() -> None:
@@ -497,6 +501,9 @@ def test_without_a_compaction_the_context_has_all_messages_of_the_path() -> None
     log.index.move_leaf(2)
     log.add_message("user", "three")
     assert log.roles_and_texts() == [("user", "one"), ("assistant", "two"), ("user", "three")]
+    entry = log.entries[1]
+    assert isinstance(entry, MessageEntry)
+    assert log.context().messages[0].message is entry.message, "it is shared"
 
 
 @pytest.mark.feature("G-117")
@@ -559,6 +566,27 @@ def test_a_first_kept_entry_that_is_not_earlier_on_the_path_keeps_nothing(first_
     assert log.roles_and_texts() == [("compactionSummary", "sum"), ("user", "after")]
 
 
+def test_a_compaction_with_the_id_of_an_earlier_entry_keeps_nothing_by_that_id() -> None:
+    log = Log()
+    log.add_message("user", "one", id="twin")
+    log.add(compaction("sum", "twin"), id="twin")
+    assert log.roles_and_texts() == [("compactionSummary", "sum")]
+
+
+def test_a_difference_is_as_small_as_possible() -> None:
+    log = Log()
+    for number in range(5):
+        log.add_message("user", f"said {number}")
+    old = log.context()
+    log.add(ContextEdit("e2", (text("edited"),)))
+    change = diff(old, log.context())
+    assert (change.start, change.delete, [text_of(each.content) for each in change.insert]) == (1, 1, ["edited"])
+    log.add(ContextEdit("e2", None))
+    change = diff(old, log.context())
+    assert (change.start, change.delete, change.insert) == (1, 1, ())
+    assert (diff(old, old).start, diff(old, old).delete, diff(old, old).insert) == (5, 0, ())
+
+
 @pytest.mark.feature("G-122")
 def test_the_model_and_thinking_level_are_the_latest_of_the_whole_path() -> None:
     log = Log()
@@ -575,7 +603,8 @@ def test_the_model_and_thinking_level_are_the_latest_of_the_whole_path() -> None
     context = log.context()
     assert (context.model, context.thinking_level) == (ModelRef("maker", "second"), "high")
     assert (log.context(3).model, log.context(3).thinking_level) == (ModelRef("maker", "first"), "low")
-    assert (log.context(0).model, log.context(0).thinking_level) == (None, "off")
+    log.add_message("user", "below what is missing", parent_id="nowhere")
+    assert log.context(0) == Context("s")
 
 
 @pytest.mark.feature("G-123", "G-128", "O-24")
@@ -630,6 +659,22 @@ def test_a_stored_system_message_comes_first_and_replaces_the_kept_ones() -> Non
     assert log.roles_and_texts()[:3] == [("compactionSummary", "without"), ("system", "old words"), ("user", "one")]
 
 
+def test_sections_of_system_messages_are_in_quick_changes_too() -> None:
+    log = Log()
+    for cwd in "/a", "/b":
+        before = log.context()
+        log.add(Message("system", (text("rules"),), raw_metadata=raw_json({"sections": {"cwd": cwd}})))
+        entry = log.entries[len(log.entries)]
+        assert entry is not None
+        change = extended(before, log.index, entry)
+        assert change is not None
+        assert apply_change(before, change) == log.context()
+    assert [words for _, words in log.roles_and_texts()] == [
+        "rules\n\n/a",
+        'rules\n\nUpdated system prompt section "cwd":\n\n/b',
+    ]
+
+
 def test_a_reset_hides_everything_before_it_until_a_later_compaction() -> None:
     log = Log()
     log.add_message("user", "one")
@@ -671,7 +716,9 @@ def test_the_latest_edit_of_an_entry_applies() -> None:
 def test_a_command_that_a_person_ran_is_in_the_context_as_text(bash: BashExecution, expected: str) -> None:
     log = Log()
     log.add(Message("bashExecution", bash=bash))
-    assert log.roles_and_texts() == [("bashExecution", expected)]
+    log.add(Message("bashExecution", (text("its own"),), bash=bash))
+    log.add(Message("user", bash=bash))
+    assert log.roles_and_texts() == [("bashExecution", expected), ("bashExecution", "its own"), ("user", "")]
 
 
 def test_an_excluded_command_is_in_the_context_but_not_sent_to_the_model() -> None:
@@ -724,11 +771,3 @@ def test_the_json_of_a_context_has_the_native_form_of_its_parts() -> None:
         "thinking_level": "off",
         "messages": [],
     }
-
-
-def test_a_context_shares_the_messages_of_the_entries() -> None:
-    log = Log()
-    log.add_message("user", "one")
-    entry = log.entries[1]
-    assert isinstance(entry, MessageEntry)
-    assert log.context().messages[0].message is entry.message

@@ -137,6 +137,14 @@ def test_find_safe_cut_keeps_about_the_requested_amount_or_returns_none() -> Non
         assert chosen is None or unsafe_reason(entries, [entry.id for entry in entries].index(chosen)) is None
 
 
+def test_the_kept_entries_take_at_most_the_requested_tokens() -> None:
+    entries = path(*[USER] * 6)
+    for keep in range(23):
+        first = next(start for start in range(7) if sum(range(start + 1, 7)) <= keep)
+        expected = f"e{min(first + 1, 6)}" if first else None
+        assert find_safe_cut(entries, keep, lambda entry: entry.seq) == expected
+
+
 def random_payload(rng: random.Random, waiting: list[str]) -> Payload:
     """Continue a conversation at random: with results of open calls, or with something else."""
     if waiting:

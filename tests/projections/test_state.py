@@ -84,13 +84,7 @@ def test_a_patch_names_its_files() -> None:
 *** Delete File: gone
 *** End Patch"""
     state = state_after(call("apply_patch", {"input": patch}), result())
-    assert files(state) == {
-        "new": "created",
-        "old": "modified",
-        "from": "deleted",
-        "to": "created",
-        "gone": "deleted",
-    }
+    assert files(state) == {"new": "created", "old": "modified", "from": "deleted", "to": "created", "gone": "deleted"}
 
 
 def test_only_successful_calls_count() -> None:

@@ -131,6 +131,11 @@ def test_an_entry_without_an_earlier_parent_is_a_root() -> None:
     tree = build_tree(log.index)
     assert [(node.id, node.depth) for node in tree.nodes] == [("e1", 0), ("e2", 0), ("e3", 0), ("e4", 0), ("e5", 1)]
     assert [node.id for node in tree.nodes if node.on_path] == ["e4", "e5"]
+    log.add(id="e1", parent_id=None)
+    log.add(id="below the second", parent_id="e1")
+    first, *_, second = build_tree(log.index).roots
+    assert (first.seq, first.children, second.seq, second.children) == (1, (), 6, ("below the second",))
+    assert build_tree(log.index).node("e1").seq == 6
 
 
 def test_nodes_are_depth_first_with_children_in_log_order() -> None:
@@ -188,20 +193,6 @@ async def test_a_node_has_its_entry_its_children_and_the_latest_label(host: Sess
         assert entry is not None
         assert (node.id, node.seq, node.parent_id, node.type) == (entry.id, entry.seq, entry.parent_id, entry.type)
         assert list(node.children) == session.children(node.id)
-
-
-def test_two_entries_with_one_id_are_both_in_the_tree() -> None:
-    log = Log()
-    log.add(id="twin", parent_id=None)
-    log.add(id="below the first", parent_id="twin")
-    log.add(id="twin", parent_id=None)
-    log.add(id="below the second", parent_id="twin")
-    tree = build_tree(log.index)
-    assert [(node.id, node.seq, node.children) for node in tree.roots] == [
-        ("twin", 1, ("below the first",)),
-        ("twin", 3, ("below the second",)),
-    ]
-    assert tree.node("twin").seq == 3
 
 
 def test_a_replica_that_applies_changes_equals_the_tree_at_every_step() -> None:
