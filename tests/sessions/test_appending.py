@@ -165,13 +165,16 @@ async def test_ids_are_unique_and_both_forms_are_read_and_kept(
 
 
 async def test_an_id_that_the_id_source_repeats_is_refused(root: Path) -> None:
-    same = iter(["owner", "s", *["twin"] * 2])
+    same = iter(["owner", "s", *["twin"] * 2, *["other"] * 3])
     async with SessionHost(root, new_id=lambda: next(same)) as host:
         session = await host.create()
         assert await session.append_message("user", "one") == "twin"
         with pytest.raises(InvalidEntry, match="twice"):
             await session.append_message("user", "two")
-        assert session.path() == ["twin"]
+        with pytest.raises(InvalidEntry, match="the same id twice: it must return a fresh id each time"):
+            await session.append_many([ThinkingLevel("low"), ThinkingLevel("high")])
+        assert await session.append(ThinkingLevel("low")) == "other"
+        assert session.path() == ["twin", "other"]
 
 
 @pytest.mark.feature("G-104")

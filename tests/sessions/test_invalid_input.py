@@ -35,6 +35,7 @@ from treering import (
     SummaryRequest,
     SyncHost,
     TextPart,
+    ToolExecution,
     Usage,
     UsageProjection,
     image,
@@ -126,6 +127,7 @@ APPENDS: list[tuple[Call, str]] = [
         r"inf cannot be written: .* at `\$.tool_execution.duration_ms`",
     ),
     # payloads
+    (lambda s: s.append_many([]), "nothing to append: give at least one payload"),
     (lambda s: s.append("hello"), "type `str` cannot be appended: give a payload"),
     (lambda s: s.append({"role": "user"}), "type `dict` cannot be appended: give a payload"),
     (lambda s: s.append(None), "type `NoneType` cannot be appended"),
@@ -403,6 +405,7 @@ async def test_an_invalid_entry_id_raises_entry_not_found(session: Session, wron
         lambda: session.append_many([message("user", "x"), Label(wrong, "here")]),
         lambda: session.append_context_edit(wrong, "x"),
         lambda: session.append_compaction("In short.", wrong, 10),
+        *([lambda: session.append(ToolExecution("c", "n", message_id=wrong))] if isinstance(wrong, str) else []),
     ]
     for call in calls:
         with pytest.raises(EntryNotFound):
