@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from treering import (
     AppendFailed,
     AppendInDoubt,
+    EntryNotFound,
     LeafMoved,
     Limits,
     LogReplaced,
@@ -24,6 +27,8 @@ from treering import (
     Session,
     SessionHost,
     TreeringError,
+    Usage,
+    UsageProjection,
     message,
     plain_text,
     text,
@@ -41,6 +46,8 @@ from treering.events.stores.base import (
     InDoubt,
     Lease,
     Outcome,
+    Page,
+    Ref,
 )
 
 FULL = AppendFailed("the disk is full")
@@ -69,7 +76,7 @@ class Scripted(MemoryStore):
         return self._answered(append) if self.at_once else None
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        await anyio.lowlevel.checkpoint()
+        await checkpoint()
         return [self._answered(append) for append in appends]
 
     def _answered(self, append: Append) -> Outcome:
@@ -271,6 +278,74 @@ async def test_two_appends_that_waited_for_another(answer: Answer) -> None:
         expected, after = EXPECTED[answer]
         assert senders.got == [None, *expected]
         await senders.check(store, ["one", "begin", *after[1:]])
+
+
+async def test_commands_that_waited_are_one_write_and_the_same_command_is_carried_out_once() -> None:
+    store = Scripted()
+    async with SessionHost(store=store) as host:
+        session = await host.create()
+        await session.append_message("user", "one")
+        store.at_once = False
+        ids: list[str] = []
+
+        async def append(content: str, **options: str) -> None:
+            ids.append(await session.append_message("user", content, **options))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(append, "begin")
+            for content in ("two", "three"):
+                tasks.start_soon(append, content)
+        assert host.statistics().batches == 3
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(append, "more")
+            for _ in range(3):
+                tasks.start_soon(partial(append, "once", command_id="c"))
+        assert await texts(session) == ["one", "begin", "two", "three", "more", "once"]
+        assert ids == session.path()[1:] + [session.leaf_id] * 2
+
+
+async def test_an_archived_session_comes_back_only_for_a_command_that_is_carried_out() -> None:
+    store = Scripted()
+    async with SessionHost(store=store) as host:
+        session = await host.create("s")
+        first = await session.append_message("user", "one")
+        await host.archive(session)
+        lines = session.cursor.seq
+        with pytest.raises(EntryNotFound):
+            await session.branch("nowhere")
+        with pytest.raises(EntryNotFound):
+            await session.append_message("user", "two", below="nowhere")
+        store.answer = failed
+        with pytest.raises(AppendFailed, match="the disk is full"):
+            await session.append_message("user", "two")
+        assert ((await host.resolve("s")).status, session.cursor.seq) == ("archived", lines)
+        await session.branch(first)
+        assert ((await host.resolve("s")).status, session.cursor.seq) == ("active", lines + 1)
+        assert session.leaf_id == first
+
+
+async def test_views_that_are_read_at_the_same_time_fold_each_entry_once() -> None:
+    class Yielding(MemoryStore):
+        async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+            page = await super().read(ref, generation, after, through=through)
+            await checkpoint()
+            return page
+
+    async with SessionHost(store=Yielding()) as host:
+        session = await host.create()
+        await session.append_message("assistant", "one", usage=Usage(1))
+        projection = UsageProjection()
+        await session.view(projection)
+        await session.append_message("assistant", "two", usage=Usage(2))
+        found: list[object] = []
+
+        async def view() -> None:
+            found.append(await session.view(projection))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(view)
+        assert found == [await session.rebuild(UsageProjection())] * 3
 
 
 # -- other programs

@@ -499,6 +499,9 @@ def test_the_smallest_limits_are_accepted() -> None:
         (lambda s: s.build_context(calculate_budget(100), 5), "the builder is of type `int`"),
         (lambda s: s.build_context(calculate_budget(100), builder=ContextBuilder), "the builder is of type `type`"),
         (lambda s: anext(s.iter_entries(None)), "after is None"),
+        (lambda s: s.view("context"), r"'context' is not a projection: call `await session.context\(\)`"),
+        (lambda s: s.view(UsageProjection), "UsageProjection is a class, not a projection: give an instance"),
+        (lambda s: s.view(5), "5 is not a projection: it needs a `name` and the methods initial, apply, dump, load"),
     ],
 )
 async def test_an_invalid_argument_is_refused_and_nothing_is_written(session: Session, call: Call, why: str) -> None:
