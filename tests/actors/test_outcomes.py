@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,6 +32,7 @@ from treering import (
     plain_text,
     text,
 )
+from treering.actors.commands import AppendOptions
 from treering.actors.naming import DialectName
 from treering.events.dialects.pi import PiDialect
 from treering.events.entries import EPOCH, MessageEntry
@@ -288,8 +288,8 @@ async def test_commands_that_waited_are_one_write_and_the_same_command_is_carrie
         store.at_once = False
         ids: list[str] = []
 
-        async def append(content: str, **options: str) -> None:
-            ids.append(await session.append_message("user", content, **options))
+        async def append(content: str, options: AppendOptions | None = None) -> None:
+            ids.append(await session.append_message("user", content, **(options or {})))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(append, "begin")
@@ -299,7 +299,7 @@ async def test_commands_that_waited_are_one_write_and_the_same_command_is_carrie
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(append, "more")
             for _ in range(3):
-                tasks.start_soon(partial(append, "once", command_id="c"))
+                tasks.start_soon(append, "once", {"command_id": "c"})
         assert await texts(session) == ["one", "begin", "two", "three", "more", "once"]
         assert ids == session.path()[1:] + [session.leaf_id] * 2
 
