@@ -288,8 +288,9 @@ async def test_commands_that_waited_are_one_write_and_the_same_command_is_carrie
         store.at_once = False
         ids: list[str] = []
 
-        async def append(content: str, options: AppendOptions | None = None) -> None:
-            ids.append(await session.append_message("user", content, **(options or {})))
+        async def append(content: str) -> None:
+            options: AppendOptions = {"command_id": "c"} if content == "once" else {}
+            ids.append(await session.append_message("user", content, **options))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(append, "begin")
@@ -299,7 +300,7 @@ async def test_commands_that_waited_are_one_write_and_the_same_command_is_carrie
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(append, "more")
             for _ in range(3):
-                tasks.start_soon(append, "once", {"command_id": "c"})
+                tasks.start_soon(append, "once")
         assert await texts(session) == ["one", "begin", "two", "three", "more", "once"]
         assert ids == session.path()[1:] + [session.leaf_id] * 2
 
