@@ -170,9 +170,9 @@ class SessionActor:
         """Return what is left to do of an append that did not land as it was decided; raise what made it fail."""
         if outcome is None:
             return _DeferredAppend(decision, request, started)
+        self._owned.stale = True
         if isinstance(outcome, Fenced):
             return outcome
-        self._owned.stale = True
         if isinstance(outcome, Committed):
             return AnswerFromLog(decision.ids)
         self._runtime.counters.failures += 1
@@ -480,4 +480,4 @@ def _without_expectations(command: Command) -> Command:
     """Return a command without its expectations, which were met before its session was unarchived for it."""
     if isinstance(command, Append):
         return replace(command, expected_leaf=UNSET, expected_seq=None)
-    return replace(command, expected_leaf=UNSET) if isinstance(command, MoveLeaf) else command
+    return command

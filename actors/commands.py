@@ -46,7 +46,6 @@ class MoveLeaf(Struct, frozen=True):
     """Make an entry the leaf, or clear the leaf (None); nothing is written to the log."""
 
     leaf_id: str | None
-    expected_leaf: str | UnsetType | None = UNSET
 
 
 class Unarchive(Struct, frozen=True):

@@ -224,11 +224,8 @@ def decide_move(index: LogIndex, command: MoveLeaf) -> int:
         The seq of the entry that becomes the leaf, 0 for none.
 
     Raises:
-        LeafMoved: The leaf is not the one that the caller expected.
         EntryNotFound: There is no such entry.
     """
-    if not isinstance(command.expected_leaf, UnsetType) and command.expected_leaf != index.leaf_id:
-        raise LeafMoved(f"the leaf is {index.leaf_id!r}, not {command.expected_leaf!r}: read the session again")
     return 0 if command.leaf_id is None else index.seq_of(command.leaf_id)
 
 

@@ -218,12 +218,12 @@ class OpenLog:
         first = page.first + known
         entries = self.dialect.decode_all(lines, first)
         self._damaged += [seq for seq, entry in enumerate(entries, first) if entry is None]
-        if self.feed is None:
+        if (feed := self.feed) is None:
             self.index.fold_all(entries)
         else:
-            for seq, entry in enumerate(entries, first):
+            for entry, line, seq in zip(entries, lines, count(first)):
                 self.index.fold(entry)
-                self._publish(seq, entry, len(lines[seq - first]))
+                self._publish(feed, seq, entry, len(line))
         self.index.ids.settle(above=RECENT_MAX)
         return entries
 
@@ -258,7 +258,7 @@ class OpenLog:
         for entry, size in zip(entries[folded:], sizes[folded:], strict=True):
             self._runtime.bodies.put(self._number, entry.seq, entry, size)
             if self.feed is not None:
-                self._publish(entry.seq, entry, size)
+                self._publish(self.feed, entry.seq, entry, size)
 
     def appended_one(self, entry: Entry, size: int) -> None:
         """Fold an entry that was just written here, and publish it: `appended` for one entry, in fewer steps."""
@@ -269,17 +269,15 @@ class OpenLog:
         index.fold(entry)
         self._runtime.bodies.put(self._number, seq, entry, size)
         if self.feed is not None:
-            self._publish(seq, entry, size)
+            self._publish(self.feed, seq, entry, size)
 
     def attach(self, feed: Feed | None) -> None:
         """Publish to this feed what is appended from now on, including lines that are still withheld."""
         self.feed = feed
         self._withheld = {entry.seq: (entry, 0) for entry in self.index.withheld}
 
-    def _publish(self, seq: int, entry: Entry | None, size: int) -> None:
+    def _publish(self, feed: Feed, seq: int, entry: Entry | None, size: int) -> None:
         """Publish the lines that became visible; a batch does when it is complete, or will never be."""
-        if self.feed is None:
-            return
         self._withheld[seq] = (entry, size)
         if next(iter(self._withheld)) > self.index.head:
             return  # a long batch adds its lines one by one, and none shows before the last
@@ -287,7 +285,7 @@ class OpenLog:
             withheld, length = self._withheld.pop(each)
             shown = self._shown(each, withheld)
             if shown is not None:
-                self.feed.publish(EntryAdded(shown, self.index.leaf, self.generation), length)
+                feed.publish(EntryAdded(shown, self.index.leaf, self.generation), length)
 
     # -- reading
 

@@ -73,12 +73,8 @@ class OwnedLog:
         return Append(self.lease, Cursor(log.generation, first - 1), lines, atomic, self._header_block, log.dialect)
 
     def try_append(self, request: Append) -> Outcome | None:
-        """Append without waiting, or return None; an error leaves open what is in the log."""
-        try:
-            return self._runtime.store.try_append(request)
-        except BaseException:
-            self.stale = True
-            raise
+        """Append without waiting, or return None."""
+        return self._runtime.store.try_append(request)
 
     async def append(self, request: Append) -> Outcome:
         """Append what `try_append` could not."""
@@ -90,26 +86,18 @@ class OwnedLog:
         self.log.generation = outcome.head.generation
         self._header_block = None
         size = count = 0
-        try:
-            for each in group:
-                sizes = list(map(len, each.lines))
-                self.log.appended(each.entries, sizes)
-                size += sum(sizes)
-                count += len(sizes)
-        except BaseException:
-            self.stale = True
-            raise
+        for each in group:
+            sizes = list(map(len, each.lines))
+            self.log.appended(each.entries, sizes)
+            size += sum(sizes)
+            count += len(sizes)
         self._count(count, size, started)
 
     def apply_one(self, entry: Entry, size: int, outcome: Committed, started: float) -> None:
         """Apply a committed entry to the state and to every view: `apply` for one entry, in fewer steps."""
         self.log.generation = outcome.head.generation
         self._header_block = None
-        try:
-            self.log.appended_one(entry, size)
-        except BaseException:
-            self.stale = True
-            raise
+        self.log.appended_one(entry, size)
         self._count(1, size, started)
 
     def _count(self, entries: int, size: int, started: float) -> None:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.lowlevel import cancel_shielded_checkpoint
 
-from treering import Limits, MessageEntry, Session, SessionHost, Usage, message
+from treering import Limits, Session, SessionHost, Usage, message
 from treering.events.index import LogIndex
 
 from ..pauses import ON_ASYNCIO, PAUSES_MAX, CountingPauses, cancelled_by_asyncio
@@ -173,25 +173,3 @@ async def test_a_batch_is_written_whole_or_not_at_all_if_asyncio_cancels_the_tas
                 break
         else:
             raise AssertionError("the call never ends")
-
-
-@pytest.mark.feature("X-11")
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_cancelled_reader_does_not_affect_the_session(tmp_path: Path, way: Way) -> None:
-    root = None if way == "in memory" else tmp_path
-    async with SessionHost(root, **WAYS[way]) as host:
-        session = await host.create()
-        for number in range(3):
-            await session.append_message("user", f"{number} " + "x" * 40_000)
-
-        async def call() -> None:
-            await session.passivate()
-            assert len(await session.entries()) == 3
-            assert len((await session.context()).messages) == 3
-
-        async def after() -> None:
-            assert session.message_count == 3
-            assert all(isinstance(entry, MessageEntry) for entry in await session.entries())
-
-        await cancelled_at_each_pause(call, after)
-        await session.append_message("user", "on")

@@ -40,20 +40,6 @@ async def test_ten_thousand_appends_open_the_file_once(tmp_path: Path) -> None:
         assert session.cursor.seq == 10_000
 
 
-@pytest.mark.feature("G-77")
-async def test_a_thousand_appends_to_a_loaded_session_open_no_file_again(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path) as host:
-        await (await host.create("s")).append_custom_entry("note", 0)
-    disk = CountingDisk()
-    async with SessionHost(tmp_path, disk=disk, writes="inline") as host:
-        session = await host.load("s")
-        await session.append_custom_entry("note", 0)
-        disk.opened.clear()
-        for number in range(1000):
-            await session.append_custom_entry("note", number)
-        assert disk.opened == []
-
-
 @pytest.mark.feature("G-102")
 async def test_close_flushes_and_a_later_append_is_refused(tmp_path: Path) -> None:
     disk = FaultyDisk(OsDisk())

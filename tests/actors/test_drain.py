@@ -13,8 +13,6 @@ import anyio
 import pytest
 
 from treering import HostClosed, Limits, Session, SessionHost
-from treering.events.disk import OsDisk
-from treering.testing.disks import FaultyDisk
 
 SESSIONS = 4
 SENDERS = 5
@@ -73,40 +71,6 @@ async def test_closing_under_load_answers_every_command(tmp_path: Path, options:
         lines = lines_of(tmp_path, session_id)
         assert len(lines) == len(ids)
         assert all(f'"id":"{entry_id}"'.encode() in b"".join(lines) for entry_id in ids)
-
-
-@pytest.mark.feature("X-7")
-async def test_closing_waits_for_accepted_commands_to_be_written(tmp_path: Path) -> None:
-    disk = FaultyDisk(OsDisk())
-    answers: list[str] = []
-    async with anyio.create_task_group() as tasks:
-        try:
-            async with SessionHost(tmp_path, disk=disk, writes="thread", limits=Limits(mailbox_max=3)) as host:
-                session = await host.create("s")
-                await session.append_custom_entry("note", 0)
-
-                async def send(number: int) -> None:
-                    answers.append(await session.append_custom_entry("note", number))
-
-                stall = disk.stall("write", path="*.jsonl", times=None)
-                for number in range(1, 11):  # one is being written, three are in the mailbox, the others wait
-                    tasks.start_soon(send, number)
-                assert await anyio.to_thread.run_sync(stall.wait)
-                await anyio.wait_all_tasks_blocked()
-
-                async def lift() -> None:
-                    await anyio.wait_all_tasks_blocked()
-                    assert answers == []
-                    stall.lift()
-
-                tasks.start_soon(lift)
-            lines = lines_of(tmp_path, "s")
-        finally:
-            disk.heal()
-        assert len(lines) == 11
-        assert all(b'"data":%d}' % number in b"".join(lines) for number in range(11))
-        await anyio.wait_all_tasks_blocked()
-        assert len(answers) == 10
 
 
 CHILD = """
@@ -188,30 +152,3 @@ def test_after_a_signal_every_acknowledged_append_is_in_the_file(
     found = {name: b"".join(lines_of(tmp_path, name)) for name in ("s0", "s1", "s2")}
     assert all(f'"id":"{entry_id}"'.encode() in found[name] for name, entry_id in acknowledged)
     assert sum(lines.count(b'"type":"custom"') for lines in found.values()) == len(acknowledged)
-
-
-def test_a_signal_ends_a_program_that_sleeps_in_its_host(tmp_path: Path) -> None:
-    program = """
-import sys, anyio
-from treering import SessionHost
-
-async def main():
-    async with SessionHost(sys.argv[1], signals=True) as host:
-        session = await host.create("s")
-        await session.append_message("user", "hello")
-        print("ready", flush=True)
-        await anyio.sleep_forever()
-
-anyio.run(main)
-"""
-    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    try:
-        assert child.stdout.readline() == "ready\n"
-        os.kill(child.pid, signal.SIGTERM)
-        assert child.wait(PATIENCE_S) == 128 + signal.SIGTERM
-    finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
-    assert len(lines_of(tmp_path, "s")) == 1

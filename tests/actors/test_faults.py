@@ -13,7 +13,6 @@ from treering import (
     Changed,
     Entry,
     Header,
-    MessageEntry,
     ProjectionFailed,
     Session,
     SessionHost,
@@ -154,41 +153,6 @@ async def test_a_view_is_right_if_its_checkpoint_cannot_be_dumped_or_loaded(tmp_
 
 
 # -- subscribers
-
-
-@pytest.mark.feature("X-6")
-async def test_a_subscriber_that_raises_does_not_affect_the_others() -> None:
-    seen: list[str] = []
-
-    async def follow(session: Session, ready: anyio.Event, *, fail: bool) -> None:
-        try:
-            async with session.subscribe() as entries:
-                ready.set()
-                async for entry in entries:
-                    if fail:
-                        raise ZeroDivisionError
-                    assert isinstance(entry, MessageEntry)
-                    seen.append(entry.id)
-        except ZeroDivisionError:
-            seen.append("failed")
-
-    async with SessionHost() as host, anyio.create_task_group() as tasks:
-        session = await host.create()
-        for fail in (True, False):
-            ready = anyio.Event()
-
-            async def start(ready: anyio.Event = ready, fail: bool = fail) -> None:
-                await follow(session, ready, fail=fail)
-
-            tasks.start_soon(start)
-            await ready.wait()
-        one = await session.append_message("user", "one")
-        await anyio.wait_all_tasks_blocked()
-        two = await session.append_message("user", "two")
-        await anyio.wait_all_tasks_blocked()
-        assert sorted(seen) == sorted(["failed", one, two])
-        assert host.statistics().subscribers == 1
-        tasks.cancel_scope.cancel()
 
 
 # -- actors

@@ -242,23 +242,6 @@ def restored_structlog() -> Iterator[None]:
 
 
 @pytest.mark.feature("X-16")
-async def test_records_of_the_standard_logging_hold_no_content(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    structlog.reset_defaults()
-    await cause_every_event(tmp_path)
-    records = [record for record in caplog.records if record.name == "treering"]
-    assert {record.getMessage().split()[0] for record in records} >= {
-        "projection_failed",
-        "line_damaged",
-        "actor_failed",
-    }
-    assert SECRET not in caplog.text
-    assert SECRET not in repr([vars(record) for record in records])
-
-
-@pytest.mark.feature("X-16")
 @pytest.mark.parametrize("renderer", ["console", "plain", "json"])
 @pytest.mark.usefixtures("restored_structlog")
 async def test_no_renderer_shows_content_at_any_level(tmp_path: Path, renderer: str) -> None:

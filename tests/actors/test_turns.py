@@ -141,7 +141,7 @@ async def test_a_task_that_is_cancelled_in_line_goes_on_in_its_turn_and_others_a
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("cancelled", range(5))
+@pytest.mark.parametrize("cancelled", [0, 1, 8, 9, 19])
 @pytest.mark.parametrize("after", range(4))
 async def test_others_continue_after_a_task_that_asyncio_cancelled_in_line(
     anyio_backend: str, cancelled: int, after: int
@@ -155,12 +155,12 @@ async def test_others_continue_after_a_task_that_asyncio_cancelled_in_line(
             await next_slice(turns, timer)
         finished.append(number)
 
-    tasks = [asyncio.create_task(busy(number)) for number in range(5)]
+    tasks = [asyncio.create_task(busy(number)) for number in range(20)]
     for _ in range(after):
         await asyncio.sleep(0)
     tasks[cancelled].cancel()
     await asyncio.wait(tasks)
-    assert {*finished} >= {*range(5)} - {cancelled}
+    assert {*finished} >= {*range(20)} - {cancelled}
     assert tasks[cancelled].cancelled() is (cancelled not in finished)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import pytest
+from structlog.testing import capture_logs
 
 from treering import (
     CorruptTree,
@@ -247,6 +248,22 @@ async def test_a_line_that_is_not_a_json_object_keeps_its_seq_and_is_skipped(
     assert (finding.line, finding.byte) == (number, case.before.index(line))
     assert str(finding.where) == f"{case.path}:{number}:{finding.byte}"
     await case.check(["one", "two"], path=["a", "b"])
+
+
+@pytest.mark.parametrize("count", [1, 16, 20])
+async def test_the_first_damaged_lines_are_logged_with_their_place_and_the_others_counted(
+    tmp_path: Path, count: int
+) -> None:
+    case = Case(tmp_path, "native", row("native", "a", None), *[b"words\n"] * count)
+    with capture_logs() as logs:
+        async with SessionHost(tmp_path) as host:
+            await (await host.load(case.path)).entries()
+    warned = [(each["event"], each.get("where"), each.get("seq"), each.get("count")) for each in logs]
+    begin = case.before.index(b"\nwords") + 1
+    assert warned == [
+        *(("line_damaged", f"{case.path}:{n + 3}:{begin + 6 * n}", n + 2, None) for n in range(min(count, 16))),
+        *([("more_lines_damaged", None, None, count - 16)] if count > 16 else []),
+    ]
 
 
 @every_dialect

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from treering import Session, SessionHost, SessionNotFound, SyncHost
+from treering import Session, SessionHost, SessionNotFound
 
 MakeSession = Callable[[SessionHost], Awaitable[Session]]
 
@@ -93,16 +93,6 @@ async def test_reading_a_deleted_session_says_that_it_is_no_longer_there(
                 _ = session.title
 
 
-async def test_a_handle_does_not_bring_back_a_session_that_another_host_deleted(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path) as host, SessionHost(tmp_path) as other:
-        session = await host.create("main")
-        await session.append_message("user", "Hello")
-        await session.passivate()
-        await other.delete("main")
-        with pytest.raises(SessionNotFound, match="deleted"):
-            await session.append_message("user", "still here?")
-
-
 async def test_an_unwritten_session_is_not_taken_for_a_deleted_one(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
@@ -123,12 +113,3 @@ async def test_the_name_of_a_deleted_session_can_be_used_again(tmp_path: Path, a
             await session.append_message("user", content)
             assert session.message_count == 1
             await host.delete(session)
-
-
-def test_a_blocking_handle_does_not_bring_back_a_deleted_session(tmp_path: Path) -> None:
-    with SyncHost(tmp_path) as host:
-        session = host.create("main")
-        session.append_message("user", "Hello")
-        host.delete(session)
-        with pytest.raises(SessionNotFound):
-            session.append_message("user", "still here?")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from zlib import crc32
 
-import anyio
 import pytest
 
 from treering import (
@@ -41,10 +40,6 @@ def file_bytes(path: Path) -> bytes:
 def append(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
-
-
-def cut(path: Path, count: int) -> None:
-    path.write_bytes(path.read_bytes()[:-count])
 
 
 def torn_files(path: Path) -> dict[str, bytes]:
@@ -100,41 +95,6 @@ async def test_a_torn_line_is_moved_aside_or_isolated(tmp_path: Path, dialect: D
         assert torn_files(path) == {}
         assert file_bytes(path).startswith(whole + fragment + b"\n")
     assert len(file_bytes(path).splitlines()) == len(whole.splitlines()) + (1 if dialect == "native" else 2)
-
-
-@pytest.mark.feature("U-3")
-@pytest.mark.parametrize("dialect", ["native", "pi"])
-def test_a_torn_line_of_fifty_megabytes_is_moved_aside_or_isolated(tmp_path: Path, dialect: Dialect) -> None:
-    async def main() -> None:
-        path = await create_session(tmp_path, dialect)
-        whole = file_bytes(path)
-        fragment = b'{"type":"custom","id":"x","data":"' + b"x" * 50_000_000
-        append(path, fragment)
-        async with SessionHost(tmp_path) as host:
-            session = await host.load(path)
-            await session.append_message("user", "three")
-            assert texts(await session.messages()) == ["one", "two", "three"]
-        assert await texts_in_file(path) == ["one", "two", "three"]
-        assert file_bytes(path).startswith(whole)
-        assert [*torn_files(path).values()] == ([fragment] if dialect == "native" else [])
-        assert dialect == "native" or file_bytes(path).startswith(whole + fragment + b"\n")
-
-    anyio.run(main)
-
-
-@pytest.mark.feature("U-4")
-@every_dialect
-async def test_a_last_line_without_its_newline_is_kept(tmp_path: Path, dialect: Dialect) -> None:
-    path = await create_session(tmp_path, dialect)
-    whole = file_bytes(path)
-    cut(path, 1)
-    assert await texts_in_file(path) == ["one", "two"]
-    async with SessionHost(tmp_path) as host:
-        session = await host.load(path)
-        await session.append_message("user", "three")
-    assert file_bytes(path).startswith(whole)
-    assert await texts_in_file(path) == ["one", "two", "three"]
-    assert torn_files(path) == {}
 
 
 @every_dialect

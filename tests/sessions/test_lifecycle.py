@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 
 from treering import (
-    Closed,
     InvalidSessionId,
     NotFound,
     Session,
@@ -22,8 +21,6 @@ from treering import (
     plain_text,
 )
 from treering.actors.naming import DialectName
-from treering.actors.registry import Registry
-from treering.events.disk import FileStat
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk
 
@@ -256,54 +253,3 @@ async def test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created(tm
 
 
 # -- closing
-
-
-async def test_leaving_the_with_block_of_a_session_closes_only_that_handle(host: SessionHost) -> None:
-    async with await host.create("main") as session:
-        await session.append_message("user", "Hello")
-    other = await host.load("main")
-    with pytest.raises(Closed):
-        await session.append_message("user", "more")
-    await other.append_message("user", "more")
-    assert await texts(other) == ["Hello", "more"]
-
-
-@pytest.mark.parametrize("where", ["index", "sessions"])
-async def test_a_host_that_fails_while_closing_still_releases_its_sessions(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class FailingDisk(MemoryDisk):
-        broken = False
-
-        def stat(self, path: str) -> FileStat:
-            if self.broken:
-                raise RuntimeError("an odd disk")
-            return super().stat(path)
-
-    disk = FailingDisk()
-    drain = Registry.drain
-
-    async def fail(registry: Registry) -> None:
-        await drain(registry)
-        raise RuntimeError("an odd session")
-
-    async def use() -> None:
-        async with SessionHost("/sessions", disk=disk) as host:
-            session = await host.create("a")
-            await session.append_message("user", "Hello")
-            if where == "index":
-                disk.broken = True
-            else:
-                monkeypatch.setattr(Registry, "drain", fail)
-
-    if where == "index":  # the index is derived, so this error is not raised
-        await use()
-    else:
-        with pytest.raises(RuntimeError, match="an odd session"):
-            await use()
-        monkeypatch.undo()
-    disk.broken = False
-    async with SessionHost("/sessions", disk=disk) as host:
-        session = await host.load("a")
-        await session.append_message("assistant", "Hi")
-        assert await texts(session) == ["Hello", "Hi"]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 import treering
-from treering import Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, tool_result, tool_use
+from treering import Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, tool_use
 
 StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
@@ -75,15 +75,6 @@ async def test_a_replayed_log_equals_the_live_session(
         assert await state_of(await host.load(path)) == live
     async with SessionHost(root) as other:
         assert await state_of(await other.load(path)) == live
-
-
-async def test_a_tool_execution_adds_a_result_and_a_record_that_is_in_no_context(session: Session) -> None:
-    await session.append_message("assistant", tool_use("call", "read", {}))
-    result, record = await session.append_tool_execution("call", "read", {}, "text")
-    shown = await session.context()
-    assert [each.entry_id for each in shown.messages][1:] == [result]
-    assert shown.messages[-1].content == (tool_result("call", "text"),)
-    assert session.leaf_id == record
 
 
 ENTRIES = 100_000

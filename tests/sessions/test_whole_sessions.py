@@ -11,14 +11,12 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering import (
-    HostClosed,
     KeyedSessions,
     Message,
     Session,
     SessionExists,
     SessionHost,
     SessionNotFound,
-    SyncHost,
     Usage,
     message,
     plain_text,
@@ -160,19 +158,6 @@ async def test_a_keyed_session_that_was_put_is_found_by_its_key(root: Path) -> N
         assert await KeyedSessions(host).history("a:b") == []
 
 
-@pytest.mark.feature("D-36")
-def test_a_blocking_host_can_put_a_session_of_another_host(root: Path) -> None:
-    with SyncHost() as memory, SyncHost(root) as host:
-        session = memory.open("my-session")
-        session.save_turn(TURN)
-        connected = host.put(session)
-        connected.append_message("user", "and on")
-        with pytest.raises(SessionExists):
-            host.put(session)
-        assert texts(host.put(session, replace=True).messages()) == ["Hello", "Hi there!"]
-        assert texts(connected.messages()) == texts(session.messages())
-
-
 @pytest.mark.feature("D-49")
 async def test_a_fork_with_an_existing_id_is_refused(root: Path) -> None:
     async with SessionHost(root) as host:
@@ -234,17 +219,6 @@ async def test_a_sub_agents_session_names_its_parent_session_and_entry(
         assert (child.header.parent_session, child.header.parent_entry) == ("main", call)
         rows: dict[str, str | None] = {row.id: row.parent_session for row in await host.list_sessions()}
         assert rows == {"main": None, "child": "main"}
-
-
-async def test_put_on_a_closed_host_raises_host_closed(root: Path) -> None:
-    async with SessionHost() as memory:
-        session: Session = await memory.open("my-session")
-        host = SessionHost(root)
-        async with host:
-            pass
-        with pytest.raises(HostClosed):
-            await host.put(session)
-    assert names_in(root) == []
 
 
 class YieldingStore(MemoryStore):

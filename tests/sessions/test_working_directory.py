@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treering import FileStore, Session, SessionHost, SyncHost
+from treering import FileStore, Session, SessionHost
 from treering.events.doctor import examine
 
 MakeSession = Callable[[SessionHost, "str | os.PathLike[str]"], Awaitable[Session]]
@@ -80,12 +80,6 @@ async def test_rebind_stores_the_absolute_path_of_the_project(root: Path, projec
         assert [row.id for row in await host.list_sessions(project="./src")] == [session.id]
 
 
-def test_the_blocking_host_stores_the_absolute_path(root: Path, project: Path) -> None:
-    with SyncHost(root) as host:
-        assert host.create(cwd=".").header.cwd == str(project)
-        assert host.get_or_create("key", cwd="src").header.cwd == str(project / "src")
-
-
 async def test_a_tilde_is_expanded_wherever_a_path_is_given(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,10 +102,3 @@ async def test_a_tilde_is_expanded_wherever_a_path_is_given(
         await others.import_sessions("~/main.json")
     assert (tmp_path / "others" / "main.jsonl").is_file()
     assert examine("~/others") == []
-
-
-async def test_a_tilde_of_an_unknown_user_is_not_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with SessionHost("~nobody-of-this-name") as host:
-        await (await host.open("main")).append_message("user", "Hello")
-    assert (tmp_path / "~nobody-of-this-name").is_dir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import os
 import re
 import signal
@@ -30,7 +29,6 @@ from treering import (
     Hit,
     HostClosed,
     InvalidEntry,
-    InvalidInput,
     KeyedSessions,
     LeafMoved,
     LogReplaced,
@@ -38,10 +36,8 @@ from treering import (
     Reset,
     Search,
     Session,
-    SessionClosed,
     SessionHost,
     SessionNotFound,
-    Snapshot,
     SyncKeyedSessions,
     WrongThread,
     plain_text,
@@ -109,13 +105,6 @@ def test_threads_append_to_their_own_sessions_and_to_a_shared_one(host: SyncHost
     assert host.statistics().appends == 161
 
 
-def test_a_session_of_another_host_can_be_forked(host: SyncHost, tmp_path: Path) -> None:
-    with SyncHost(tmp_path / "elsewhere") as other:
-        source = other.create("source")
-        source.append_message("user", "one")
-        assert texts(host.fork_from(source)) == ["one"]
-
-
 # -- the same results as the async interface
 
 
@@ -165,17 +154,6 @@ def test_a_search_runs_on_the_loop_of_the_host_and_not_of_the_caller(tmp_path: P
     assert len(anyio.run(search, backend="asyncio")) == 1
 
 
-def test_iterating_over_entries_includes_those_of_another_program(tmp_path: Path) -> None:
-    with SyncHost(tmp_path, dialect="pi") as host:
-        session = host.create("main")
-        entry_id = session.append_message("user", "ours")
-        assert session.file_path is not None
-        line = {"type": "message", "id": "ffffffff", "parentId": entry_id, "timestamp": "2026-01-01T00:00:00.000Z"}
-        with Path(session.file_path).open("a") as file:
-            file.write(json.dumps(line | {"message": {"role": "user", "content": "theirs"}}) + "\n")
-        assert [entry.id for entry in session.iter_entries()] == [entry_id, "ffffffff"]
-
-
 @pytest.mark.parametrize("read_only", [False, True])
 def test_an_iteration_over_entries_does_not_continue_in_a_file_that_replaced_the_first(
     tmp_path: Path, read_only: bool
@@ -191,19 +169,6 @@ def test_an_iteration_over_entries_does_not_continue_in_a_file_that_replaced_the
         (tmp_path / "other.jsonl").rename(tmp_path / "main.jsonl")
         with pytest.raises(LogReplaced):
             list(iterator)
-
-
-def test_iterating_over_entries_after_what_is_not_a_seq_is_refused(host: SyncHost) -> None:
-    with pytest.raises(InvalidInput, match="after"):
-        next(host.create().iter_entries(-1))
-
-
-def test_saving_a_conversation_does_not_activate_its_session(tmp_path: Path) -> None:
-    with SyncHost(tmp_path) as host, SyncHost(tmp_path) as other:
-        SyncKeyedSessions(host).add_message("telegram:1", "user", "Hello")
-        SyncKeyedSessions(other).save("telegram:1")
-        SyncKeyedSessions(host).add_message("telegram:1", "user", "Still ours")
-        assert other.statistics().live == 0
 
 
 def test_errors_of_the_async_interface_are_raised_unchanged(host: SyncHost) -> None:
@@ -262,18 +227,6 @@ def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
     with session.subscribe(after=last) as entries:
         rest = entries.receive_many()
         assert [each.seq for each in rest if isinstance(each, MessageEntry)] == [2, 3, 4, 5, 6]
-
-
-def test_a_view_subscription_yields_a_snapshot_then_changes(host: SyncHost) -> None:
-    session = host.create()
-    with session.subscribe("context") as changes, session.subscribe("labels") as labels:
-        assert isinstance(changes.receive(PATIENCE_S), Snapshot)
-        first = session.append_message("user", "one")
-        session.set_label(first, "begin")
-        change = changes.receive(PATIENCE_S)
-        assert not isinstance(change, Snapshot)
-        assert [each.entry_id for each in change.change.insert] == [first]
-        assert isinstance(labels.receive(PATIENCE_S), Snapshot)
 
 
 def test_a_subscription_to_the_listing_yields_new_sessions(host: SyncHost) -> None:
@@ -431,14 +384,6 @@ def test_closing_the_host_keeps_every_acknowledged_append(tmp_path: Path) -> Non
             worker.result(PATIENCE_S)
     with SyncHost(tmp_path) as host:
         assert {entry.id for entry in host.load(session.id).entries()} == set(acknowledged)
-
-
-def test_a_closed_session_handle_refuses_appends(host: SyncHost) -> None:
-    with host.create() as session:
-        session.append_message("user", "one")
-    with pytest.raises(SessionClosed):
-        session.append_message("user", "two")
-    assert host.load(session.id).message_count == 1
 
 
 def test_a_host_that_fails_to_open_raises_the_cause(tmp_path: Path) -> None:
