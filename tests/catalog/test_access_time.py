@@ -7,16 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from treering import Session, SessionHost
+from treering import SessionHost
 from treering.actors.runtime import Clock
 
-CreateSession = Callable[..., Awaitable[Session]]
 PATIENCE_S = 60
 
 
@@ -33,9 +31,7 @@ async def accessed(host: SessionHost, session_id: str) -> datetime:
 
 @pytest.mark.feature("N-24")
 @pytest.mark.parametrize("in_memory", [False, True])
-async def test_only_loading_and_appending_set_the_time_of_access(
-    root: Path, clock: Clock, create_session: CreateSession, in_memory: bool
-) -> None:
+async def test_only_loading_and_appending_set_the_time_of_access(root: Path, clock: Clock, in_memory: bool) -> None:
     async with SessionHost(None if in_memory else root, clock=clock) as host:
         session = await create_session(host, "s")
         await create_session(host, "other")
@@ -72,7 +68,7 @@ async def test_only_loading_and_appending_set_the_time_of_access(
 
 @pytest.mark.feature("N-24")
 async def test_the_time_of_a_load_is_kept_in_the_index_and_is_not_an_entry(
-    root: Path, index_path: Path, clock: Clock, create_session: CreateSession
+    root: Path, index_path: Path, clock: Clock
 ) -> None:
     async with SessionHost(root, clock=clock) as host:
         await create_session(host, "s")
@@ -96,6 +92,8 @@ import sys, anyio
 from datetime import UTC, datetime, timedelta
 from treering import SessionHost, Settings
 from treering.testing.clocks import ManualClock
+
+from .sessions import create_session
 
 async def main():
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from treering import LogError, Session, SessionHost, SessionNotFound, plain_text
+from treering import LogError, SessionHost, SessionNotFound, plain_text
 from treering.actors.runtime import Clock
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import WrappedDisk
 
-CreateSession = Callable[..., Awaitable[Session]]
+from .sessions import create_session
 
 
 class DiskWithoutLinks(WrappedDisk):
@@ -64,7 +63,6 @@ async def test_the_pointer_names_the_current_session_and_continue_recent_uses_it
     tmp_path: Path,
     pointer: Path,
     clock: Clock,
-    create_session: CreateSession,
     disk: OsDisk | DiskWithoutLinks,
 ) -> None:
     async with SessionHost(root, clock=clock, disk=disk) as host:
@@ -99,7 +97,6 @@ async def test_a_pointer_that_is_damaged_or_names_no_session_is_ignored(
     tmp_path: Path,
     pointer: Path,
     clock: Clock,
-    create_session: CreateSession,
     disk: OsDisk | DiskWithoutLinks,
 ) -> None:
     async with SessionHost(root, clock=clock, disk=disk) as host:
@@ -127,7 +124,6 @@ async def test_deleting_a_session_removes_its_line_in_the_index_and_its_pointer_
     index_path: Path,
     pointer: Path,
     clock: Clock,
-    create_session: CreateSession,
     disk: OsDisk | DiskWithoutLinks,
 ) -> None:
     async with SessionHost(root, clock=clock, disk=disk) as host:
@@ -153,9 +149,7 @@ async def test_deleting_a_session_removes_its_line_in_the_index_and_its_pointer_
     assert names_in(root) == {"two.jsonl", ".treering"}
 
 
-async def test_a_file_that_cannot_be_read_does_not_become_current(
-    root: Path, tmp_path: Path, pointer: Path, create_session: CreateSession
-) -> None:
+async def test_a_file_that_cannot_be_read_does_not_become_current(root: Path, tmp_path: Path, pointer: Path) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "one", cwd=tmp_path)
         await host.set_current_session(tmp_path, "one")
@@ -166,7 +160,7 @@ async def test_a_file_that_cannot_be_read_does_not_become_current(
     assert target_of(pointer, is_link=True) == root / "one.jsonl"
 
 
-async def test_a_session_can_be_given_as_handle_row_path_or_text(tmp_path: Path, create_session: CreateSession) -> None:
+async def test_a_session_can_be_given_as_handle_row_path_or_text(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "sessions") as host:
         session = await create_session(host, "one")
         row = await host.resolve(session)
@@ -193,7 +187,7 @@ async def test_a_row_of_another_root_means_the_session_in_that_root(tmp_path: Pa
             assert [plain_text(each.content) for each in await loaded.messages()] == ["there"]
 
 
-async def test_a_host_in_memory_has_a_current_session(tmp_path: Path, create_session: CreateSession) -> None:
+async def test_a_host_in_memory_has_a_current_session(tmp_path: Path) -> None:
     async with SessionHost() as host:
         await create_session(host, "one", cwd=tmp_path)
         await create_session(host, "two", cwd=tmp_path)
