@@ -37,4 +37,4 @@ def ids(rows: Iterable[SessionSummary]) -> list[str]:
 
 
 def id_of(row: SessionSummary | None) -> str | None:
-    return row and row.id
+    return None if row is None else row.id
