@@ -12,9 +12,9 @@ from functools import partial
 import anyio
 
 from ..events.errors import HostClosed, LogReplaced, SessionNotFound, TreeringError
-from ..events.stores.base import Cursor, Ref
+from ..events.stores.base import Ref
 from ..events.telemetry import failure_of, logger
-from ..projections.feed import Feed, Reset
+from ..projections.feed import Feed
 from .folds import Values
 from .open_log import OpenLog
 from .runtime import Runtime
@@ -90,7 +90,7 @@ class Follower:
             self.log = replacement
             replacement.attach(self.feed)
             if self.feed is not None:
-                self.feed.publish(Reset(Cursor(replacement.generation, 0)))
+                self.feed.reset(replacement.generation)
 
     # -- subscribers
 

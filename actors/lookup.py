@@ -6,6 +6,7 @@ The catalog knows all sessions together; the host delegates to it, and opens wha
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -23,6 +24,7 @@ from .follower import Follower
 from .handles.session import Session
 from .listing import SessionsSubscription
 from .naming import SUFFIX, checked_id, checked_path
+from .own_task import on_own_task
 
 if TYPE_CHECKING:
     from .catalog.catalog import Catalog
@@ -242,12 +244,18 @@ class SessionLookup:
             ref = await self._find_to_write(session)
         except SessionNotFound:
             return
+        core.check()
+        # A repeated call finds no session, and would leave its text in the index.
+        await on_own_task(core.runtime, partial(self._delete, ref))
+
+    async def _delete(self, ref: Ref) -> None:
+        core = self.core
         async with core.registry.leased(ref) as lease:
             with anyio.CancelScope(shield=True):
                 await core.runtime.moved_logs.remove(lease)
                 core.registry.removed(ref)
         core.runtime.touched.add(ref)
-        with anyio.CancelScope(shield=True):  # a repeated call finds no session, and would leave its text in the index
+        with anyio.CancelScope(shield=True):
             await self._sessions.removed(ref)
             await self._searching_of().forget(ref)
 

@@ -1,4 +1,4 @@
-"""Archiving, unarchiving and deleting of logs by this host, and what that means for reads that began before.
+"""Archiving, unarchiving, replacing and deleting of logs by this host, and what that means for reads that began before.
 
 Archiving and unarchiving move the same lines to another file, so the log gets another generation. A reader that still
 has the earlier one asks here where the lines are now. Without this, it would take the host's own work for that of
@@ -8,16 +8,24 @@ another program.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from enum import Enum
 
 import anyio
 
-from ..events.errors import SessionNotFound, TreeringError
+from ..events.errors import LogReplaced, SessionNotFound, TreeringError
 from ..events.stores.base import ArchivingStore, Lease, Ref, Store
 
 MOVES_MAX = 4096
 """How many moves and deletions are remembered. A read that lasts while more logs are moved may raise `LogReplaced`."""
+
+
+class _Fate(Enum):
+    """What became of a log that is not somewhere else now."""
+
+    DELETED = "deleted"
+    REPLACED = "replaced"
 
 
 class MovedLogs:
@@ -32,7 +40,7 @@ class MovedLogs:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._in_progress: dict[Ref, anyio.Event] = {}
-        self._later: OrderedDict[tuple[Ref, str], str | None] = OrderedDict()  # None: the log was deleted
+        self._later: OrderedDict[tuple[Ref, str], str | _Fate] = OrderedDict()
 
     # -- moving and deleting
 
@@ -60,7 +68,18 @@ class MovedLogs:
         """Delete a log; see `Store.remove`."""
         with self._changing(lease.ref):
             await self._store.remove(lease)
-            self._note(lease, None)
+            self._note(lease, _Fate.DELETED)
+
+    @contextmanager
+    def replacing(self, lease: Lease) -> Generator[Callable[[str], None]]:
+        """Yield what to call with the generation of the log that takes a log's place; readers wait meanwhile."""
+
+        def note(generation: str) -> None:
+            self._later.pop((lease.ref, generation), None)
+            self._note(lease, _Fate.REPLACED)
+
+        with self._changing(lease.ref):
+            yield note
 
     @contextmanager
     def _changing(self, ref: Ref) -> Generator[None]:
@@ -71,14 +90,14 @@ class MovedLogs:
             del self._in_progress[ref]
             done.set()
 
-    def _note(self, lease: Lease, generation: str | None) -> None:
-        """Note which generation comes after that of a lease; None if the log was deleted."""
+    def _note(self, lease: Lease, later: str | _Fate) -> None:
+        """Note which generation comes after that of a lease, or why none does."""
         before = lease.head.generation
-        if not before or before == generation:  # there was no log to read, or it is where it was
+        if not before or before == later:  # there was no log to read, or it is where it was
             return
-        if generation is not None:
-            self._later.pop((lease.ref, generation), None)  # a generation may come back, and is then the last one
-        self._later[lease.ref, before] = generation
+        if isinstance(later, str):
+            self._later.pop((lease.ref, later), None)  # a generation may come back, and is then the last one
+        self._later[lease.ref, before] = later
         if len(self._later) > MOVES_MAX:
             self._later.popitem(last=False)
 
@@ -93,13 +112,18 @@ class MovedLogs:
 
         Raises:
             SessionNotFound: This host deleted the log.
+            LogReplaced: This host wrote another session in its place.
         """
         in_progress = self._in_progress.get(ref)
         if in_progress is not None:
             await in_progress.wait()
-        if (ref, generation) not in self._later:
-            return None
-        later = self._later[ref, generation]
-        if later is None:
+        later = self._later.get((ref, generation))
+        if later is _Fate.DELETED:
             raise SessionNotFound(f"session {ref!r} was deleted while it was read: load or create another one")
-        return later
+        if later is _Fate.REPLACED:
+            raise LogReplaced(f"session {ref!r} was replaced by `put` while it was read: read it from the start")
+        return later if isinstance(later, str) else None
+
+    def was_replaced(self, ref: Ref, generation: str) -> bool:
+        """Return whether this host wrote another session in the place of a log."""
+        return self._later.get((ref, generation)) is _Fate.REPLACED

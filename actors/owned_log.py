@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..events.entries import Entry
 from ..events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Lease, Outcome
-from ..projections.feed import LeafChange, Reset
+from ..projections.feed import LeafChange
 from .commands import MoveLeaf
 from .decide import decide_move
 from .leaf_record import encode_leaf
@@ -198,7 +198,7 @@ class OwnedLog:
         self.log = log
         log.attach(feed)
         if feed is not None:
-            feed.publish(Reset(Cursor(log.generation, 0)))
+            feed.reset(log.generation)
 
     # -- releasing
 

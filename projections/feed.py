@@ -111,6 +111,7 @@ class Feed:
     Attributes:
         start: The position of the oldest retained event.
         end: The position after the last event.
+        resets: How many resets were published.
         subscribers: The number of subscribers.
         readers: The subscribers that read events one by one, for statistics.
         closed: Whether no more events will follow.
@@ -127,6 +128,7 @@ class Feed:
         "end",
         "events_max",
         "readers",
+        "resets",
         "start",
         "subscribers",
     )
@@ -135,6 +137,7 @@ class Feed:
         self.events_max = events_max
         self.bytes_max = bytes_max
         self.start = self.end = 0
+        self.resets = 0
         self.subscribers = 0
         self.readers: set[Reader] = set()
         self.closed = False
@@ -163,6 +166,11 @@ class Feed:
         if len(self._events) > self.events_max or self._size > self.bytes_max:
             self._drop_oldest()
         self._wake()
+
+    def reset(self, generation: str) -> None:
+        """Note that the log was replaced by one with this generation, which may be that of before."""
+        self.resets += 1
+        self.publish(Reset(Cursor(generation, 0)))
 
     def section(self, position: int) -> FeedSection:
         """Return the events from a position on, which must not be less than `start`."""
@@ -195,7 +203,7 @@ class Feed:
         """
         (known, _), (cursor, _) = before, now
         if known.generation not in ("", cursor.generation) or cursor.seq < known.seq:
-            self.publish(Reset(Cursor(cursor.generation, 0)))
+            self.reset(cursor.generation)
         elif before != now:
             self._skip()
 

@@ -72,6 +72,7 @@ class EntryFollowing(Generic[T]):
         self._seq = after.seq if isinstance(after, Cursor) else after
         self._feed: Feed | None = None
         self._position = -1
+        self._resets = 0  # how many of the feed's it knows of
         self._through = 0
         self._batch: Sequence[Entry | Reset | T] = ()
         self._ready: Iterator[Entry | Reset | T] = iter(())
@@ -107,6 +108,7 @@ class EntryFollowing(Generic[T]):
 
     async def __aenter__(self) -> Self:
         feed = self._source.open_feed()
+        self._resets = feed.resets
         try:
             self._batch = await self._join(feed)
             self._ready = iter(self._batch)
@@ -161,9 +163,12 @@ class EntryFollowing(Generic[T]):
         """Note the end of the log and the matching position in the feed; return a reset if the log was replaced."""
         cursor = (await self._source.ready()).cursor
         self._position, self._through = feed.end, cursor.seq
-        known = self._generation
-        self._generation = cursor.generation or None
-        if known not in (None, cursor.generation) or (known and self._has_cursor and self._seq > cursor.seq):
+        known, resets = self._generation, self._resets
+        self._generation, self._resets = cursor.generation or None, feed.resets
+        is_replaced = (
+            known != cursor.generation or resets != feed.resets or (self._has_cursor and self._seq > cursor.seq)
+        )
+        if known is not None and is_replaced:
             self._replaced, self._seq = Cursor(known, self._seq), 0
             return [Reset(Cursor(cursor.generation, 0))]
         return ()

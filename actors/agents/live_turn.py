@@ -21,6 +21,7 @@ from ...projections.building.full_history import FullHistory
 from ...projections.building.strategy import needs_path
 from ...projections.building.summaries import Summarizer, SummarizerOptions, Summary, SummaryRequest
 from ..handles.contexts import source_of
+from ..handles.handle import on_host_task
 from ..handles.open_calls import OpenCall, Recovery, suspension
 from ..handles.session import Session
 from .calling import GRACE_S, Finished
@@ -138,10 +139,13 @@ class LiveTurn:
             entry_id = await self._session.append(replace(partial, stop_reason="error", error=whole(str(error))))
             await self._leave_attempt(leaf_id)
         except BaseException:  # such as a cancellation: the attempt must not stay on the path
-            with anyio.move_on_after(GRACE_S, shield=True):
-                await self._session.branch(leaf_id)
+            await on_host_task(self._session, lambda: self._go_back(leaf_id))
             raise
         return entry_id
+
+    async def _go_back(self, entry_id: str) -> None:
+        with anyio.move_on_after(GRACE_S, shield=True):
+            await self._session.branch(entry_id)
 
     async def leave(self, entry_id: str) -> None:
         """Go back to an entry, in order to generate an answer again."""

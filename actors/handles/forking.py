@@ -4,7 +4,7 @@ Lines are copied as they are, byte for byte. This includes those of a batch that
 shown their content: entries may stand below them (pi appends below the last line of a file, whatever it is), a
 compaction may keep from them on, and the leaf may be one of them. Leaving them out would cut what counts off from what
 came before. So that they stay opaque under another session's id, the marks of their batches are rewritten, and nothing
-else.
+else. Nor does a mark stay that would mean something under that id again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ...events.dialects.base import Dialect
-from ...events.dialects.torn import still_torn
+from ...events.dialects.torn import still_torn, without_marks_of
 from ...events.entries import Header
 from ...events.errors import SessionExists
 from ...events.kinds import Kind
@@ -129,7 +129,8 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
     Complete batches keep their marks; in another session those mean nothing. A copy whose writing failed halfway, or is
     in doubt, is replaced when the call is repeated, unless the copy was continued meanwhile.
     """
-    store, dialect, unfinished = core.runtime.store, copy.dialect, core.unfinished_copies
+    store, moved_logs = core.runtime.store, core.runtime.moved_logs
+    dialect, unfinished = copy.dialect, core.unfinished_copies
     if not replacing and core.registry.live(ref) is not None:
         raise _exists_error(ref)
     async with core.registry.leased(ref) as lease:
@@ -137,12 +138,15 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
             raise _exists_error(ref)
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
             if lease.packed and isinstance(store, ArchivingStore):
-                lease = await store.unpack(lease)
-            async with put_log(store, lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
-                unfinished[ref] = head
-                if not isinstance(copy.leaf, UnsetType):
-                    await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
-                core.runtime.touched.add(ref)
+                lease = await moved_logs.unpack(lease)
+            header = dialect.encode_header(copy.header)
+            with moved_logs.replacing(lease) as note_replaced:
+                async with put_log(store, lease, dialect, header, copy.lines) as head:
+                    note_replaced(head.generation)
+                    unfinished[ref] = head
+                    if not isinstance(copy.leaf, UnsetType):
+                        await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
+                    core.runtime.touched.add(ref)
             del unfinished[ref]
     return _handle(core, ref, copy)
 
@@ -174,6 +178,8 @@ def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> 
     parent = (copy.path if dialect.name == "pi" else None) or source.id
     header, ref = core.new_header(session_id, dialect=dialect, cwd=source.cwd, parent_session=parent)
     lines = list(copy.lines)
+    if session_id is not None and session_id != source.id:  # an id may be that of a session that wrote some lines
+        lines = [without_marks_of(dialect, line[:-1], session_id) + b"\n" for line in lines]
     for position in copy.torn:
-        lines[position] = still_torn(dialect, lines[position][:-1], header.id) + b"\n"
+        lines[position] = still_torn(dialect, copy.lines[position][:-1], header.id) + b"\n"
     return ref, replace(copy, header=header, lines=tuple(lines))

@@ -7,7 +7,6 @@ branching, following and closing are in `session`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from ...events.entries import Entry, Message, Payload
@@ -18,6 +17,7 @@ from ..commands import Append, AppendOptions, MoveLeaf
 from ..follower import Follower
 from ..mail import unreachable_error
 from ..naming import check_text
+from ..own_task import on_own_task
 from ..registry import NewLog
 
 if TYPE_CHECKING:
@@ -127,14 +127,26 @@ def place_of(handle: Handle) -> tuple[int, Ref]:
     return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # a method would be public
 
 
+async def on_host_task(handle: Handle, run: Callable[[], Awaitable[T]]) -> T:
+    """Run something that must not be left half done on a task of the session's host; see `on_own_task`."""
+    core = handle._core  # pyright: ignore[reportPrivateUsage]
+    core.check()
+    return await on_own_task(core.runtime, run)
+
+
 async def read_log(handle: Handle, read: Callable[[OpenLog], Awaitable[T]]) -> T:
     """Return what a function reads from a session's log, caught up with the file.
 
-    For a read-only handle, it reads again from the beginning if the file was replaced meanwhile: another process may
-    archive the session, or bring it back, at any time.
+    It reads again from the beginning if this host put another session in its place meanwhile; for a read-only handle,
+    if the file was replaced at all: another process may archive the session, or bring it back, at any time.
     """
-    if handle._follower is not None:  # pyright: ignore[reportPrivateUsage]
-        for _ in range(_READS_MAX - 1):
-            with suppress(LogReplaced):
-                return await read(await handle.log())
+    moved_logs = handle._core.runtime.moved_logs  # pyright: ignore[reportPrivateUsage]
+    read_only = handle._follower is not None  # pyright: ignore[reportPrivateUsage]
+    for _ in range(_READS_MAX - 1):
+        log = await handle.log()
+        try:
+            return await read(log)
+        except LogReplaced:
+            if not read_only and not moved_logs.was_replaced(log.ref, log.generation):
+                raise
     return await read(await handle.log())

@@ -4,7 +4,8 @@ Truncating appends a compaction with an empty summary, so every view follows, an
 compactions. The cut never separates a tool result from its call: if necessary it is made further back, which keeps a
 few messages more.
 
-A cut is valid for the path that it was computed for, so it is appended only if the leaf has not changed.
+A cut, or that none is needed, is valid for the path that it was computed for, so what follows from it is appended only
+if the leaf has not changed.
 """
 
 from __future__ import annotations
@@ -38,22 +39,23 @@ async def truncate(session: Conversing, keep_last: int, summary: str | None, opt
     Append((), **options)  # rejects unknown options, even if nothing is to be cut
     infos = () if summary is None else (SessionInfo(summary=summary),)
     has_expectations = not _EXPECTATIONS.isdisjoint(options)
+    leaf = head = 0
     while True:
         cut = await _earlier_cut(session, options.get("command_id"), len(infos))
         append_options = options
         if isinstance(cut, UnsetType):
             log = await session.log()
-            leaf_id = log.index.leaf_id
+            leaf, leaf_id, head = log.index.leaf, log.index.leaf_id, log.index.head
             cut = await _cut(log, keep_last)
-            if cut is not None:
-                append_options = _expecting_leaf(options, leaf_id)
+            append_options = _expecting_leaf(options, leaf_id)
         payloads: tuple[Payload, ...] = infos if cut is None else (*infos, cut)
         if not payloads:
             return None
         try:
             ids = await session.append_many(payloads, **append_options)
         except LeafMoved:
-            if has_expectations or not await _has_continued(session, append_options):
+            index = (await session.log()).index
+            if has_expectations or max((seq for seq in index.path(index.leaf) if seq <= head), default=0) != leaf:
                 raise
             continue  # the same path has grown meanwhile, so the last messages are different ones now
         return None if cut is None else ids[-1]
@@ -70,12 +72,6 @@ def _expecting_leaf(options: AppendOptions, leaf_id: str | None) -> AppendOption
             f"the leaf is {leaf_id!r}, not {options.get('expected_leaf')!r}: read the session again and decide again"
         )
     return {**options, "expected_leaf": leaf_id}
-
-
-async def _has_continued(session: Conversing, options: AppendOptions) -> bool:
-    """Return whether the expected leaf lies on the path to the current one."""
-    index = (await session.log()).index
-    return index.is_ancestor(index.find(options.get("expected_leaf") or ""), index.leaf)
 
 
 async def _earlier_cut(session: Conversing, command_id: str | None, position: int) -> Compaction | UnsetType | None:

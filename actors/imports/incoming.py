@@ -152,10 +152,13 @@ class Copied:
             self.messages += isinstance(entry, MessageEntry)
             has_source_leaf = has_source_leaf or (has_id and entry_id == self._source_leaf)
             becomes_leaf = entry is not None and has_id and not entry.aside
-            if becomes_leaf:
+            is_known = (entry_id is not None and existing.has(entry_id)) or bare in existing.lines_without_id
+            advances = entry is not None and advances_session(entry)
+            # A known status may have come from here, and then stands elsewhere than at the source's leaf.
+            if becomes_leaf and (advances or not is_known or (entry is not None and entry.parent_id == self.leaf)):
                 self.leaf = entry_id
-            if (entry_id is not None and existing.has(entry_id)) or bare in existing.lines_without_id:
-                self.matched += entry is not None and has_id and advances_session(entry)
+            if is_known:
+                self.matched += has_id and advances
                 continue
             self.added += has_id
             if becomes_leaf:

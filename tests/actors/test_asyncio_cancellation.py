@@ -10,7 +10,7 @@ from typing import Literal, TypeVar, TypeVarTuple
 
 import pytest
 
-from treering import Limits, SessionHost, plain_text
+from treering import Limits, SessionHost, SessionNotFound, plain_text
 from treering.events.offload import ThreadOffload
 
 T = TypeVar("T")
@@ -71,3 +71,55 @@ async def test_a_session_whose_passivation_was_cancelled_can_be_used(tmp_path: P
         await offload.cancel(asyncio.create_task(session.passivate()))
         await session.append_message("user", "two")
         assert [plain_text(each.content) for each in await session.messages()] == ["one", "two"]
+
+
+class CancellingOffload(ThreadOffload):
+    """An offload that cancels a task at each of the calls that are numbered in `at`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancel: Callable[[], object] = bool
+        self.at = range(0)
+        self.calls = 0
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.calls += 1
+        if self.calls in self.at:
+            self.cancel()
+        return await super().__call__(fn, *args)
+
+
+def traces_in(root: Path, content: bytes) -> list[str]:
+    """Return the files that hold some content, and the pointers to current sessions."""
+    files = [path for path in root.rglob("*") if path.is_file() and content in path.read_bytes()]
+    return [path.name for path in (*files, *(root / ".treering" / "current").iterdir())]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_cancelled_deletion_leaves_the_session_or_no_trace_of_it(tmp_path: Path, times: int) -> None:
+    offload = CancellingOffload()
+    completed = 0
+    async with SessionHost(tmp_path, offload=offload) as host:
+        for nth in range(1, 100):
+            session = await host.create("c", cwd="/work")
+            await session.append_message("user", "the only pebble")
+            await host.set_current_session("/work", session)
+            assert [hit.session_id async for hit in host.search("pebble", index=True)] == ["c"]
+            task = asyncio.create_task(host.delete("c"))
+            offload.cancel, offload.calls, offload.at = task.cancel, 0, range(nth, nth + times)
+            await asyncio.wait([task])
+            reached = offload.calls >= nth
+            assert task.cancelled() is reached
+            offload.at = range(0)
+            if (tmp_path / "c.jsonl").exists():
+                assert [plain_text(each.content) for each in await session.messages()] == ["the only pebble"]
+                await host.delete("c")
+            else:
+                completed += reached
+                with pytest.raises(SessionNotFound):
+                    await session.messages()
+            await host.flush()
+            assert traces_in(tmp_path, b"pebble") == []
+            if not reached:
+                break
+    assert completed, "a deletion is cancelled after the file is gone, too"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from importlib.util import find_spec
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import anyio
 import pytest
@@ -15,9 +13,9 @@ from anyio.lowlevel import cancel_shielded_checkpoint
 from treering import Limits, MessageEntry, Session, SessionHost, Usage, message
 from treering.events.index import LogIndex
 
-T = TypeVar("T")
+from ..pauses import ON_ASYNCIO, PAUSES_MAX, CountingPauses, cancelled_by_asyncio
 
-PAUSES_MAX = 200
+T = TypeVar("T")
 
 Way: TypeAlias = Literal["at once", "in a thread", "synced", "in memory"]
 WAYS: dict[Way, dict[str, Any]] = {
@@ -26,47 +24,6 @@ WAYS: dict[Way, dict[str, Any]] = {
     "synced": {"durability": "file"},
     "in memory": {},
 }
-
-ON_ASYNCIO = [
-    pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
-    pytest.param(
-        ("asyncio", {"use_uvloop": True}),
-        id="uvloop",
-        marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop does not run here"),
-    ),
-]
-"""For tests that cancel a task through asyncio itself, without a cancel scope."""
-
-
-class CountingPauses(Generic[T]):
-    """Awaits a coroutine and calls `interrupt` when it is suspended for the n-th time.
-
-    Attributes:
-        count: How many times the coroutine was suspended.
-    """
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], nth: int, interrupt: Callable[[], object]) -> None:
-        self._coroutine = coroutine
-        self._nth = nth
-        self._interrupt = interrupt
-        self.count = 0
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        sent: Any = None
-        raised: BaseException | None = None
-        while True:
-            try:
-                awaited = self._coroutine.send(sent) if raised is None else self._coroutine.throw(raised)
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
-            self.count += 1
-            if self.count == self._nth:
-                self._interrupt()
-            try:
-                sent, raised = (yield awaited), None
-            except BaseException as error:  # noqa: BLE001  # the coroutine decides what to do with it
-                raised = error
 
 
 async def cancelled_at_each_pause(
@@ -77,7 +34,7 @@ async def cancelled_at_each_pause(
         with anyio.CancelScope() as scope:
             if not nth:
                 scope.cancel()
-            pauses = CountingPauses(call(), nth, scope.cancel)
+            pauses = CountingPauses(call(), (nth,), scope.cancel)
             await pauses
         await after()
         if nth > pauses.count:
@@ -209,16 +166,9 @@ async def test_a_batch_is_written_whole_or_not_at_all_if_asyncio_cancels_the_tas
         checked = CheckedSession(await host.create(), 2)
         pair = [message("user", "one"), message("assistant", "two")]
         for nth in range(1, PAUSES_MAX):
-            task: asyncio.Task[list[str]]
-            pauses = CountingPauses(checked.session.append_many(pair), nth, lambda: task.cancel())  # noqa: B023
-
-            async def run(pauses: CountingPauses[list[str]] = pauses) -> list[str]:
-                return await pauses
-
-            task = asyncio.create_task(run())
-            await asyncio.wait([task])
+            cancelled, task = await cancelled_by_asyncio(checked.session.append_many(pair), nth)
             await checked.check()
-            if nth > pauses.count:
+            if not cancelled:
                 assert len(task.result()) == 2
                 break
         else:

@@ -199,20 +199,24 @@ def test_a_message_is_stored_alike_whichever_way_it_is_appended(
     assert anyio.run(stored_by, with_an_expected_leaf, dialect, messages) == expected
 
 
-@pytest.mark.parametrize("durability", ["os", "file"])
-async def test_times_do_not_go_back_when_the_clock_does(tmp_path: Path, durability: Durability) -> None:
-    minutes = count(59, -1)
-
-    def clock() -> datetime:
-        return datetime(2026, 1, 1, 12, next(minutes), tzinfo=UTC)
-
-    async with SessionHost(tmp_path, durability=durability, clock=clock) as host:
-        session = await host.create("a")
-        for _ in range(2):
-            await session.append_message("user", "one")
-            await session.append_message("user", "more")
-            await session.append_many([Message("user", (text("two"),))])
-            await session.append_custom_entry("three", {})
-            await session.passivate()
-        times = [entry.timestamp for entry in await session.entries()]
-        assert times == sorted(times)
+@pytest.mark.parametrize("append", [plainly, as_list, with_an_expected_leaf])
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_times_do_not_go_back_when_the_clock_does(
+    tmp_path: Path, append: AppendOne, writes: Literal["inline", "thread"]
+) -> None:
+    clock = ManualClock()
+    start = clock.now
+    async with SessionHost(tmp_path, clock=clock, writes=writes) as host:
+        session = await host.create("main")
+        for hours in (0, -1, -24, 1, 0, -1):
+            clock.now = start + timedelta(hours=hours)
+            await append(session, Message("user", (text(str(hours)),)))
+        await session.passivate()
+        for hours in (-2, -3, 2):
+            clock.now = start + timedelta(hours=hours)
+            await append(session, Message("user", (text(str(hours)),)))
+        hours_stored = [(entry.timestamp - start) / timedelta(hours=1) for entry in await session.entries()]
+    assert hours_stored == [0, 0, 0, 1, 1, 1, 1, 1, 2]
+    async with SessionHost(tmp_path) as host:
+        entries = await (await host.load("main", read_only=True)).entries()
+    assert [(entry.timestamp - start) / timedelta(hours=1) for entry in entries] == hours_stored

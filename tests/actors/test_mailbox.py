@@ -10,12 +10,15 @@ from typing import Any, Literal
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from treering import Limits, MessageEntry, Session, SessionHost
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome, Page, Ref
 from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk
+
+from ..bounded import run_within
 
 
 class SlowStore(MemoryStore):
@@ -122,6 +125,46 @@ async def test_senders_wait_while_the_disk_stalls_and_none_is_dropped(
         assert host.statistics().appends == 23
         assert host.statistics().sessions[0].mailbox_depth == 0
     assert len((tmp_path / session.ref).read_bytes().splitlines()) == 23
+
+
+@pytest.mark.feature("X-2")
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+@pytest.mark.parametrize("attempt", range(4))
+def test_a_session_is_idle_when_no_sender_waits_at_its_full_mailbox(
+    anyio_backend: tuple[str, dict[str, Any]], attempt: int, leaves: bool
+) -> None:
+    async def main() -> None:
+        store = SlowStore()
+        limits = Limits(mailbox_max=1, batch_max=1)
+        async with SessionHost(store=store, limits=limits) as host, anyio.create_task_group() as tasks:
+            session = await host.create()
+
+            async def passivate() -> None:  # as soon as it counts as idle
+                while not await session.passivate():
+                    await checkpoint()
+
+            async def send(number: int, scope: anyio.CancelScope) -> None:
+                with scope:
+                    await session.append_custom_entry("note", number)
+
+            scopes = [anyio.CancelScope() for _ in range(3)]
+            for number, scope in enumerate(scopes):  # one is at work, one fills the mailbox, one waits
+                tasks.start_soon(send, number, scope)
+                await anyio.wait_all_tasks_blocked()
+            assert not await session.passivate()
+            if leaves:
+                scopes[2].cancel()
+            tasks.start_soon(passivate)
+            for _ in range(attempt):
+                await checkpoint()
+            store.gate.set()
+            await anyio.wait_all_tasks_blocked()
+            sent = [str(number) for number in range(2 if leaves else 3)]
+            assert await note_texts(session) == sent
+            await session.append_custom_entry("note", "on")
+            assert await note_texts(session) == [*sent, "on"]
+
+    run_within(10, anyio_backend, main)
 
 
 # -- readers

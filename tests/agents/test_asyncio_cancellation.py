@@ -1,4 +1,4 @@
-"""A turn that asyncio cancels, without a cancel scope, while its answer is flushed: the next turn closes its calls."""
+"""Turns that asyncio cancels, without a cancel scope: their calls are closed, and failed attempts leave the path."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import AgentSession, MessageEntry, SessionHost, Tool, tool_use
+from treering import AgentOptions, AgentSession, AnswerCutOff, Limits, MessageEntry, SessionHost, Tool, tool_use
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
-from treering.testing.models import ScriptedModel, answer
+from treering.testing.models import Broken, ScriptedModel, answer
+
+from ..pauses import PAUSES_MAX, cancelled_by_asyncio
 
 pytestmark = pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
 
@@ -42,3 +44,27 @@ async def test_the_next_turn_closes_the_calls_of_an_answer_whose_flush_was_cance
             stall.lift()
         roles = [entry.message.role for entry in await session.entries() if isinstance(entry, MessageEntry)]
         assert roles == ["system", "user", "assistant", "tool", "user", "assistant"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a_failed_attempt_is_not_on_the_path_of_a_turn_that_was_cancelled(
+    anyio_backend: tuple[str, dict[str, Any]], tmp_path: Path, times: int
+) -> None:
+    async def retry_at_once(_: float) -> None:
+        pass
+
+    failed = 0
+    async with SessionHost(tmp_path, limits=Limits(inline_for_s=0)) as host:  # so that commands pause before they begin
+        for nth in range(1, PAUSES_MAX):
+            session = await host.create(str(nth))
+            model = ScriptedModel([Broken("I was", AnswerCutOff("cut")), "Hi!"])
+            agent = AgentSession(model, session=session, options=AgentOptions(sleep=retry_at_once))
+            cancelled, _ = await cancelled_by_asyncio(agent.respond("Hello"), nth, times=times)
+            await session.flush()
+            entries = [entry for entry in await session.entries() if isinstance(entry, MessageEntry)]
+            attempts = {entry.id for entry in entries if entry.message.stop_reason == "error"}
+            failed += cancelled and len(attempts)
+            assert attempts.isdisjoint(session.path())
+            if not cancelled:
+                break
+    assert failed > 1

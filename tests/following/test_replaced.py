@@ -31,6 +31,7 @@ from treering import (
 from treering.events.content import raw_json
 from treering.events.index import LogIndex
 from treering.events.stores.base import Page, Ref
+from treering.events.stores.files import FileStore
 
 PATIENCE_S = 30
 
@@ -316,6 +317,28 @@ async def test_a_subscriber_gets_a_reset_when_a_native_file_is_replaced(tmp_path
             reset, *notes = await take(entries, 4)
     assert isinstance(reset, Reset)
     assert notes == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_file_shortened_while_its_session_is_passivated_is_a_reset(tmp_path: Path, forgotten: bool) -> None:
+    async with SessionHost(store=FileStore(tmp_path, readers_max=1)) as host:
+        session = await host.create("main")
+        await append(session, *"abcdef")
+        other = await host.create("other")
+        await append(other, "x")
+        await other.passivate()
+        async with session.subscribe() as entries:
+            assert await take(entries, 6) == list("abcdef")
+            assert await session.passivate()
+            await anyio.wait_all_tasks_blocked()
+            if forgotten:  # the store then takes the rest for the history that it was
+                await (await host.load("other", read_only=True)).entries()
+            path = tmp_path / session.ref
+            path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
+            await append(session, *"ghijklm")  # more lines than the subscriber has received
+            reset, *notes = await take(entries, 10)
+    assert isinstance(reset, Reset)
+    assert notes == [*"abghijklm"]
 
 
 async def test_following_a_batch_reads_the_head_of_the_log_a_bounded_number_of_times_per_line(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 
 from treering import Entry, SessionHost, Settings
 from treering.events.disk import OsDisk
-from treering.projections.feed import Feed
+from treering.projections.feed import Feed, Transient, transient
 from treering.testing.disks import FaultyDisk
 
 APPENDS = 100_000
@@ -35,6 +36,25 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, calls: Counter[str], name: str)
         return method(*args)
 
     monkeypatch.setattr(Feed, name, counting)
+
+
+@pytest.mark.feature("X-20")
+@pytest.mark.parametrize(("events_max", "bytes_max"), [(1, 10), (7, 1_000_000), (1000, 100), (16, 100)])
+def test_a_feed_keeps_the_latest_events_within_both_bounds(events_max: int, bytes_max: int) -> None:
+    feed, random = Feed(events_max, bytes_max), Random(events_max)
+    sizes: list[int] = []
+    for number in range(3000):
+        before = feed.start
+        sizes.append(random.choice((0, 1, 2, 20, 40, 60, bytes_max - 1, bytes_max, bytes_max + 1)))
+        feed.publish(transient("number", number), sizes[-1])
+        kept = sizes[feed.start :]
+        assert feed.size == sum(kept) <= bytes_max
+        assert len(kept) <= events_max
+        events = [feed.at(place) for place in range(feed.start, feed.end)]
+        numbers = [event.data for event in events if isinstance(event, Transient)]
+        assert numbers == [*range(feed.start, len(sizes))]
+        fits = sum(sizes[before:]) <= bytes_max and len(sizes) - before <= events_max
+        assert (feed.start == before) is fits
 
 
 @pytest.mark.feature("X-20")

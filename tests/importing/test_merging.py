@@ -24,6 +24,7 @@ from treering import (
     SyncHost,
     plain_text,
 )
+from treering.actors.naming import DialectName
 from treering.events.disk import OsDisk
 from treering.events.offload import ThreadOffload
 from treering.events.stores.files import Durability
@@ -417,6 +418,30 @@ async def test_an_archived_session_takes_the_leaf_of_a_copy_that_was_continued(t
         (back,) = await one.import_sessions(copy.file_path or "")
         assert back.added == 4
         assert await texts(session) == await texts(copy)
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+@pytest.mark.parametrize("archived_there", [False, True])
+async def test_archiving_that_a_continued_copy_knows_of_does_not_hold_back_what_it_said_since(
+    tmp_path: Path, dialect: DialectName, archived_there: bool
+) -> None:
+    async with (
+        SessionHost(tmp_path / "one", dialect=dialect) as one,
+        SessionHost(tmp_path / "other", dialect=dialect) as other,
+    ):
+        session = await one.create("a")
+        await session.append_message("user", "before")
+        await other.import_sessions(session.file_path or "")
+        for host in (other, one) if archived_there else (other,):
+            await host.archive("a")
+            await host.unarchive("a")
+        copy = await other.load("a")
+        last = await session.append_message("user", "meanwhile")
+        await one.import_sessions(copy.file_path or "")  # the status of the copy, at the end of the file
+        assert session.leaf_id == last
+        await other.import_sessions(session.file_path or "")
+        assert copy.leaf_id == last
+        assert await texts(copy) == await texts(session) == ["before", "meanwhile"]
 
 
 async def test_setting_a_title_counts_as_continuing_the_session(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A read that is under way while its own host archives, brings back or deletes the session."""
+"""A read that is under way while its own host archives, brings back, replaces or deletes the session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar, TypeVarTuple
 
 import pytest
 
-from treering import Limits, MemoryStore, MessageEntry, Session, SessionHost, SessionNotFound, plain_text
+from treering import Limits, LogReplaced, MemoryStore, MessageEntry, Session, SessionHost, SessionNotFound, plain_text
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -188,6 +188,55 @@ async def test_an_iteration_over_a_session_that_is_deleted_meanwhile_says_that_i
             await delete(host)
             with pytest.raises(SessionNotFound):
                 _ = [entry async for entry in entries]
+
+
+async def replaced(host: SessionHost) -> None:
+    async with SessionHost() as memory:
+        other = await memory.create("a")
+        await other.append_message("user", "another session")
+        await host.put(other, replace=True)
+
+
+async def archived_and_replaced(host: SessionHost) -> None:
+    await archived(host)
+    await replaced(host)
+    await replaced(host)
+
+
+REPLACEMENTS = pytest.mark.parametrize("replace", [replaced, archived_and_replaced])
+
+
+@pytest.mark.parametrize("read", [read_context, read_entries, read_fork])
+@REPLACEMENTS
+@READ_ONLY
+@pytest.mark.usefixtures("session")
+async def test_a_read_of_a_session_that_its_host_replaces_meanwhile_starts_again(
+    host: SessionHost,
+    offload: InterruptedOffload,
+    read: Callable[[Session], Awaitable[int]],
+    replace: Callable[[SessionHost], Awaitable[None]],
+    read_only: bool,
+) -> None:
+    session = await reader(host, read_only=read_only)
+    await session.refresh()
+    offload.meanwhile = lambda: replace(host)
+    assert await read(session) == len("another session")
+    assert offload.meanwhile is None
+
+
+@pytest.mark.usefixtures("session")
+@REPLACEMENTS
+@READ_ONLY
+async def test_an_iteration_over_a_session_that_its_host_replaces_names_the_cause(
+    host: SessionHost, replace: Callable[[SessionHost], Awaitable[None]], read_only: bool
+) -> None:
+    session = await reader(host, read_only=read_only)
+    async with aclosing(session.iter_entries()) as entries:
+        await anext(entries)
+        await replace(host)
+        with pytest.raises(LogReplaced, match="was replaced by `put`"):
+            _ = [entry async for entry in entries]
+    assert [plain_text(each.content) for each in await session.messages()] == ["another session"]
 
 
 @MOVES

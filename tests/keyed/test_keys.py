@@ -21,6 +21,9 @@ KEYS = st.one_of(
     st.sampled_from(["con", "nul.txt", ".hidden", "x.jsonl", "é", "é", "telegram:1", "telegram_1", "Telegram:1"]),
 ).filter(lambda key: key not in (".", ".."))
 
+RESERVED_NAME = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+"""What Windows does not take for a name: those of devices, with any ending."""
+
 
 @pytest.mark.feature("P-25", "P-27", "P-43")
 @pytest.mark.parametrize(
@@ -58,7 +61,19 @@ def test_every_name_is_a_valid_file_name_and_id_on_every_system(key: str) -> Non
     assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._~-]*", name)
     assert len(name) <= 120
     assert not name.endswith(".jsonl")
-    assert not re.fullmatch(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", name, re.IGNORECASE)
+    assert not RESERVED_NAME.fullmatch(name)
+
+
+@pytest.mark.feature("P-49")
+@pytest.mark.parametrize(
+    "device", ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
+)
+def test_no_name_is_that_of_a_device_however_its_key_is_written(device: str) -> None:
+    for ending in ("", ".x", ".tar.gz", ".", " ", ".x y", ":1", "/1"):
+        for key in (device + ending, device.upper() + ending, device.capitalize() + ending):
+            name = id_of_key(key)
+            assert not RESERVED_NAME.fullmatch(name), key
+            assert checked_id(name) == name
 
 
 @pytest.mark.feature("P-49")

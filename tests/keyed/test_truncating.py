@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -302,7 +305,7 @@ class RunsDuringRead(MemoryStore):
         return await super().bodies(ref, generation, seqs)
 
 
-@pytest.mark.parametrize("keep", [0, 2])
+@pytest.mark.parametrize("keep", [0, 2, 6], ids=["none", "some", "all"])
 @pytest.mark.parametrize("place", [1, 4])
 @pytest.mark.parametrize("expected", [False, True])
 async def test_truncating_fails_if_another_branch_is_selected_meanwhile(keep: int, place: int, expected: bool) -> None:
@@ -321,16 +324,18 @@ async def test_truncating_fails_if_another_branch_is_selected_meanwhile(keep: in
         assert len(await session.history()) == place + 1
 
 
-async def test_a_truncation_computed_for_another_leaf_is_not_appended() -> None:
+@pytest.mark.parametrize("expected", [False, True])
+async def test_a_truncation_computed_for_another_leaf_is_not_appended(expected: bool) -> None:
     store = RunsDuringRead()
     async with SessionHost(store=store, limits=UNCACHED) as host:
         session = await host.create()
         ids = [await session.append_message("user", str(number)) for number in range(6)]
+        options: AppendOptions = {"expected_leaf": ids[-1]} if expected else {}
         await session.branch(ids[1])
         await session.passivate()
         store.meanwhile = lambda: session.branch(ids[-1])
         with pytest.raises(LeafMoved):
-            await session.truncate_history(0, expected_leaf=ids[-1])
+            await session.truncate_history(0, **options)
         assert len(await session.history()) == 6
 
 
@@ -349,6 +354,18 @@ async def test_a_message_added_during_truncating_is_kept(transcript: Transcript,
         else:
             assert await session.truncate_history(2) == session.leaf_id
             assert transcript(await session.history()) == ["user: 5", "user: meanwhile"]
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_first_message_added_while_nothing_is_truncated_is_kept(turns: int) -> None:
+    async with SessionHost(limits=Limits(inline_for_s=0)) as host, anyio.create_task_group() as tasks:
+        session = await host.create()
+        tasks.start_soon(partial(session.truncate_history, 2, summary="of nothing"))
+        for _ in range(turns):
+            await checkpoint()
+        await session.append_message("user", "meanwhile")
+        await anyio.wait_all_tasks_blocked()
+        assert (len(await session.history()), session.summary) == (1, "of nothing")
 
 
 async def test_truncating_checks_the_expected_seq_and_leaf() -> None:

@@ -117,8 +117,9 @@ def test_a_call_that_never_got_a_result_blocks_cuts_only_in_its_turn() -> None:
 
 
 def test_a_result_without_a_call_is_never_kept() -> None:
-    entries = path(USER, results("stray"), USER)
-    assert safe_cuts(entries) == [2]
+    entries = path(USER, results("stray"), USER, message("tool", "unnamed"), USER)
+    assert safe_cuts(entries) == [2, 4]
+    assert find_safe_cut(entries, 2, one) == "e5"
     assert "'stray'" in (unsafe_reason(entries) or "")
 
 
@@ -149,7 +150,8 @@ def random_payload(rng: random.Random, waiting: list[str]) -> Payload:
     if rng.random() < 0.4:
         waiting.extend(rng.sample(["a", "b", "c", "d"], rng.randint(1, 4)))
         return calls(*waiting)
-    others: list[Payload] = [USER, ANSWER, EVENT, BranchSummary("side", "e1"), message("system", "rules")]
+    unnamed = message("tool", "the result of a call that some program did not name")
+    others: list[Payload] = [USER, ANSWER, EVENT, BranchSummary("side", "e1"), message("system", "rules"), unnamed]
     return rng.choice(others)
 
 

@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from treering.events.stores.files import Durability
-from treering.testing.simulation import Broken, durabilities, simulate
+from treering.testing.simulation import Broken, durabilities, run, simulate
 from treering.testing.simulation.ledger import Ledger
 
 
@@ -47,6 +51,38 @@ def test_a_seed_gives_the_same_trace_in_every_process() -> None:
     ]
     assert outputs[0] == outputs[1]
     assert outputs[0].count(b"all well") == 3
+
+
+async def wait_forever() -> None:
+    await anyio.sleep_forever()
+
+
+async def wait_again_and_again() -> None:
+    while True:  # noqa: ASYNC110  # time is virtual
+        await anyio.sleep(60)
+
+
+async def never_wait() -> None:
+    while True:
+        await checkpoint()
+
+
+@pytest.mark.feature("X-14")
+@pytest.mark.parametrize("hang", [wait_forever, wait_again_and_again, never_wait])
+def test_a_run_that_hangs_fails_by_itself_even_if_it_is_shielded(hang: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    cleaned = []
+
+    async def main() -> None:
+        try:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(hang)
+        finally:
+            cleaned.append(hang)
+
+    with pytest.raises(Broken, match="it hangs: "):
+        run(0, main)
+    assert cleaned == [hang]
 
 
 def test_a_failing_seed_states_the_command_that_reproduces_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from treering import (
     Context,
     EntryNotFound,
     LabelEntry,
+    MessageEntry,
     OpaqueEntry,
     Session,
     SessionHost,
@@ -214,6 +215,27 @@ async def test_entries_of_an_incomplete_batch_stay_opaque_in_copies_and_keep_pat
         copy = await session.create_branched_session(torn[-1])
         assert (copy.path(), copy.leaf_id) == ([*before, *torn], torn[-1])
         assert (await copy.context()).messages == (await session.context(before[-1])).messages
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+@pytest.mark.parametrize("exported", [False, True])
+async def test_entries_of_a_batch_that_a_path_holds_in_part_stay_entries_under_every_id(
+    root: Path, dialect: Literal["native", "pi", "omp"], exported: bool
+) -> None:
+    async with SessionHost(root, dialect=dialect) as host, SessionHost(root.parent / "others") as others:
+        session = await host.create("source")
+        whole = await session.append_many([message("user", "a"), message("user", "b")])
+        part = (await session.append_many([message("user", text) for text in "cde"]))[:2]
+        last = await session.append_message("user", "f", below=part[-1])
+        source: Session | Path = await session.create_branched_session(last)
+        if exported:
+            source = root.parent / "path.jsonl"
+            await session.export(dialect, source, leaf_id=last)
+        copy = await others.fork_from(source, session_id="source")
+        entries = await copy.entries()
+        assert [entry.id for entry in entries] == [*whole, *part, last]
+        assert all(isinstance(entry, MessageEntry) for entry in entries)
+        assert [each.entry_id for each in (await copy.context()).messages] == [*whole, *part, last]
 
 
 def keep_lines(path: Path, count: int) -> None:
