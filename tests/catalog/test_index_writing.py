@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from errno import EACCES, ENOSPC
 from itertools import pairwise
@@ -126,11 +126,12 @@ async def test_an_entry_is_written_at_once_and_the_index_when_the_settings_say(
         await session.append_tool_execution("c", "read", {}, "text")
         (entry,) = await session.tool_executions()
         assert (disk.index, disk.entries) == ([], 2)
-        for append in (
+        appends: list[Callable[[], Awaitable[str]]] = [
             lambda: session.append_message("assistant", "It says so."),
             lambda: session.append(entry.tool_execution),
             lambda: session.append_message("user", "and now?"),
-        ):
+        ]
+        for append in appends:
             if passivated:
                 assert await session.passivate()
             await anyio.sleep(60)
@@ -279,6 +280,7 @@ async def test_a_rewritten_index_has_the_later_of_two_lines_about_a_session() ->
             theirs = await other.get_session("s")
         text = disk.text(INDEX)
         assert theirs is not None
+        assert theirs.last_accessed is not None
         assert theirs.last_accessed != rows["s"].last_accessed
         fd = disk.open(INDEX, os.O_WRONLY | os.O_TRUNC)  # another program damages the line of a third
         disk.write(fd, text.replace('{"ref":"mine', '{"torn":"mine').encode())
