@@ -8,6 +8,7 @@ the session has subscribers.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from itertools import takewhile
 from typing import Protocol, TypeAlias
 
 from anyio import Event
@@ -184,10 +185,8 @@ class Feed:
 
     def latest_transients(self) -> int:
         """Return the position where the trailing transient events begin: those that nothing has followed yet."""
-        latest = len(self._events)
-        while latest and isinstance(self._events[latest - 1], Transient):
-            latest -= 1
-        return self.start + latest
+        trailing = takewhile(lambda event: isinstance(event, Transient), reversed(self._events))
+        return self.end - sum(1 for _ in trailing)
 
     def wait(self) -> Awaitable[None]:
         """Wait for the next event."""

@@ -27,6 +27,8 @@ CHANGES_MAX = 1024
 """The number of changes that a view retains for slow subscribers; a subscriber that missed more gets a snapshot."""
 WEIGHT_MAX = 64 * 1024
 """The maximum total weight of the retained changes, by `Stepper.weigh`; the latest change is always retained."""
+_NOWHERE = -1
+"""The position of a view that must be built, or built again."""
 
 
 class Stepper(Protocol[V_co, C]):
@@ -68,13 +70,12 @@ class SharedView(Generic[V, C]):
         self._stepper = stepper
         self._feed: Feed | None = None
         self._subscribers = 0
-        self._position = 0
-        self._initialized = False
+        self._position = _NOWHERE
         self._lock = anyio.Lock(fast_acquire=True)
         self._changes: deque[Changed[C]] = deque()
-        self._weight = 0
+        self._weight: int
         self._failure: Failure | None = None
-        self._session_id = ""
+        self._session_id: str
         self.cursor = Cursor("", 0)
         self.start = 0
 
@@ -122,7 +123,7 @@ class SharedView(Generic[V, C]):
 
     def restart(self) -> None:
         """Rebuild the view when a subscriber next advances it, also after a failure."""
-        self._initialized, self._failure = False, None
+        self._position, self._failure = _NOWHERE, None
 
     async def advance(self) -> None:
         """Advance the view to the end of the feed.
@@ -134,7 +135,7 @@ class SharedView(Generic[V, C]):
         """
         feed = self._feed
         assert feed is not None
-        if self._initialized and self._position == feed.end and self._failure is None:
+        if self._position == feed.end and self._failure is None:
             return
         async with self._lock:
             if self._failure is not None:
@@ -145,7 +146,7 @@ class SharedView(Generic[V, C]):
                 self._failure = Failure.from_error(error)
                 raise
             except (TreeringError, OSError):
-                self._initialized = False
+                self._position = _NOWHERE
                 raise
             except Exception as error:
                 self._failure = Failure.of(self._stepper.name, self._session_id, error)
@@ -155,7 +156,7 @@ class SharedView(Generic[V, C]):
         """Advance event by event. The log may be passivated or replaced while a step is awaited, so check it again."""
         log = await self._current_log()
         may_retry = True
-        while not self._initialized or self._position != feed.end:
+        while self._position != feed.end:
             try:
                 log = await self._advance_once(feed, log)
                 may_retry = True
@@ -165,18 +166,15 @@ class SharedView(Generic[V, C]):
                     if not may_retry:
                         raise
                     may_retry = False
-                self._initialized = False
+                self._position = _NOWHERE
 
     async def _advance_once(self, feed: Feed, log: LogView) -> LogView:
-        """Initialize the view, or advance it by one event; return the log for the next call."""
-        if not self._initialized or self._position < feed.start:
+        """Build the view, or advance it by one event; return the log for the next call."""
+        if self._position < feed.start:
             return await self._begin(feed)
         event = feed.at(self._position)
-        if isinstance(event, Reset):
-            self._initialized = False
-        elif isinstance(event, EntryAdded) and event.entry.seq > log.index.head:
-            log = await self._current_log()
-            self._initialized = self._initialized and event.entry.seq <= log.index.head
+        if isinstance(event, Reset) or (isinstance(event, EntryAdded) and event.entry.seq > log.index.head):
+            self._position = _NOWHERE  # this log is not the one with the entry: it was opened again meanwhile
         else:
             await self._step(log, event)
             self._position += 1
@@ -187,7 +185,7 @@ class SharedView(Generic[V, C]):
         log = await self._source.ready()
         self._session_id = log.index.header.id
         if self.cursor.generation not in ("", log.cursor.generation):
-            self._initialized = False
+            self._position = _NOWHERE
         return log
 
     async def _begin(self, feed: Feed) -> LogView:
@@ -197,7 +195,7 @@ class SharedView(Generic[V, C]):
         self.start = self.end + 1
         self._changes.clear()
         self._weight = 0
-        self.cursor, self._position, self._initialized = Cursor(generation, seq), position, True
+        self.cursor, self._position = Cursor(generation, seq), position
         return log
 
     async def _step(self, log: LogView, event: FeedEvent) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -185,19 +184,10 @@ class IndexFile:
         if lines.pop(ref, None) is not None:
             self.replace(lines, make_folder=False)
 
-    def remove(self) -> None:
-        """Delete the index; a missing one is not an error.
-
-        Raises:
-            OSError: The file cannot be deleted.
-        """
-        with suppress(FileNotFoundError):
-            self._disk.unlink(self.path)
-
     def _read_all(self) -> bytes:
         with opened(self._disk, self.path) as fd:
             size = self._disk.fstat(fd).size
-            return b"".join(self._disk.pread(fd, min(_READ_BYTES, size - at), at) for at in range(0, size, _READ_BYTES))
+            return b"".join(self._disk.pread(fd, _READ_BYTES, at) for at in range(0, size, _READ_BYTES))
 
 
 def _encoded(line: IndexLine) -> bytes:

@@ -7,41 +7,38 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from treering import Session, SessionHost
+from treering import SessionHost, SessionSummary
 from treering.actors.runtime import Clock
 
-CreateSession = Callable[..., Awaitable[Session]]
+from .sessions import create_session
+
 PATIENCE_S = 60
 
 
-def remove(path: Path) -> None:
-    path.unlink()
+async def row_of(host: SessionHost, session_id: str) -> SessionSummary:
+    row = await host.get_session(session_id)
+    assert row is not None
+    return row
 
 
 async def accessed(host: SessionHost, session_id: str) -> datetime:
-    row = await host.get_session(session_id)
-    assert row is not None
+    row = await row_of(host, session_id)
     assert row.last_accessed is not None
     return row.last_accessed
 
 
 @pytest.mark.feature("N-24")
 @pytest.mark.parametrize("in_memory", [False, True])
-async def test_only_loading_and_appending_set_the_time_of_access(
-    root: Path, clock: Clock, create_session: CreateSession, in_memory: bool
-) -> None:
+async def test_only_loading_and_appending_set_the_time_of_access(root: Path, clock: Clock, in_memory: bool) -> None:
     async with SessionHost(None if in_memory else root, clock=clock) as host:
         session = await create_session(host, "s")
         await create_session(host, "other")
-        row = await host.get_session("s")
-        assert row is not None
-        created, first = row.created, await accessed(host, "s")
+        created, first = (await row_of(host, "s")).created, await accessed(host, "s")
         assert first > created
 
         await host.list_sessions()
@@ -61,18 +58,15 @@ async def test_only_loading_and_appending_set_the_time_of_access(
 
         await session.append_message("assistant", "Hi")
         second = await accessed(host, "s")
-        assert second > first
         await host.load("s")
-        third = await accessed(host, "s")
-        assert third > second
-        row = await host.get_session("s")
-        assert row is not None
+        assert first < second < await accessed(host, "s")
+        row = await row_of(host, "s")
         assert (row.created, row.modified) == (created, second)
 
 
 @pytest.mark.feature("N-24")
 async def test_the_time_of_a_load_is_kept_in_the_index_and_is_not_an_entry(
-    root: Path, index_path: Path, clock: Clock, create_session: CreateSession
+    root: Path, index_path: Path, clock: Clock
 ) -> None:
     async with SessionHost(root, clock=clock) as host:
         await create_session(host, "s")
@@ -82,11 +76,9 @@ async def test_the_time_of_a_load_is_kept_in_the_index_and_is_not_an_entry(
         loaded = await accessed(host, "s")
     assert (root / "s.jsonl").read_bytes() == before
     async with SessionHost(root, clock=clock) as host:
-        assert await accessed(host, "s") == loaded
-        row = await host.get_session("s")
-        assert row is not None
-        assert loaded > row.modified
-    remove(index_path)
+        row = await row_of(host, "s")
+        assert row.last_accessed == loaded > row.modified
+    os.remove(index_path)
     async with SessionHost(root, clock=clock) as host:
         assert await accessed(host, "s") == row.modified  # the log still has the time of its last entry
 
@@ -128,9 +120,11 @@ def test_a_signal_writes_the_time_of_access_to_the_index_and_ends_the_program(
         child.kill()
         child.wait()
         child.stdout.close()
-    _, line = index_path.read_text().splitlines()
-    row = json.loads(line)["session"]
-    assert (row["id"], row["message_count"]) == ("s", 1)
-    assert row["modified"] == "2026-01-01T00:00:00Z"
-    assert row["last_accessed"] == "2026-01-02T00:00:00Z"
+    row = json.loads(index_path.read_text().splitlines()[1])["session"]
+    assert {name: row[name] for name in ("id", "message_count", "modified", "last_accessed")} == {
+        "id": "s",
+        "message_count": 1,
+        "modified": "2026-01-01T00:00:00Z",
+        "last_accessed": "2026-01-02T00:00:00Z",
+    }
     assert len((root / "s.jsonl").read_bytes().splitlines()) == 2

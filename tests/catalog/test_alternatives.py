@@ -10,7 +10,8 @@ import pytest
 from treering import Session, SessionHost
 from treering.projections.building.summaries import SummaryRequest
 
-CreateSession = Callable[..., Awaitable[Session]]
+from .sessions import create_session
+
 SOURCE = "def main():\n    print('a line that no session needs to hold')\n"
 
 
@@ -65,9 +66,7 @@ async def test_sessions_write_nothing_into_the_project_and_no_checkpoint_of_its_
 
 
 @pytest.mark.feature("N-163")
-async def test_a_checkpoint_can_refer_to_an_entry_and_the_session_to_the_checkpoint(
-    root: Path, project: Path, create_session: CreateSession
-) -> None:
+async def test_a_checkpoint_can_refer_to_an_entry_and_the_session_to_the_checkpoint(root: Path, project: Path) -> None:
     async with SessionHost(root) as host:
         session = await create_session(host, "s", cwd=project)
         at = session.leaf_id
@@ -84,7 +83,7 @@ async def test_a_checkpoint_can_refer_to_an_entry_and_the_session_to_the_checkpo
 
 
 @pytest.mark.feature("N-166")
-async def test_a_session_can_be_forked_and_branched_at_any_entry(root: Path, create_session: CreateSession) -> None:
+async def test_a_session_can_be_forked_and_branched_at_any_entry(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await create_session(host, "s")
         middle = await session.append_message("assistant", "One")
@@ -98,7 +97,7 @@ async def test_a_session_can_be_forked_and_branched_at_any_entry(root: Path, cre
 
 
 @pytest.mark.feature("N-168")
-async def test_each_compaction_uses_the_summarizer_of_its_call(root: Path, create_session: CreateSession) -> None:
+async def test_each_compaction_uses_the_summarizer_of_its_call(root: Path) -> None:
     requested: list[str] = []
 
     def by(name: str) -> Callable[[SummaryRequest], Awaitable[str]]:
@@ -119,9 +118,7 @@ async def test_each_compaction_uses_the_summarizer_of_its_call(root: Path, creat
 
 
 @pytest.mark.feature("N-18", "N-156", "N-157", "N-158", "N-159")
-async def test_a_stored_summary_names_its_range_and_is_requested_once(
-    root: Path, create_session: CreateSession
-) -> None:
+async def test_a_stored_summary_names_its_range_and_is_requested_once(root: Path) -> None:
     calls: list[SummaryRequest] = []
 
     class Model:

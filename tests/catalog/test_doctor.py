@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from treering import Session, SessionHost
+from treering import SessionHost
 from treering.cli import main
 
-CreateSession = Callable[..., Awaitable[Session]]
+from .sessions import create_session
 
 
 def doctor(root: Path, *options: str) -> Result:
@@ -48,7 +48,7 @@ def append_altered_line(path: Path, alter: Callable[[bytes], bytes]) -> None:
     ],
 )
 async def test_a_wrong_index_is_found_and_repaired(
-    root: Path, index_path: Path, create_session: CreateSession, old: bytes, new: bytes, code: str, message: str
+    root: Path, index_path: Path, old: bytes, new: bytes, code: str, message: str
 ) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "s0")
@@ -77,9 +77,7 @@ async def test_a_wrong_index_is_found_and_repaired(
 
 
 @pytest.mark.feature("U-24")
-async def test_an_outdated_or_missing_index_is_not_a_finding(
-    root: Path, index_path: Path, create_session: CreateSession
-) -> None:
+async def test_an_outdated_or_missing_index_is_not_a_finding(root: Path, index_path: Path) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "s0")
         await create_session(host, "s1")
@@ -95,7 +93,7 @@ async def test_an_outdated_or_missing_index_is_not_a_finding(
 
 @pytest.mark.feature("U-24")
 async def test_index_lines_that_lead_out_of_the_root_or_cannot_be_parsed_are_found(
-    root: Path, index_path: Path, create_session: CreateSession
+    root: Path, index_path: Path
 ) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "s0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,8 @@ from treering.projections.stats import SessionStats
 from treering.projections.tokens import ByteEstimator, message_tokens
 from treering.testing.disks import RecordingDisk
 
-CreateSession = Callable[..., Awaitable[Session]]
+from .sessions import create_session
+
 FAMILY = "👩\u200d👩\u200d👧"
 DIALECTS: Sequence[Literal["native", "pi", "omp"]] = ("native", "pi", "omp")
 
@@ -43,7 +44,7 @@ def text_of(path: Path) -> str:
 
 
 @pytest.fixture
-async def session(root: Path, clock: Clock, create_session: CreateSession) -> AsyncIterator[Session]:
+async def session(root: Path, clock: Clock) -> AsyncIterator[Session]:
     async with SessionHost(root, clock=clock) as host:
         yield await create_session(host, "s", cwd="/work")
 

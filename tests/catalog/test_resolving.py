@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from errno import EACCES
 from pathlib import Path
@@ -15,7 +14,6 @@ from treering import (
     InvalidInput,
     InvalidSessionId,
     NotASession,
-    Session,
     SessionHost,
     SessionInfo,
     SessionNotFound,
@@ -27,7 +25,7 @@ from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import FaultyDisk
 
-CreateSession = Callable[..., Awaitable[Session]]
+from .sessions import create_session
 
 
 def bytes_of(path: Path) -> bytes:
@@ -35,7 +33,7 @@ def bytes_of(path: Path) -> bytes:
 
 
 @pytest.fixture
-async def host(root: Path, clock: Clock, create_session: CreateSession) -> SessionHost:
+async def host(root: Path, clock: Clock) -> SessionHost:
     """A host that is not entered yet, with three sessions in its root."""
     async with SessionHost(root, clock=clock) as host:
         await create_session(host, "abc-1")
@@ -152,9 +150,7 @@ async def test_changing_a_directory_outside_the_root_is_refused(host: SessionHos
 
 
 @pytest.mark.parametrize("archived", [False, True])
-async def test_a_session_outside_the_root_is_deleted(
-    host: SessionHost, create_session: CreateSession, tmp_path: Path, archived: bool
-) -> None:
+async def test_a_session_outside_the_root_is_deleted(host: SessionHost, tmp_path: Path, archived: bool) -> None:
     async with SessionHost(tmp_path / "elsewhere") as other:
         await create_session(other, "s")
         if archived:
@@ -164,9 +160,7 @@ async def test_a_session_outside_the_root_is_deleted(
     assert not list((tmp_path / "elsewhere").glob("s.jsonl*"))
 
 
-async def test_an_ambiguous_text_is_refused_with_the_candidates(
-    host: SessionHost, create_session: CreateSession
-) -> None:
+async def test_an_ambiguous_text_is_refused_with_the_candidates(host: SessionHost) -> None:
     async with host:
         with pytest.raises(AmbiguousSession, match=r"abc-2 \(Fix the bug\), abc-1 \(Hello\)") as raised:
             await host.load("abc")
@@ -220,7 +214,7 @@ async def test_get_session_opens_no_session_file(host: SessionHost, root: Path) 
 
 @pytest.mark.feature("N-43")
 async def test_the_sessions_of_a_project_are_listed_newest_first_in_pages(
-    root: Path, tmp_path: Path, clock: Clock, create_session: CreateSession
+    root: Path, tmp_path: Path, clock: Clock
 ) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
@@ -288,7 +282,7 @@ async def test_a_status_of_the_program_is_listed_and_survives_archiving(root: Pa
 @pytest.mark.feature("U-16", "N-165")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_rebind_moves_a_session_to_another_project_by_an_appended_entry(
-    root: Path, tmp_path: Path, clock: Clock, create_session: CreateSession, dialect: str
+    root: Path, tmp_path: Path, clock: Clock, dialect: str
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
@@ -336,7 +330,7 @@ async def test_an_id_that_cannot_name_a_file_is_refused_and_nothing_is_created(
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_session_that_could_not_be_deleted_can_still_be_used(root: Path, create_session: CreateSession) -> None:
+async def test_a_session_that_could_not_be_deleted_can_still_be_used(root: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk) as host:
         await create_session(host, "s")
@@ -350,9 +344,7 @@ async def test_a_session_that_could_not_be_deleted_can_still_be_used(root: Path,
         assert await host.list_sessions() == []
 
 
-async def test_an_empty_text_means_no_session_even_if_there_is_only_one(
-    root: Path, clock: Clock, create_session: CreateSession
-) -> None:
+async def test_an_empty_text_means_no_session_even_if_there_is_only_one(root: Path, clock: Clock) -> None:
     async with SessionHost(root, clock=clock) as host:
         await create_session(host, "only")
         for operation in (host.load, host.resolve, host.delete):
@@ -363,7 +355,7 @@ async def test_an_empty_text_means_no_session_even_if_there_is_only_one(
 
 
 async def test_sessions_of_a_moved_project_are_found_under_its_new_path_and_a_link_in_its_place(
-    root: Path, tmp_path: Path, create_session: CreateSession
+    root: Path, tmp_path: Path
 ) -> None:
     project, moved = tmp_path / "shop", tmp_path / "shop2"
     project.mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from errno import EACCES
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from treering import AppendFailed, Session, SessionHost
+from treering import AppendFailed, SessionHost
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.doctor import examine
 from treering.events.repair import repair
@@ -20,7 +20,7 @@ from treering.events.stores.files import FileStore
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, WrappedDisk
 
-CreateSession = Callable[..., Awaitable[Session]]
+from .sessions import create_session
 
 
 class ScanningDiskWithLockedFolder(OsDisk):
@@ -57,7 +57,7 @@ def without_scan(_: str = "") -> Disk:
 
 @DISKS
 async def test_a_folder_that_cannot_be_listed_is_logged_once_and_the_others_are_listed(
-    root: Path, create_session: CreateSession, disk_of: Callable[[str], Disk]
+    root: Path, disk_of: Callable[[str], Disk]
 ) -> None:
     (root / "lost+found").mkdir(parents=True)
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
@@ -78,9 +78,7 @@ async def test_a_folder_that_cannot_be_listed_is_logged_once_and_the_others_are_
 
 
 @DISKS
-async def test_a_root_that_cannot_be_listed_is_an_error(
-    root: Path, create_session: CreateSession, disk_of: Callable[[str], Disk]
-) -> None:
+async def test_a_root_that_cannot_be_listed_is_an_error(root: Path, disk_of: Callable[[str], Disk]) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "one")
     async with SessionHost(root, disk=disk_of(root.name)) as host:
@@ -90,7 +88,7 @@ async def test_a_root_that_cannot_be_listed_is_an_error(
 
 @pytest.mark.parametrize("disk_of", [OsDisk, without_scan], ids=["scanned at once", "one by one"])
 async def test_a_link_to_a_session_under_the_same_root_is_not_listed(
-    root: Path, tmp_path: Path, create_session: CreateSession, disk_of: Callable[[], Disk]
+    root: Path, tmp_path: Path, disk_of: Callable[[], Disk]
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     async with SessionHost(elsewhere) as host:
@@ -116,7 +114,7 @@ async def test_a_link_to_a_session_under_the_same_root_is_not_listed(
         assert [info.ref for info in await store.page()] == expected
 
 
-async def test_a_named_pipe_under_the_root_blocks_no_operation(root: Path, create_session: CreateSession) -> None:
+async def test_a_named_pipe_under_the_root_blocks_no_operation(root: Path) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "one")
         os.mkfifo(root / "pipe.jsonl")

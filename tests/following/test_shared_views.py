@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from treering import Changed, CorruptTree, Entry, Header, Session, SessionHost, Snapshot
+from treering import (
+    Changed,
+    Closed,
+    CorruptTree,
+    Entry,
+    Header,
+    Limits,
+    LogReplaced,
+    MemoryStore,
+    ProjectionFailed,
+    Session,
+    SessionHost,
+    Snapshot,
+)
+from treering.events.stores.base import Page, Ref
 from treering.projections.views import CHANGES_MAX
 
 
@@ -83,3 +99,101 @@ async def test_a_view_that_failed_works_again_once_it_can_be_computed(tmp_path: 
                     await anext(contexts)
             await session.branch(first)
             assert await anext(contexts) == Snapshot(session.cursor, await session.context())
+            await session.branch(second)
+            with pytest.raises(CorruptTree):
+                await anext(contexts)
+            await session.branch(first)
+            assert await anext(contexts) == Snapshot(session.cursor, await session.context())
+
+
+class Raises(Count):
+    """A projection that raises at an entry."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.at = at
+
+    def apply(self, value: int | None, entry: Entry) -> tuple[int | None, int]:
+        if entry.seq == self.at:
+            raise ZeroDivisionError("a bug")
+        return super().apply(value, entry)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_view_whose_projection_raised_says_so_until_it_is_rebuilt(at: int) -> None:
+    async with SessionHost() as host:
+        session = await host.create("s")
+        await fill(session, 1)
+        projection = Raises(at)
+        with capture_logs() as logs:
+            async with session.subscribe(projection) as changes:
+                if at == 2:
+                    assert await anext(changes) == Snapshot(session.cursor, 1)
+                    await fill(session, 1)
+                for _ in range(2):
+                    with pytest.raises(ProjectionFailed, match="'count' raised ZeroDivisionError") as raised:
+                        await anext(changes)
+                    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+                projection.at = 0
+                with pytest.raises(ProjectionFailed):
+                    await anext(changes)
+                await session.rebuild(projection)
+                assert await anext(changes) == Snapshot(session.cursor, at)
+                await fill(session, 1)
+                assert await anext(changes) == Changed(session.cursor, at + 1)
+        assert [(each["event"], each["session_id"]) for each in logs] == [("projection_failed", "s")]
+
+
+async def test_a_view_that_fell_behind_or_was_left_begins_with_a_snapshot_and_goes_on_with_changes() -> None:
+    async with SessionHost(limits=Limits(feed_events_max=4)) as host:
+        session = await host.create()
+        subscription = session.subscribe(Count())
+        for _ in range(2):
+            async with subscription as changes, session.subscribe(transient=True):
+                for _ in range(2):
+                    session.emit("progress", 1)
+                    assert await anext(changes) == Snapshot(session.cursor, session.cursor.seq or None)
+                    for _ in range(3):
+                        await fill(session, 1)
+                        session.emit("progress", 2)
+                        assert await anext(changes) == Changed(session.cursor, session.cursor.seq)
+                    await fill(session, 9)
+                assert await anext(changes) == Snapshot(session.cursor, session.cursor.seq)
+            await fill(session, 1)
+        with pytest.raises(Closed, match="not open"):
+            await anext(subscription)
+        assert host.statistics().subscribers == 0
+
+
+class Disturbed(MemoryStore):
+    """A store that reports its log as replaced at the next reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replacements = 0
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        await self._disturb()
+        return await super().read(ref, generation, after, through=through)
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        await self._disturb()
+        return await super().bodies(ref, generation, seqs)
+
+    async def _disturb(self) -> None:
+        if self.replacements:
+            self.replacements -= 1
+            raise LogReplaced("it was replaced")
+
+
+async def test_a_view_of_a_log_that_is_replaced_once_is_built_again() -> None:
+    store = Disturbed()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        await fill(await host.create("main"), 2)
+        session = await host.load("main", read_only=True)
+        async with session.subscribe("context") as contexts:
+            for _ in range(2):
+                store.replacements = 1
+                await session.refresh()
+                assert await anext(contexts) == Snapshot(session.cursor, await session.context())
+                assert store.replacements == 0

@@ -91,6 +91,24 @@ def test_empty_dotted_and_overlong_keys_are_refused(key: str) -> None:
         id_of_key(key)
 
 
+@pytest.mark.feature("P-44")
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (SessionKey("t", "1"), "SessionKey(channel='t', chat_id='1', agent=None) is not a key: give a string; "),
+        ("..", "'..' is not a key: give a name, such as telegram:123456"),
+        ("x" * 50 + "\ud800", f"the key '{'x' * 40}' contains a lone surrogate: give valid Unicode"),
+        ("x" * 1025, f"the key '{'x' * 40}'... takes 1025 bytes: at most 1024 are allowed"),
+    ],
+    ids=["parts", "dots", "surrogate", "long"],
+)
+def test_a_refusal_tells_what_is_wrong_with_a_key(key: str, told: str) -> None:
+    with pytest.raises(InvalidSessionId) as raised:
+        id_of_key(key)
+    assert str(raised.value).startswith(told)
+    assert len(id_of_key("X" * 200)) == 119  # the longest of them
+
+
 @pytest.mark.feature("P-25", "P-26")
 @pytest.mark.parametrize(
     ("key", "parts"),
