@@ -6,7 +6,7 @@
     python -m tests.mutants locks --again           # tries those again that nobody noticed
 
 A tree beside the checkout holds the library with its faults behind switches. A first run of the tests records which
-faults each of them meets; it is kept, and later only the files of tests that changed are run again. Then each fault of
+faults each of them meets; it is kept until the code or the file of a test changes. Then each fault of
 the sample is tried in a fork of a process that has imported everything: the tests that meet it, quickest first, until
 one fails. A test that hangs notices nothing. Unnoticed faults are printed as diffs, and all is written as JSON.
 """
@@ -97,23 +97,35 @@ def environment(tree: Path, **variables: str | Path) -> dict[str, str]:
 
 
 def test_files(paths: list[str]) -> dict[str, str]:
-    """Return the files of tests below some paths, each with its checksum."""
+    """Return the files of tests below some paths, each with a checksum of all that what they meet depends on."""
+    library = [
+        file for folder in ("events", "projections", "actors", "src") for file in (CHECKOUT / folder).rglob("*.py")
+    ]
+    shared = [file for file in (CHECKOUT / "tests").rglob("*.py") if not file.name.startswith("test_")]
+    common = b"".join(file.read_bytes() for file in sorted([*library, *shared]) if "mutants" not in file.parts)
     found: dict[str, str] = {}
     for path in paths:
         given = CHECKOUT / path
         for file in sorted(given.rglob("test_*.py")) if given.is_dir() else [given]:
             name = str(file.relative_to(CHECKOUT))
             if not name.startswith(LEFT_OUT):
-                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+                found[name] = hashlib.sha256(common + file.read_bytes()).hexdigest()
     return found
 
 
-def record(paths: list[str], numbers: Numbers) -> list[dict[str, Any]]:
-    """Return what each test meets, by running those whose files changed since they were recorded."""
+def record(paths: list[str], numbers: Numbers, *, old: bool) -> list[dict[str, Any]]:
+    """Return what each test meets, by running those that changed, or whose code did, since they were recorded.
+
+    Args:
+        paths: The tests.
+        numbers: The numbers of faults.
+        old: Take what was recorded for a file of tests, whatever has changed since.
+    """
     kept = KEPT / "records"
     kept.mkdir(parents=True, exist_ok=True)
-    files = test_files(paths)
-    stale = [name for name, checksum in files.items() if not (kept / f"{checksum}.jsonl").exists()]
+    keys = test_files(paths)
+    files = {name: kept / name.replace("/", "-") for name in keys}
+    stale = [name for name, file in files.items() if not _is_recorded(file, None if old else keys[name])]
     if stale:
         planted = {fault.id: numbers[fault.id] for room in ROOMS for fault in all_faults(room)}
         numbers.save()
@@ -131,9 +143,15 @@ def record(paths: list[str], numbers: Numbers) -> list[dict[str, Any]]:
                 for line in output.read_text().splitlines():
                     by_file[json.loads(line)["test"].split("::")[0]].append(line)
         for name, lines in by_file.items():
-            (kept / f"{files[name]}.jsonl").write_text("\n".join(lines))
-    texts = [(kept / f"{checksum}.jsonl").read_text() for checksum in files.values()]
-    return [json.loads(line) for text in texts for line in text.splitlines()]
+            files[name].write_text("\n".join([json.dumps(keys[name]), *lines]))
+    return [json.loads(line) for file in files.values() for line in file.read_text().splitlines()[1:]]
+
+
+def _is_recorded(file: Path, key: str | None) -> bool:
+    if not file.exists():
+        return False
+    with file.open() as lines:
+        return key is None or json.loads(lines.readline()) == key
 
 
 def choose(rooms: list[str], sample: int, seed: int) -> dict[str, tuple[str, Fault]]:
@@ -226,6 +244,7 @@ def main() -> None:
     option("--seed", type=int, default=1, help="which ones (1)")
     option("--tests", nargs="+", default=["tests"], metavar="PATH", help="the tests that must notice (all)")
     option("--most-s", type=float, default=240, help="after so many seconds a fault counts as unnoticed (240)")
+    option("--old-records", action="store_true", help="do not record again what tests meet after the code has changed")
     option("--resume", action="store_true", help="go on with the run that was stopped")
     option("--again", action="store_true", help="try only those of the last run that no test noticed")
     option("--output", type=Path, default=KEPT / "outcomes.json", help="where the outcomes are (JSON)")
@@ -243,7 +262,7 @@ def main() -> None:
         left = [fault_id for fault_id, outcome in outcomes.items() if outcome["outcome"] != "noticed"]
         chosen = {fault_id: by_id[fault_id] for fault_id in left if fault_id in by_id}
     todo = {fault_id: fault for fault_id, (_, fault) in chosen.items() if given.again or fault_id not in outcomes}
-    recorded = record(given.tests, numbers)
+    recorded = record(given.tests, numbers, old=given.old_records)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, console=_console) as progress:
         task = progress.add_task("faults tried", total=len(todo))

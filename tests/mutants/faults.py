@@ -114,6 +114,10 @@ class _Planter(ast.NodeTransformer):
         node.body = self._block(node.body)
         return node
 
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        # `zip(strict=True)` is an assertion, too.
+        return node if node.arg == "strict" else self.generic_visit(node)
+
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         return node
 
@@ -252,6 +256,8 @@ def _is_order_telling(first: ast.stmt, second: ast.stmt) -> bool:
     """Tell whether two statements can change places and do something whose order matters."""
     simple = (ast.Expr, ast.Assign, ast.AugAssign)
     if not isinstance(first, simple) or not isinstance(second, simple):
+        return False
+    if not (isinstance(first, ast.Expr) or isinstance(second, ast.Expr)):  # two fields that are set, without an effect
         return False
     bound = {node.id for node in ast.walk(first) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     if any(isinstance(node, ast.Name) and node.id in bound for node in ast.walk(second)):
