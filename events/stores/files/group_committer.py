@@ -227,9 +227,10 @@ class GroupCommitter:
     # -- closing
 
     async def aclose(self) -> None:
-        """Flush all files and drop the journal; if a file cannot be flushed, its journal stays for the next host."""
-        while self._running is not None:
-            await self._running.done.wait()
+        """Flush all files and drop the journal; if a file cannot be flushed, its journal stays for the next host.
+
+        No append may be under way.
+        """
         await self.checkpoint()
         self.journals.release_kept()
 
