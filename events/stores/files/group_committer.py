@@ -198,11 +198,11 @@ class GroupCommitter:
             if job.error is not None:
                 retired.failed.add(job.path)
                 self._note_flush_failure(job.path, retired.refs[job.path], job.error)
-        self.journals.current = None
         try:
             await carried_out(self._offload, self.journals.retire, retired)
         except get_cancelled_exc_class() as error:
             cancellation = error
+        self.journals.current = None
         if cancellation is not None:
             raise cancellation
 
