@@ -36,6 +36,7 @@ ONE, TWO, THREE, OTHER = line(1), line(2), line(3), line(9, "x" * 300)
 LONG = line(4, "y" * 1_500_000)  # more than is read of a journal, or compared, at a time
 AT_ONE, AT_TWO = len(HEADER), len(HEADER + ONE)
 AT_THREE = len(HEADER + ONE + TWO)
+AFTER_OTHER = len(HEADER + ONE + OTHER)
 WHOLE = HEADER + ONE + TWO + THREE
 
 
@@ -82,10 +83,20 @@ CASES: dict[str, Case] = {
     "hole before other lines": Case(HEADER + bytes(len(ONE + TWO)) + THREE + OTHER, CREATED, WHOLE + OTHER),
     "hole before a line of ours": Case(HEADER + ONE + bytes(len(TWO)) + THREE, CREATED, WHOLE),
     "two holes": Case(
-        HEADER + bytes(len(ONE)) + OTHER + bytes(len(TWO)) + THREE,
-        [record(0, ONE, block=HEADER), record(len(HEADER + ONE + OTHER), TWO)],
-        HEADER + ONE + OTHER + TWO + THREE,
+        HEADER + bytes(len(ONE)) + OTHER + bytes(len(TWO + THREE)) + line(5),
+        [record(0, ONE, block=HEADER), record(AFTER_OTHER, TWO), record(AFTER_OTHER + len(TWO), THREE)],
+        HEADER + ONE + OTHER + TWO + THREE + line(5),
     ),
+    "other lines and a hole": Case(
+        HEADER + OTHER + bytes(len(TWO)) + THREE,
+        [record(AT_ONE, ONE), record(len(HEADER + OTHER), TWO)],
+        HEADER + OTHER + TWO + THREE + ONE,
+        by_id=1,
+    ),
+    "appended by an earlier replay": Case(
+        HEADER + TWO, [record(AT_TWO, TWO), record(AT_TWO + 500, THREE)], HEADER + TWO + THREE, by_id=1
+    ),
+    "one other byte": Case(HEADER + b"x" + ONE[1:], [record(AT_ONE, ONE)], HEADER + b"x" + ONE[1:] + ONE, by_id=1),
     "zeros beyond": Case(HEADER + bytes(10_000), CREATED, WHOLE),
     "other lines instead": Case(HEADER + ONE + OTHER, CREATED, HEADER + ONE + OTHER + TWO + THREE, by_id=2),
     "some of them": Case(HEADER + ONE + OTHER + THREE, CREATED, HEADER + ONE + OTHER + THREE + TWO, by_id=1),
@@ -474,9 +485,10 @@ async def test_a_journal_that_another_host_has_just_dropped_is_skipped(number: i
     assert logs_of(memory) == ({} if number == errno.EIO else {B: HEADER + ONE})
     [lease] = await store.acquire(["a.jsonl"], "me")  # the lock of the journal was given back
     assert isinstance(lease, Lease)
+    path = put_journal(memory, OTHERS, 3)
     disk.fail("open", errno.ENOENT, path="*.journal")
     await store.remove(lease)
-    assert (logs_of(memory), journals_of(memory), memory.open_files) == ({B: HEADER + ONE}, [], 0)
+    assert (logs_of(memory), journals_of(memory), memory.open_files) == ({B: HEADER + ONE}, [path], 0)
     await store.aclose()
 
 
