@@ -200,6 +200,7 @@ async def test_both_forms_exist_until_the_new_one_is_durable() -> None:
     assert done() == [
         f"datasync {PATH}",
         "sync_directory /s",
+        "sync_directory /",
         f"open {PATH}.zst*",
         f"write {PATH}.zst*",
         f"datasync {PATH}.zst*",

@@ -1,6 +1,6 @@
 """Owning a log: other processes, other stores, dead owners, child processes, links and nested roots."""
 
-# ruff: noqa: ASYNC220, ASYNC222  # blocking is harmless in a test
+# ruff: noqa: ASYNC220, ASYNC222, ASYNC240  # blocking is harmless in a test
 
 from __future__ import annotations
 
@@ -338,7 +338,8 @@ def test_a_lock_that_cannot_be_had_in_one_folder_is_held_in_none(tmp_path: Path,
     inner = Locks(OsDisk(), str(tmp_path / "inner"))
     other = Locks(OsDisk(), str(tmp_path / "inner"))
     path = str(tmp_path / "inner" / "a.jsonl")
-    assert isinstance(held := inner.take(path), Held)  # makes the folder
+    held = inner.take(path)  # makes the folder
+    assert isinstance(held, Held)
     inner.give_back(held)
     outer = tmp_path / ".treering" / "locks"
     outer.mkdir(parents=True)
@@ -361,7 +362,8 @@ def test_a_lock_that_cannot_be_had_in_one_folder_is_held_in_none(tmp_path: Path,
     assert made == [str(tmp_path / "inner" / ".treering" / "locks")] * (8 if error is FileNotFoundError else 1)
     shutil.rmtree(outer)
     for each in (other, locks):
-        assert isinstance(held := each.take(path), Held)
+        held = each.take(path)
+        assert isinstance(held, Held)
         each.give_back(held)
 
 
