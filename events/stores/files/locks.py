@@ -343,7 +343,7 @@ def locks_of_this_system(disk: Disk, root: str) -> Locks:
 
 def look_up_folders(directory: str) -> tuple[str, ...]:
     """Return the lock folders from a directory upwards, without those of other users that we may not access."""
-    folders = [os.path.join(each, _FOLDER) for each in (directory, *PurePath(directory).parents)]
+    folders = [os.path.join(each, _FOLDER) for each in map(str, (directory, *PurePath(directory).parents))]
     return tuple(each for each in folders if os.path.isdir(each) and os.access(each, os.R_OK | os.W_OK | os.X_OK))
 
 
