@@ -93,8 +93,7 @@ def write_journal(root: Path, name: str, offset: int, block: bytes, *lines: byte
     """Write a journal that a host left behind."""
     folder = root / JOURNALS
     folder.mkdir(parents=True, exist_ok=True)
-    segment = Segment(OsDisk(), str(folder / f"9-{number}.journal"), str(number))
-    segment.begin([])
+    segment = Segment.begin(OsDisk(), str(folder / f"9-{number}.journal"), str(number), [])
     segment.write([Record(name.encode(), offset, block, lines, 1, 1, "g")])
     segment.close()
     return Path(segment.path)

@@ -343,24 +343,6 @@ async def test_the_doctor_examines_archives_and_the_files_beside_them(root: Path
     assert ("not_json", 5) in [(each.code, each.line) for each in examine(root)]
 
 
-async def test_a_stale_compressed_file_is_removed_and_one_with_other_content_is_kept(root: Path) -> None:
-    async with SessionHost(root) as host:
-        _, path, before = await create_session(host)
-    form = path.with_name("old.jsonl.gz")
-    form.write_bytes(gzip.compress(before))  # as after a crash
-    async with SessionHost(root) as host:
-        session = await host.load("old")
-        assert not form.exists()
-        await session.append_message("user", "more")
-    form.write_bytes(gzip.compress(before + b"{}\n"))
-    async with SessionHost(root) as host:
-        session = await host.load("old")
-        assert form.exists()
-        with pytest.raises(Exception, match="other content"):
-            await host.archive(session)
-        assert path.read_bytes().startswith(before)
-
-
 async def test_of_two_compressed_files_the_one_with_other_content_is_kept(root: Path) -> None:
     async with SessionHost(root) as host:
         session, path, before = await create_session(host)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import nullcontext
 from random import Random
+from typing import TypeVar, TypeVarTuple
 
 import anyio
-import msgspec
 import pytest
+from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from treering.events.disk import Disk, OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
-from treering.events.stores.base import Fenced, InDoubt, Lease
+from treering.events.stores.base import Committed, Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.locks import Held
 from treering.events.stores.files.private_locks import PrivateLocks
@@ -23,9 +26,11 @@ from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 ROOT = "/s"
 HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
 JOURNALS = f"{ROOT}/.treering/journal/"
 
 
@@ -52,7 +57,7 @@ async def own(store: FileStore, name: str = "a.jsonl") -> Writer:
 async def resolve_writer(writer: Writer) -> Writer:
     """Resolve the log, and return a writer that continues from there."""
     head = await writer.store.resolve(writer.lease)
-    lease = msgspec.structs.replace(writer.lease, head=head, header=header_of("a"))
+    lease = replace(writer.lease, head=head, header=header_of("a"))
     return Writer(writer.store, lease)
 
 
@@ -77,24 +82,6 @@ async def recover(disk: Disk, *names: str) -> None:
             await own(store, name)
     finally:
         await store.aclose()
-
-
-def put_file(disk: MemoryDisk, path: str, data: bytes) -> None:
-    fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    disk.write(fd, data)
-    disk.close(fd)
-
-
-@asynccontextmanager
-async def after_power_cut(count: int = 3) -> AsyncGenerator[tuple[MemoryDisk, bytes]]:
-    """Yield what a power cut leaves of a session if only flushed data survives, and the complete file."""
-    disk = MemoryDisk()
-    store = open_store(disk)
-    writer = await own(store)
-    for number in range(1, count + 1):
-        await writer.append(line(number))
-    yield disk.crash(), HEADER + b"".join(lines(1, count))
-    await store.aclose()
 
 
 # -- acknowledged lines
@@ -133,56 +120,6 @@ async def test_no_power_cut_loses_an_acknowledged_line(script: str) -> None:
     assert states > len(script)
 
 
-async def test_recovery_creates_a_missing_file() -> None:
-    async with after_power_cut() as (disk, whole):
-        disk.unlink(f"{ROOT}/a.jsonl")
-        await recover(disk)
-        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
-        assert logs_of(disk.crash()) == logs_of(disk), "everything is flushed before the journal is deleted"
-
-
-@pytest.mark.parametrize("kept", [0, 1, 50, len(HEADER), len(HEADER) + 1, len(HEADER) + 200, -1])
-async def test_recovery_completes_a_torn_end(kept: int) -> None:
-    async with after_power_cut() as (disk, whole):
-        put_file(disk, f"{ROOT}/a.jsonl", whole[:kept])
-        await recover(disk)
-        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
-
-
-@pytest.mark.parametrize("start", [0, len(HEADER), len(HEADER) + 150])
-@pytest.mark.parametrize("more", [0, 512])
-async def test_recovery_overwrites_zeros(start: int, more: int) -> None:
-    async with after_power_cut() as (disk, whole):
-        put_file(disk, f"{ROOT}/a.jsonl", whole[:start] + bytes(len(whole) - start + more))
-        await recover(disk)
-        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
-
-
-async def test_recovery_fills_a_hole_before_lines_of_another_program() -> None:
-    async with after_power_cut() as (disk, whole):
-        put_file(disk, f"{ROOT}/a.jsonl", whole[:200] + bytes(len(whole) - 200) + line(9))
-        await recover(disk)
-        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole + line(9)}
-
-
-async def test_recovery_appends_missing_lines_after_those_of_another_program_with_a_new_generation() -> None:
-    async with after_power_cut() as (disk, whole):
-        foreign = HEADER + line(1) + line(9, "x" * 300)
-        put_file(disk, f"{ROOT}/a.jsonl", foreign)
-        store = FileStore("/elsewhere", disk=disk, offload=AtOnce())
-        before = (await store.open(f"{ROOT}/a.jsonl")).head
-        await store.aclose()
-        await recover(disk)
-        assert whole != foreign
-        assert logs_of(disk) == {f"{ROOT}/a.jsonl": foreign + line(2) + line(3)}
-        store = open_store(disk)
-        writer = await own(store)
-        assert writer.head.generation != before.generation
-        await writer.append(line(10))
-        assert await read_all(store, "a.jsonl") == bare([line(1), line(9, "x" * 300), line(2), line(3), line(10)])
-        await store.aclose()
-
-
 async def test_unflushed_lines_of_an_earlier_process_survive_once_a_later_append_is_acknowledged() -> None:
     disk = MemoryDisk()
     store = FileStore(ROOT, disk=disk, offload=AtOnce())
@@ -196,146 +133,6 @@ async def test_unflushed_lines_of_an_earlier_process_survive_once_a_later_append
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 3))}
     await store.aclose()
-
-
-@pytest.mark.parametrize("cut", [1, 100, 250])
-async def test_a_torn_end_of_the_journal_is_ignored(cut: int) -> None:
-    async with after_power_cut() as (disk, _):
-        [path] = journals_of(disk)
-        data = disk.files()[path]
-        put_file(disk, path, data[:-cut] + bytes(7))
-        await recover(disk)
-        whole = 2 - (cut > len(line(3)) + 80)
-        assert logs_of(disk) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, whole))}
-        assert journals_of(disk) == []
-
-
-async def test_a_journal_of_a_newer_version_is_unchanged() -> None:
-    disk = MemoryDisk()
-    disk.make_directory(JOURNALS)
-    path = f"{JOURNALS}x.journal"
-    put_file(disk, path, b'{"format":"treering-journal","version":2,"nonce":"x"}\nwhatever\n')
-    await recover(disk)
-    assert journals_of(disk) == [path]
-
-
-# -- recovery itself
-
-
-class Killed(BaseException):
-    """Ends the process."""
-
-
-class DyingDisk(FaultyDisk):
-    """A disk whose process is killed before its n-th change."""
-
-    def __init__(self, inner: Disk, changes: int) -> None:
-        super().__init__(inner)
-        self._left = changes
-
-    def _begin(self, call: str, *paths: str) -> object:  # type: ignore[override]
-        if call in {"write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"}:
-            self._left -= 1
-            if self._left < 0:
-                raise Killed
-        return super()._begin(call, *paths)
-
-
-DAMAGE = {
-    "missing": None,
-    "torn": (HEADER + b"".join(lines(1, 3)))[:300],
-    "zeroed": HEADER + line(1) + bytes(len(line(2)) + len(line(3))),
-    "hole": HEADER + line(1) + bytes(len(line(2)) + len(line(3))) + line(9),
-    "foreign": HEADER + line(1) + line(9, "x" * 300),
-}
-
-
-@pytest.mark.feature("X-27")
-@pytest.mark.parametrize("damage", DAMAGE)
-async def test_a_recovery_that_was_killed_at_any_step_gives_the_same_bytes_when_repeated(damage: str) -> None:
-    async with after_power_cut() as (disk, _):
-        left = DAMAGE[damage]
-        if left is not None:
-            put_file(disk, f"{ROOT}/a.jsonl", left)
-        disk.settle()
-        uninterrupted = MemoryDisk(disk.image.copy())
-        for _ in range(5):
-            await recover(uninterrupted)
-            assert journals_of(uninterrupted) == []
-        expected = logs_of(uninterrupted)
-        steps = 0
-        for steps in range(1000):
-            again = MemoryDisk(disk.image.copy())
-            if not await dies_after(steps, again):
-                break
-            for survivor in (MemoryDisk(again.image.copy()), again.crash(), again.crash(keep_unsynced=True)):
-                for _ in range(5):
-                    await recover(survivor)
-                    assert logs_of(survivor) == expected
-                assert journals_of(survivor) == []
-        assert steps > 3
-
-
-async def dies_after(steps: int, disk: MemoryDisk) -> bool:
-    """Recover, and be killed before a change; return False if there are fewer changes."""
-    store = open_store(DyingDisk(disk, steps))
-    try:
-        await own(store)
-    except Killed:
-        return True
-    return False
-
-
-@pytest.mark.feature("X-27")
-async def test_a_recovery_that_failed_at_any_call_is_repeated() -> None:
-    async with after_power_cut() as (disk, whole):
-        put_file(disk, f"{ROOT}/a.jsonl", whole[:300])
-        for call in ("write", "datasync", "sync_directory", "unlink"):
-            again = MemoryDisk(disk.image.copy())
-            faulty = FaultyDisk(again)
-            faulty.fail(call, errno.EIO)
-            store = open_store(faulty)
-            with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-                await own(store)
-            writer = await own(store)
-            assert writer.head.seq == 3
-            await store.aclose()
-            assert logs_of(again)[f"{ROOT}/a.jsonl"] == whole
-
-
-class LosingDisk(UnwellDisk):
-    """A disk on which one flush of a file fails and loses what it should have saved."""
-
-    def __init__(self, inner: MemoryDisk, nth: int) -> None:
-        super().__init__(inner, Random(0), lambda what: None)
-        self.left = nth
-
-    def datasync(self, fd: int) -> None:
-        self.left -= 1
-        self.chances = {} if self.left else {"datasync": 1.0}
-        super().datasync(fd)
-
-
-@pytest.mark.feature("X-27")
-@pytest.mark.parametrize("damage", DAMAGE)
-async def test_a_recovery_that_a_failed_flush_interrupted_is_durable_once_repeated(damage: str) -> None:
-    async with after_power_cut() as (disk, _):
-        left = DAMAGE[damage]
-        if left is not None:
-            put_file(disk, f"{ROOT}/a.jsonl", left)
-        disk.settle()
-        for nth in range(1, 1000):
-            again = MemoryDisk(disk.image.copy())
-            losing = LosingDisk(again, nth)
-            store = open_store(losing)
-            with suppress(OSError, AppendFailed):
-                await own(store)
-            await store.aclose()
-            if losing.left > 0:
-                break
-            await recover(again)
-            assert logs_of(again.crash()) == logs_of(again)
-        assert nth > 1
 
 
 # -- other hosts
@@ -443,23 +240,6 @@ async def test_recovery_keeps_a_put_and_the_lines_after_it(by: str) -> None:
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(7) + line(8)}
     await one.aclose()
     await two.aclose()
-
-
-async def test_the_records_of_an_owned_session_are_kept_until_it_is_released() -> None:
-    async with after_power_cut() as (disk, whole):
-        locks = PrivateLocks(disk, ROOT)
-        held = locks.take(f"{ROOT}/a.jsonl")  # as if taken earlier
-        assert isinstance(held, Held)
-        store = open_store(disk)
-        await own(store, "b.jsonl")
-        assert len(journals_of(disk)) == 1
-        assert not disk.files()[f"{ROOT}/a.jsonl"]
-        locks.give_back(held)
-        writer = await own(store, "a.jsonl")
-        assert writer.head.seq == 3
-        assert journals_of(disk) == []
-        assert logs_of(disk)[f"{ROOT}/a.jsonl"] == whole
-        await store.aclose()
 
 
 # -- bounds
@@ -584,7 +364,7 @@ async def test_a_failing_journal_is_replaced_and_nothing_is_lost(call: str, numb
         assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(acknowledged)}
     assert doubts == 1
     await store.aclose()
-    assert journals_of(memory) == []
+    assert (journals_of(memory), memory.open_files) == ([], 0)
 
 
 @pytest.mark.parametrize("before", [0, 1])
@@ -713,23 +493,6 @@ async def test_appends_of_many_sessions_share_one_flush() -> None:
     await store.aclose()
 
 
-async def test_a_pi_file_is_recovered_after_lines_of_another_program() -> None:
-    disk = MemoryDisk()
-    disk.make_directory(ROOT)
-    put_file(disk, f"{ROOT}/a.jsonl", PI_HEADER + line(1))
-    disk.settle()
-    store = open_store(disk)
-    writer = await own(store)
-    await writer.append(line(2))
-    left = disk.crash()
-    fd = left.open(f"{ROOT}/a.jsonl", os.O_WRONLY | os.O_APPEND)
-    left.write(fd, line(9))  # pi appended before the recovery
-    left.close(fd)
-    await recover(left)
-    assert logs_of(left) == {f"{ROOT}/a.jsonl": PI_HEADER + line(1) + line(9) + line(2)}
-    await store.aclose()
-
-
 async def test_a_log_outside_of_the_root_is_flushed_itself() -> None:
     disk = MemoryDisk()
     disk.make_directory("/other")
@@ -749,8 +512,173 @@ async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_listing_includes_a_log_that_is_only_in_a_journal() -> None:
-    async with after_power_cut() as (disk, whole):
-        disk.unlink(f"{ROOT}/a.jsonl")
-        store = FileStore(ROOT, disk=disk, offload=AtOnce())
-        assert [(row.ref, row.size) for row in await store.page()] == [("a.jsonl", len(whole))]
+    disk = MemoryDisk()
+    store = open_store(disk)
+    await (await own(store)).append(line(1))
+    left = disk.crash()
+    lister = FileStore(ROOT, disk=left, offload=AtOnce())
+    assert [(row.ref, row.size) for row in await lister.page()] == [("a.jsonl", len(HEADER + line(1)))]
+    await lister.aclose()
+    await store.aclose()
+
+
+# -- names and locks of journals
+
+
+async def test_a_journal_is_named_by_the_process_and_the_first_number_that_is_free() -> None:
+    disk = MemoryDisk()
+    first, second, third = (f"{JOURNALS}{os.getpid()}-{number}.journal" for number in (1, 2, 3))
+    disk.make_directory(JOURNALS)
+    fd = disk.open(first, os.O_WRONLY | os.O_CREAT)  # of a newer version, from an earlier process with this number
+    disk.write(fd, b'{"format":"treering-journal","version":2,"nonce":"x"}\n')
+    disk.close(fd)
+    one, two = open_store(disk, journal_max_bytes=1), open_store(disk)
+    writers = [await own(one, "a.jsonl"), await own(two, "b.jsonl")]
+    locks = PrivateLocks(disk, ROOT)
+    for number in range(1, 4):  # the second time, the journal of the first store is full
+        for writer in writers:
+            await writer.append(line(number))
+        assert journals_of(disk) == [first, second, third]
+        taken = [locks.take(path) for path in (first, second, third)]
+        assert [isinstance(each, Held) for each in taken] == [True, False, False]
+        locks.close()
+    await one.aclose()
+    await two.aclose()
+    assert journals_of(disk) == [first]
+    assert all(isinstance(locks.take(path), Held) for path in (second, third))
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "event"),
+    [
+        ("sync_directory", f"{ROOT}/work", "checkpoint_failed"),
+        ("datasync", "*/a.jsonl", "checkpoint_failed"),
+        ("unlink", "*.journal", "journal_not_dropped"),
+    ],
+)
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOENT, errno.EACCES])
+async def test_a_journal_is_kept_until_all_that_it_covers_is_flushed(
+    call: str, path: str, event: str, number: int
+) -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = open_store(disk)
+    await (await own(store, "work/a.jsonl")).append(line(1))
+    [journal] = journals_of(memory)
+    fault = disk.fail(call, number, path=path, times=None)
+    with capture_logs() as logs:
         await store.aclose()
+    # What is gone, or of another user, needs no flush, and a journal that is gone is dropped.
+    goes = number == errno.ENOENT or (call, number) == ("sync_directory", errno.EACCES)
+    error = f"[Errno {number}] {os.strerror(number)}"
+    where = {"sync_directory": {"folder": path}, "datasync": {"ref": "work/a.jsonl"}, "unlink": {"journal": journal}}
+    expected = {"event": event, **where[call], "error": error, "log_level": "warning"}
+    assert logs == ([] if goes else [expected])
+    assert journals_of(memory) == ([] if goes and call != "unlink" else [journal])
+    fault.lift()
+    await recover(disk, "b.jsonl")
+    assert journals_of(memory) == []
+    assert isinstance(PrivateLocks(memory, ROOT).take(journal), Held)
+
+
+# -- cancelled appends, and threads that cannot start
+
+STALLS = [
+    ("datasync", "*.journal", 1),
+    ("datasync", "*.journal", 2),
+    ("datasync", "*.jsonl", 1),
+    ("unlink", "*.journal", 1),
+]
+
+
+@pytest.mark.parametrize(("call", "path", "nth"), STALLS)
+@pytest.mark.parametrize("how", ["task", "scope"])
+@pytest.mark.parametrize("who", ["a", "b", "c", "d", "abcd"])
+async def test_a_cancelled_append_is_carried_out_and_holds_up_no_other(
+    call: str, path: str, nth: int, how: str, who: str
+) -> None:
+    """Of each round, one leads and one follows; those of the second round wait for the first."""
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = FileStore(ROOT, durability="group", disk=disk, journal_max_bytes=1)
+    writers = {name: await own(store, f"{name}.jsonl") for name in "abcd"}
+    for writer in writers.values():
+        await writer.append(line(1))
+    stall = disk.stall(call, path=path, nth=nth)
+    scopes = {name: anyio.CancelScope() for name in writers}
+    outcomes: dict[str, object] = {}
+
+    async def append(name: str) -> None:
+        with scopes[name]:
+            [outcomes[name]] = await store.append([writers[name].request(line(2))])
+
+    async def run(name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(append(name))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return task
+
+    tasks = {name: await run(name) for name in "ab"}
+    assert await anyio.to_thread.run_sync(stall.wait)
+    tasks |= {name: await run(name) for name in "cd"}
+    for name in who:
+        for _ in range(2):
+            if how == "task":
+                tasks[name].cancel()
+            else:
+                scopes[name].cancel()
+            await asyncio.sleep(0)
+    stall.lift()
+    results = dict(zip(tasks, await asyncio.gather(*tasks.values(), return_exceptions=True), strict=True))
+    cancelled = set(who) if how == "task" else set()
+    assert {name for name, result in results.items() if isinstance(result, asyncio.CancelledError)} == cancelled
+    assert {name for name, outcome in outcomes.items() if isinstance(outcome, Committed)} == set("abcd") - cancelled
+    left = memory.crash()
+    await recover(left, "a.jsonl")
+    for name, writer in writers.items():
+        header = NATIVE.encode_header(header_of(f"id-of-{name}.jsonl"))
+        assert logs_of(left)[f"{ROOT}/{name}.jsonl"] == header + b"".join(lines(1, 2))
+        assert (await store.open(f"{name}.jsonl")).head.seq == 2
+        writer.head = replace(writer.head, seq=2)
+        await writer.append(line(3))
+        assert len(journals_of(memory)) == 1
+    await store.aclose()
+    assert journals_of(memory) == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyboardInterrupt()], ids=["thread", "key"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+async def test_appends_whose_round_no_thread_carries_out_are_in_doubt(error: BaseException, nth: int) -> None:
+    """The first two calls are for the files and the journal that is full, the third one for the next journal."""
+    memory = MemoryDisk()
+    left = 0
+
+    async def offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise error
+        return fn(*args)
+
+    store = FileStore(ROOT, durability="group", disk=memory, offload=offload, journal_max_bytes=1)
+    writer = await own(store)
+    await writer.append(line(1))
+    left = nth
+    outcome = None
+    with pytest.raises(KeyboardInterrupt) if isinstance(error, KeyboardInterrupt) else nullcontext():
+        outcome = await attempt(writer, line(2))
+    if outcome is not None:
+        assert isinstance(outcome, InDoubt)
+        assert str(outcome.error) == (
+            f"{ROOT}/a.jsonl: the journal could not be written (can't start new thread); "
+            "check the disk, then retry with the same command id"
+        )
+    assert logs_of(memory) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
+    writer = await resolve_writer(writer)
+    assert writer.head.seq == 2
+    await writer.append(line(3))
+    rest = memory.crash()
+    await recover(rest)
+    assert logs_of(rest) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 3))}
+    await store.aclose()
+    assert journals_of(memory) == []

@@ -1,6 +1,6 @@
 """Owning a log: other processes, other stores, dead owners, child processes, links and nested roots."""
 
-# ruff: noqa: ASYNC220, ASYNC222  # blocking is harmless in a test
+# ruff: noqa: ASYNC220, ASYNC222, ASYNC240  # blocking is harmless in a test
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from treering.events.holders import holder_of
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.locks import SHARDS, FileLocks, Held, Locks
+from treering.events.stores.files.private_locks import PrivateLocks
+from treering.testing.disks import MemoryDisk
 from treering.testing.stores.case import Writer, bare, line, lines, read_all
 
 T = TypeVar("T")
@@ -143,7 +145,8 @@ async def test_a_child_process_inherits_no_lock(store: FileStore, root: Path) ->
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-async def test_a_forked_child_inherits_no_lock_and_cannot_append(store: FileStore, root: Path) -> None:
+async def test_a_forked_child_inherits_no_lock_and_cannot_append(root: Path) -> None:
+    store = FileStore(root, durability="group")
     writer = await own(store)
     await writer.append(line(1))
     request = Append(writer.lease, writer.head, (line(2),))
@@ -155,6 +158,8 @@ async def test_a_forked_child_inherits_no_lock_and_cannot_append(store: FileStor
             store.try_append(request)
         except HostClosed:
             refused = b"ok"
+        if any(".journal" in os.path.realpath(f"/dev/fd/{fd}") for fd in os.listdir("/dev/fd")):
+            refused = b"no"
         os.write(ready[1], refused)
         os.read(go[0], 1)
         os._exit(0)
@@ -219,6 +224,7 @@ async def test_only_one_of_two_stores_can_create_a_log(store: FileStore, root: P
 @pytest.mark.parametrize("created_again", [False, True])
 async def test_deleted_lock_files_are_created_again(store: FileStore, root: Path, created_again: bool) -> None:
     names = [f"{number}.jsonl" for number in range(4 * SHARDS)]  # so that each lock file is open
+    descriptors = len(os.listdir("/dev/fd"))
     before = await store.acquire(names, "me")
     shutil.rmtree(root / ".treering" / "locks")
     other = FileStore(root)
@@ -231,6 +237,8 @@ async def test_deleted_lock_files_are_created_again(store: FileStore, root: Path
     await store.release([lease for lease in before if isinstance(lease, Lease)])
     assert all(isinstance(lease, Lease) for lease in await other.acquire(names, "other"))
     await other.aclose()
+    await store.aclose()
+    assert len(os.listdir("/dev/fd")) == descriptors
 
 
 async def test_the_epoch_grows_with_each_owner_through_whichever_root(tmp_path: Path) -> None:
@@ -241,7 +249,7 @@ async def test_the_epoch_grows_with_each_owner_through_whichever_root(tmp_path: 
         writer = await own(store, "a.jsonl" if root else "inner/a.jsonl")
         epochs.append(writer.lease.epoch)
         await store.aclose()
-    assert epochs == sorted(set(epochs))
+    assert epochs == list(range(1, 8))
 
 
 def narrow(disk: Disk, root: str) -> Locks:
@@ -267,33 +275,106 @@ def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
     locks.close()
 
 
-@pytest.mark.parametrize(
-    "kinds",
-    [(Locks, Locks), (FileLocks, FileLocks), (narrow, narrow), (Locks, narrow)],
-    ids=["shards", "files", "narrow", "mixed"],
-)
-def test_all_kinds_of_locks_exclude_others_and_increase_the_epoch(
-    tmp_path: Path, kinds: tuple[Callable[[Disk, str], Locks], ...]
-) -> None:
-    first, second = (kind(OsDisk(), str(tmp_path)) for kind in kinds)
-    for other in range(9):
-        assert isinstance(second.take(f"{tmp_path}/{other}.jsonl"), Held)
+def private(disk: Disk, root: str) -> Locks:
+    """Return the locks of a disk in memory."""
+    return PrivateLocks(MEMORY, root)
+
+
+MEMORY = MemoryDisk()
+KINDS: dict[str, tuple[Callable[[Disk, str], Locks], ...]] = {
+    "shards": (Locks, Locks),
+    "files": (FileLocks, FileLocks),
+    "narrow": (narrow, narrow),
+    "mixed": (Locks, narrow),
+    "private": (private, private),
+}
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_all_kinds_of_locks_exclude_others_and_increase_the_epoch(tmp_path: Path, kinds: str) -> None:
+    first, second = (kind(OsDisk(), str(tmp_path)) for kind in KINDS[kinds])
+    others = [f"{tmp_path}/{other}.jsonl" for other in range(9)]
+    assert all(isinstance(second.take(other), Held) for other in others)
     path = str(tmp_path / "a.jsonl")
     epochs: list[int] = []
+    earlier = Held(path, 0, [])
     for turn in range(6):
         one, two = (first, second) if turn % 2 else (second, first)
         held = one.take(path)
         assert isinstance(held, Held)
         epochs.append(held.epoch)
+        two.give_back(earlier)  # it has been given back before
         for each in (one, two):
             refused = each.take(path)
             assert isinstance(refused, SessionLocked)
-            assert refused.pid == os.getpid()
+            assert (refused.pid, refused.host) == (os.getpid(), os.uname().nodename)
+        # A process that was just started may share the files for a moment.
+        shared = [os.dup(int(fd)) for fd in os.listdir("/dev/fd") if in_locks(fd)]
         one.give_back(held)
         one.give_back(held)
-    assert epochs == sorted(set(epochs))
-    first.close()
+        taken = two.take(path)
+        assert isinstance(taken, Held)
+        two.give_back(taken)
+        for fd in shared:
+            os.close(fd)
+        epochs.append(taken.epoch)
+        earlier = held
+    assert epochs == list(range(1, 13))
     second.close()
+    assert all(isinstance(first.take(other), Held) for other in others)
+    first.close()
+
+
+def in_locks(fd: str) -> bool:
+    try:
+        return "/.treering/locks/" in os.readlink(f"/dev/fd/{fd}")
+    except OSError:  # that of the listing
+        return False
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, IsADirectoryError])
+def test_a_lock_that_cannot_be_had_in_one_folder_is_held_in_none(tmp_path: Path, error: type[OSError]) -> None:
+    """A folder further up has no file for it, and cannot get one."""
+    inner = Locks(OsDisk(), str(tmp_path / "inner"))
+    other = Locks(OsDisk(), str(tmp_path / "inner"))
+    path = str(tmp_path / "inner" / "a.jsonl")
+    held = inner.take(path)  # makes the folder
+    assert isinstance(held, Held)
+    inner.give_back(held)
+    outer = tmp_path / ".treering" / "locks"
+    outer.mkdir(parents=True)
+    for number in range(SHARDS):
+        shard = outer / f"{number:02x}"
+        if error is IsADirectoryError:
+            shard.mkdir()
+        else:
+            shard.symlink_to(tmp_path / "nowhere" / "file")
+    made: list[str] = []
+
+    class Noting(OsDisk):
+        def make_directory(self, path: str) -> None:
+            made.append(path)
+            super().make_directory(path)
+
+    locks = Locks(Noting(), str(tmp_path / "inner"))
+    with pytest.raises(error):
+        locks.take(path)
+    assert made == [str(tmp_path / "inner" / ".treering" / "locks")] * (8 if error is FileNotFoundError else 1)
+    shutil.rmtree(outer)
+    for each in (other, locks):
+        held = each.take(path)
+        assert isinstance(held, Held)
+        each.give_back(held)
+
+
+def test_a_lock_folder_of_our_own_that_cannot_be_used_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".treering" / "locks"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError) as caught:
+        Locks(OsDisk(), str(tmp_path)).take(f"{tmp_path}/a.jsonl")
+    assert caught.value.filename == str(folder)
 
 
 @pytest.mark.parametrize(("durability", "backend"), [("os", "asyncio"), ("file", "asyncio"), ("group", "trio")])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
-from zlib import crc32
+from hashlib import blake2b
 
 from ...disk import Disk, flush_file
 from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
@@ -157,20 +157,18 @@ def write_checked(disk: Disk, path: str, parts: Iterable[bytes], check: Callable
 
 
 class _Content:
-    """The size and the checksum of a content, for comparison."""
+    """A content, for comparison."""
 
     def __init__(self) -> None:
-        self._size = 0
-        self._crc = 0
+        self._hash = blake2b()
 
     def add(self, data: bytes) -> bytes:
         """Add the next bytes, and return them."""
-        self._size += len(data)
-        self._crc = crc32(data, self._crc)
+        self._hash.update(data)
         return data
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Content) and (self._size, self._crc) == (other._size, other._crc)
+        return isinstance(other, _Content) and self._hash.digest() == other._hash.digest()
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 

@@ -198,11 +198,11 @@ class GroupCommitter:
             if job.error is not None:
                 retired.failed.add(job.path)
                 self._note_flush_failure(job.path, retired.refs[job.path], job.error)
-        self.journals.current = None
         try:
             await carried_out(self._offload, self.journals.retire, retired)
         except get_cancelled_exc_class() as error:
             cancellation = error
+        self.journals.current = None
         if cancellation is not None:
             raise cancellation
 
@@ -227,9 +227,10 @@ class GroupCommitter:
     # -- closing
 
     async def aclose(self) -> None:
-        """Flush all files and drop the journal; if a file cannot be flushed, its journal stays for the next host."""
-        while self._running is not None:
-            await self._running.done.wait()
+        """Flush all files and drop the journal; if a file cannot be flushed, its journal stays for the next host.
+
+        No append may be under way.
+        """
         await self.checkpoint()
         self.journals.release_kept()
 

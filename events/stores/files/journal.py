@@ -158,14 +158,11 @@ def encode_records(records: Iterable[Record], seed: int) -> bytes:
     """
     parts: list[bytes] = []
     for name, offset, block, lines, seq, epoch, generation in records:
-        data = lines[0] if len(lines) == 1 else b"".join(lines)
-        size = len(data)
-        if block:
-            data = block + data
+        data = block + b"".join(lines)
         fields = b" %d %d %d %d %d %d %s %s\n" % (
             offset,
             len(block),
-            size,
+            len(data) - len(block),
             seq,
             len(lines),
             epoch,
@@ -182,7 +179,8 @@ class Segment:
     Args:
         disk: The disk.
         path: The path of the journal.
-        nonce: A unique id, so that the checksums differ from those of every other journal with this path.
+        fd: The file.
+        header: Its header line.
 
     Attributes:
         path: The path of the journal.
@@ -191,32 +189,34 @@ class Segment:
         broken: Whether a write or a flush failed; nothing more is written to it then.
     """
 
-    def __init__(self, disk: Disk, path: str, nonce: str) -> None:
+    def __init__(self, disk: Disk, path: str, fd: int, header: bytes) -> None:
         self._disk = disk
-        self._nonce = nonce
-        self._fd = -1
+        self._fd = fd
         self.path = path
-        self.size = 0
-        self.seed = 0
+        self.size = len(header)
+        self.seed = crc32(header)
         self.broken = False
 
-    def begin(self, flush: Sequence[str]) -> None:
-        """Create the file with its header, and make it durable.
+    @classmethod
+    def begin(cls, disk: Disk, path: str, nonce: str, flush: Sequence[str]) -> Segment:
+        """Create a journal with its header, and make it durable.
 
         Args:
+            disk: The disk.
+            path: The path of the journal.
+            nonce: A unique id, so that the checksums differ from those of every other journal with this path.
             flush: The folders above it that have to be flushed.
 
         Raises:
             FileExistsError: The name is taken.
             OSError: The file cannot be created.
         """
-        disk = self._disk
-        line = msgspec.json.encode(JournalHeader(_FORMAT, _VERSION, self._nonce)) + b"\n"
-        fd = disk.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+        line = msgspec.json.encode(JournalHeader(_FORMAT, _VERSION, nonce)) + b"\n"
+        fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         try:
             with suppress(FileNotFoundError):
-                disk.unlink(void_of(self.path))  # left by an older journal of this name
-            with naming_errors(self.path):
+                disk.unlink(void_of(path))  # left by an older journal of this name
+            with naming_errors(path):
                 write_all(disk, fd, line)
                 disk.datasync(fd)
             for folder in flush:
@@ -226,9 +226,9 @@ class Segment:
             with suppress(OSError):
                 disk.close(fd)
             with suppress(OSError):
-                disk.unlink(self.path)
+                disk.unlink(path)
             raise
-        self._fd, self.size, self.seed = fd, len(line), crc32(line)
+        return cls(disk, path, fd, line)
 
     def write(self, records: Iterable[Record]) -> None:
         """Append records and flush them. After an error, nothing more may be written to the journal.
@@ -248,10 +248,8 @@ class Segment:
 
     def close(self) -> None:
         """Close the file without deleting it."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            with suppress(OSError):
-                self._disk.close(fd)
+        with suppress(OSError):
+            self._disk.close(self._fd)
 
 
 def drop(disk: Disk, paths: Sequence[str]) -> None:
@@ -303,10 +301,7 @@ def read_records(disk: Disk, fd: int, header: bytes) -> Iterator[StoredRecord]:
     while at < size:
         if at + _LINE_MAX > start + len(buffer) < size:
             buffer, start = disk.pread(fd, _CHUNK, at), at
-        newline = buffer.find(b"\n", at - start)
-        if newline < 0:
-            return
-        line = buffer[at - start : newline + 1]
+        line = buffer[at - start : buffer.find(b"\n", at - start) + 1]  # empty without a newline
         fields = line.split()
         try:
             crc, (offset, block_size, lines_size, _, _, epoch) = int(fields[0], 16), map(int, fields[1:7])
@@ -317,10 +312,9 @@ def read_records(disk: Disk, fd: int, header: bytes) -> Iterator[StoredRecord]:
         record = StoredRecord(disk, fd, name, offset, at, block_size, lines_size, epoch)
         if min(offset, block_size, lines_size) < 0 or record.ends_at > size:
             return
-        length = record.ends_at - at
-        data = buffer[at - start : at - start + length]
-        if len(data) < length:
-            data = disk.pread(fd, length, at)
+        if record.ends_at > start + len(buffer):
+            buffer, start = disk.pread(fd, record.ends_at - at + _LINE_MAX, at), at
+        data = buffer[at - start : record.ends_at - start]
         if crc32(data, crc32(line[8:], seed)) != crc:
             return
         yield record

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import PurePath
 from typing import NamedTuple
 
 from ...disk import Disk
@@ -23,6 +24,7 @@ from .journal import JOURNALS, StoredRecord
 from .journal_voids import read_voids, void
 from .locks import Held, Locks
 from .names import folders_between
+from .packed import stat_if_exists
 from .restoration import Restoration
 
 _STEP_S = 0.001
@@ -129,12 +131,8 @@ class JournalReplay:
         kept = self._kept.get(journal_path)
         if kept is None:
             return True
-        try:
-            stat = self._disk.stat(journal_path)
-        except FileNotFoundError:
-            self._kept.pop(journal_path, None)
-            return False
-        return (kept.inode, kept.size) != (stat.inode, stat.size) or path in kept.pending
+        stat = stat_if_exists(self._disk, journal_path)
+        return stat is None or (kept.inode, kept.size) != (stat.inode, stat.size) or path in kept.pending
 
     @contextmanager
     def _exclusively(self, name: str) -> Generator[None]:
@@ -211,7 +209,7 @@ class JournalReplay:
             return
         void_until = read_voids(disk, dead.path, line)
         for record in journal.read_records(disk, dead.fd, line):
-            if record.at > void_until.get(record.name, 0):
+            if record.at > void_until[record.name]:
                 yield root + record.name, record
 
     def _restore_session(self, path: str, records: list[StoredRecord], required: str | None) -> bool:
@@ -234,10 +232,5 @@ class JournalReplay:
 
 def _folders_above(path: str) -> Iterator[str]:
     """Yield the folders whose journals may have records of a file."""
-    directory = os.path.dirname(path)
-    while True:
+    for directory in PurePath(path).parents:
         yield os.path.join(directory, JOURNALS)
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return
-        directory = parent

@@ -10,6 +10,7 @@ Records of that session up to that size are void.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import suppress
 from zlib import crc32
 
@@ -38,18 +39,18 @@ def void(disk: Disk, journal: str, name: str) -> None:
     disk.sync_directory(os.path.dirname(path))
 
 
-def read_voids(disk: Disk, journal: str, header: bytes) -> dict[str, int]:
-    """Return the offsets in a journal up to which records are void, by the names of the session files."""
+def read_voids(disk: Disk, journal: str, header: bytes) -> Counter[str]:
+    """Return the offsets in a journal up to which records are void, by the names of the session files; 0 for others."""
     try:
         with opened(disk, void_of(journal)) as fd:
             data = disk.pread(fd, disk.fstat(fd).size, 0)
     except FileNotFoundError:
-        return {}
-    void_until: dict[str, int] = {}
+        return Counter()
+    void_until: Counter[str] = Counter()
     for line in data.splitlines(keepends=True):
         fields = line.split()
         with suppress(ValueError, IndexError):
             if int(fields[0], 16) == crc32(line[8:]) and int(fields[1], 16) == crc32(header):
                 name = decoded_name(fields[3])
-                void_until[name] = max(void_until.get(name, 0), int(fields[2]))
+                void_until[name] = max(void_until[name], int(fields[2]))
     return void_until

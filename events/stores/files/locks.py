@@ -32,6 +32,7 @@ import struct
 import sys
 import threading
 from hashlib import blake2b
+from pathlib import PurePath
 
 from msgspec import Struct
 
@@ -209,7 +210,6 @@ class Locks:
         held.epoch = max(held.epoch, self._sign(shard.fd, key))
         if spare is not None:
             self._give_up(spare, key)
-            held.locks.remove((spare, key))
         return True
 
     def _undo(self, held: Held) -> None:
@@ -343,15 +343,8 @@ def locks_of_this_system(disk: Disk, root: str) -> Locks:
 
 def look_up_folders(directory: str) -> tuple[str, ...]:
     """Return the lock folders from a directory upwards, without those of other users that we may not access."""
-    folders: list[str] = []
-    while True:
-        folder = os.path.join(directory, _FOLDER)
-        if os.path.isdir(folder) and os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-            folders.append(folder)
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return tuple(folders)
-        directory = parent
+    folders = [os.path.join(each, _FOLDER) for each in map(str, (directory, *PurePath(directory).parents))]
+    return tuple(each for each in folders if os.path.isdir(each) and os.access(each, os.R_OK | os.W_OK | os.X_OK))
 
 
 def key_of(path: str, folder: str) -> int:

@@ -120,13 +120,14 @@ class OwnJournals:
         flush = [self._folder, os.path.dirname(self._folder), root]
         if root not in self._names.durable_folders:
             flush.append(os.path.dirname(root))
-        for path in journal.free_paths(self._folder):
+        paths = journal.free_paths(self._folder)
+        while True:
+            path = next(paths)
             held = self._locks.take(path)
             if isinstance(held, SessionLocked):
                 continue
-            segment = Segment(self._disk, path, self._new_id())
             try:
-                segment.begin(flush)
+                segment = Segment.begin(self._disk, path, self._new_id(), flush)
             except FileExistsError:
                 self._locks.give_back(held)
                 continue
@@ -136,7 +137,6 @@ class OwnJournals:
             self._names.durable_folders.add(root)
             self.paths.add(path)
             return OwnJournal(segment, held)
-        raise AssertionError("unreachable")
 
     # -- retiring
 
@@ -147,7 +147,7 @@ class OwnJournals:
             try:
                 self._disk.sync_directory(folder)
             except (FileNotFoundError, PermissionError):
-                continue
+                pass
             except OSError as error:
                 retired.failed.add(folder)
                 logger().warning("checkpoint_failed", folder=folder, error=str(error))

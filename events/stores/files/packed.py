@@ -117,7 +117,7 @@ class PackedFile:
         try:
             data = unpacker.decompress(self._disk.pread(self._fd, piece.size, piece.at))
         except self._codec.errors as error:
-            raise self._damage_error(piece.at, 0, str(error)) from error
+            raise self._damage_error(piece.at, self._starts[number], str(error)) from error
         if len(data) != piece.holds:
             raise self._damage_error(piece.at, self._starts[number], "it was changed while it was read")
         self._cache[number] = data

@@ -52,7 +52,7 @@ class Restoration:
     Args:
         disk: The disk.
         path: The real path of the file.
-        records: The records of the session in all journals.
+        records: The records of the session in all journals, at least one.
     """
 
     def __init__(self, disk: Disk, path: str, records: Sequence[StoredRecord]) -> None:
@@ -68,13 +68,11 @@ class Restoration:
             LogError: The file is not a session.
             OSError: The file cannot be written.
         """
-        if not self._records:
-            return
         self._disk.make_directory(os.path.dirname(self._path))
         if self._records[0].creates_file or self._has_header():
             self._restore_in_place()
-        elif not self._recreate_from_block():
-            return
+        else:
+            self._recreate_from_block()
         if self._misplaced:
             self._append_missing_entries()
 
@@ -114,9 +112,7 @@ class Restoration:
         expected = b"".join(record.data() for record in run)
         actual = disk.pread(fd, end - start, start)
         at = _first_difference(actual, expected)
-        if at == len(actual) and len(actual) < len(expected) and start + at == size:
-            write_all(disk, fd, expected[at:])
-        elif at < len(actual):
+        if at < len(actual):
             if not _zeros_or_equal(actual, expected):
                 self._misplaced += run
                 return True
@@ -124,9 +120,18 @@ class Restoration:
                 self._replace_patched(fd, size, start + at, expected[at:])
                 return False
             disk.truncate(fd, start + at)
-            write_all(disk, fd, expected[at:])
+        elif at == 0 and self._was_appended(fd, size, expected):
+            self._misplaced += run
+            return True
+        write_all(disk, fd, expected[at:])
         self._rewrite(fd, start, expected[:at])
         return True
+
+    def _was_appended(self, fd: int, size: int, expected: bytes) -> bool:
+        """Tell whether a replay that was interrupted appended lines of a run by their ids, just before its offset."""
+        length = min(size, sum(record.lines_size for record in self._records))
+        present = self._disk.pread(fd, length, size - length).splitlines()
+        return not set(present).isdisjoint(expected.splitlines())
 
     def _rewrite(self, fd: int, offset: int, data: bytes) -> None:
         """Write bytes that are present already, unless another program may change them before they are written."""
@@ -150,17 +155,13 @@ class Restoration:
 
     # -- by the ids of entries
 
-    def _recreate_from_block(self) -> bool:
-        """Create the file again from a header block and the lines of the journals, after its beginning was lost.
-
-        Return False if no journal holds the header block.
-        """
+    def _recreate_from_block(self) -> None:
+        """Create the file again from a header block and the lines of the journals, after its beginning was lost."""
         block = self._header_block()
         if not block:
             logger().warning("replay_without_header", ref=self._path)
-            return False
+            return
         write_atomically(self._disk, self._path, [block, *(record.lines() for record in self._records)], sync=True)
-        return True
 
     def _append_missing_entries(self) -> None:
         """Append the lines whose entries are not in the log, which starts a new generation."""
