@@ -42,7 +42,7 @@ from .camel_values import (
     well_formed,
 )
 from .camel_writers import Writer
-from .native import NativeDialect, opaque
+from .native import NativeDialect, one_line, opaque
 
 VERSION = 3
 """The version that pi 0.50 to 1.5 and oh-my-pi write."""
@@ -237,7 +237,7 @@ class CamelDialect:
         else:
             line = encode_json({"type": name, **envelope, **keys, **own})
         # free-form JSON is written verbatim and may contain line breaks
-        return msgspec.json.format(line, indent=-1) if b"\n" in line or b"\r" in line else line
+        return one_line(line) if b"\n" in line or b"\r" in line else line
 
     def _read_back(self, entry: KnownEntry, line: bytes) -> KnownEntry:
         """Return the entry that a line is read as.

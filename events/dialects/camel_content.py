@@ -126,7 +126,8 @@ def _read_odd_block(raw: Raw) -> Content | None:
     try:
         return _part_of(_as_block(encode_json(known)))
     except (msgspec.MsgspecError, ValueError):
-        return None
+        pass
+    return None
 
 
 def only(parts: Sequence[Content]) -> Content | None:

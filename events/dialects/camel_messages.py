@@ -155,7 +155,7 @@ class AssistantBody(_Body, tag="assistant"):
 
     def message(self, at: int) -> Message:
         """Make the message of an entry that was appended at `at` milliseconds."""
-        usage, is_complete = (None, True) if self.usage is ABSENT else read_usage(self.usage)
+        usage, is_complete = read_usage(self.usage)
         extras = _Extras(
             self.api,
             self.response_model,
@@ -312,8 +312,9 @@ def _write_fields(message: Message) -> dict[str, object]:
         )
     elif role in _SUMMARIES:
         body["summary"] = plain_text(content)
-        if not isinstance(write_content(content, as_text=True), str):
-            body["content"] = write_content(content, as_text=False)
+        written = write_content(content, as_text=True)
+        if not isinstance(written, str):
+            body["content"] = written
     else:
         body["content"] = write_content(content, as_text=role != "assistant")
     return body

@@ -53,6 +53,7 @@ _ALL_UNSET = (None,) * (
     len(Message.__struct_fields__) - 2
 )  # the other fields of a message with a role and content only
 _CONTENT = frozenset({"content", "replacement"})
+_NO_LINE_BREAKS = -1  # the indent for `msgspec.json.format`
 _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
 _encoder = msgspec.json.Encoder(enc_hook=plain_str)
@@ -127,12 +128,10 @@ class NativeDialect:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
-        if is_plain:
-            return line + b"\n", entry
         if read != entry:
             check_as_given(entry, read)
         if b"\n" in line:  # from raw JSON with line breaks
-            line = msgspec.json.format(line, indent=-1)
+            line = one_line(line)
         return line + b"\n", read
 
     def decode(self, line: bytes, seq: int) -> Entry | None:
@@ -261,6 +260,11 @@ def is_object(line: bytes) -> bool:
     except UNDECODABLE:
         return read_object(line) is not None
     return True
+
+
+def one_line(value: bytes) -> bytes:
+    """Return a JSON value without line breaks between its parts."""
+    return msgspec.json.format(value, indent=_NO_LINE_BREAKS)
 
 
 def opaque(fields: Mapping[str, JSON], line: bytes, seq: int, reason: str) -> OpaqueEntry:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from datetime import UTC, datetime, timedelta, timezone
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -221,6 +223,61 @@ def test_a_missing_or_ill_typed_field_is_refused_with_its_place(entry: KnownEntr
     with pytest.raises(InvalidEntry) as caught:
         NATIVE.encode(entry)
     assert f"at `{place}` of a {entry.type} entry" in str(caught.value)
+
+
+class Level(Enum):
+    """An enumeration, which an encoder writes as the value of its member."""
+
+    HIGH = "high"
+    ONE = 1
+
+
+DATA = {"a": [1]}
+NOT_AS_GIVEN: list[tuple[Any, str, str]] = [
+    (Message("user", {text("Hello")}), "Expected `array`, got `set`", "$.message.content"),  # type: ignore[arg-type]
+    (
+        message_of("user", text("a"), text(b"QQ==")),  # type: ignore[arg-type]
+        "Expected `str`, got `bytes` (decode it first)",
+        "$.message.content[1].text.content",
+    ),
+    (
+        message_of("user", usage={"input_tokens": Level.ONE}),
+        "Expected `int`, got `Level`",
+        "$.message.usage.input_tokens",
+    ),
+    (
+        message_of("user", duration_ms=math.nan),
+        "nan cannot be written: give a finite number, or None",
+        "$.message.duration_ms",
+    ),
+    (ThinkingLevel(Level.HIGH), "Expected `str`, got `Level`", "$.thinking_level.thinking_level"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("payload", "told", "place"), NOT_AS_GIVEN)
+def test_a_value_that_would_be_written_as_one_of_another_type_is_refused(
+    payload: Payload, told: str, place: str
+) -> None:
+    entry = entry_of(payload)
+    with pytest.raises(InvalidEntry) as caught:
+        NATIVE.encode(entry)
+    assert str(caught.value) == f"{told} - at `{place}` of a {entry.type} entry"
+    with pytest.raises(InvalidEntry, match="values of type `bytes` have no JSON form of a custom entry"):
+        NATIVE.encode(entry_of(Custom("mine", {"a": b"x"})))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (Message("user", [text("a"), text("b")]), message_of("user", text("a"), text("b"))),  # type: ignore[arg-type]
+        (message_of("user", usage={"input_tokens": 5}, model="m"), message_of("user", usage=Usage(5), model="m")),
+        (message_of("user", duration_ms=5, display=True), message_of("user", duration_ms=5.0, display=True)),
+        (Custom("mine", DATA), Custom("mine", Raw(b'{"a":[1]}'))),  # type: ignore[arg-type]
+        (ToolExecution("c", "n", Raw(b"{}"), error=Words("e")), ToolExecution("c", "n", Raw(b"{}"), error="e")),
+    ],
+)
+def test_lists_mappings_and_data_may_be_given_for_what_is_read_back(given: Payload, read: Payload) -> None:
+    assert NATIVE.write(entry_of(given))[1] == entry_of(read)
 
 
 @pytest.mark.feature("G-37")
