@@ -218,7 +218,7 @@ MESSAGES: list[tuple[str, Message]] = [
     ),
     (
         '{"role":"compactionSummary","summary":"a\\nb","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"timestamp":AT_MS}',
-        Message("compactionSummary", (text("a"), text("b")), raw_metadata=None),
+        Message("compactionSummary", (text("a"), text("b")), raw_metadata=raw_json({"summary": "a\nb"})),
     ),
     (
         '{"role":"branchSummary","summary":"tried","fromId":"a","timestamp":AT_MS}',
