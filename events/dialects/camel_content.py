@@ -135,6 +135,8 @@ def only(parts: Sequence[Content]) -> Content | None:
     match parts:
         case [part]:
             return part
+        case _:
+            pass
     return None
 
 
@@ -143,6 +145,8 @@ def _only_text(parts: Sequence[Content]) -> str | None:
     match parts:
         case [TextPart(Text(content=content, signature=None))]:
             return content
+        case _:
+            pass
     return None
 
 
