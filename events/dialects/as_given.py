@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from msgspec import Raw, Struct
+from msgspec.structs import FieldInfo, fields
 
 from ..content import raw_json
 from ..entries import KnownEntry
@@ -37,15 +38,15 @@ def check_as_given(entry: KnownEntry, read: KnownEntry) -> None:
 
 def _check(given: object, read: object, place: str) -> None:
     if isinstance(read, Struct):
-        for name, key in zip(read.__struct_fields__, read.__struct_encode_fields__, strict=True):
-            theirs = cast("object", getattr(read, name))
-            _check(_field(given, name, key, theirs), theirs, f"{place}.{key}")
+        for field in fields(read):
+            theirs = cast("object", getattr(read, field.name))
+            _check(_field(given, field, theirs), theirs, f"{place}.{field.encode_name}")
     elif isinstance(read, tuple):
         if not isinstance(given, (list, tuple)):
             raise _wrong("array", given, place)
-        pairs = zip(cast("Sequence[object]", given), cast("tuple[object, ...]", read), strict=True)
-        for number, (mine, theirs) in enumerate(pairs):
-            _check(mine, theirs, f"{place}[{number}]")
+        parts = cast("Sequence[object]", given)
+        for number, theirs in enumerate(cast("tuple[object, ...]", read)):
+            _check(parts[number], theirs, f"{place}[{number}]")
     elif isinstance(read, str) and not isinstance(given, str):
         raise _wrong("str", given, place)
     elif isinstance(read, (int, float)) and not isinstance(given, (int, float)):
@@ -56,11 +57,11 @@ def _check(given: object, read: object, place: str) -> None:
         raise InvalidEntry(f"{given!r} cannot be written: give a finite number, or None - at `{place}`")
 
 
-def _field(given: object, name: str, key: str, default: object) -> object:
+def _field(given: object, field: FieldInfo, default: object) -> object:
     """Return what was given for a field, the default where nothing was."""
     if isinstance(given, Mapping):
-        return cast("Mapping[str, object]", given).get(key, default)
-    return getattr(given, name, default)
+        return cast("Mapping[str, object]", given).get(field.encode_name, default)
+    return getattr(given, field.name, default)
 
 
 def _wrong(wanted: str, given: object, place: str) -> InvalidEntry:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ..entries import Entry, Header, KnownEntry, MessageEntry, OpaqueEntry, SessionInfo, payload_of
+from ..entries import Entry, Header, KnownEntry, MessageEntry, OpaqueEntry, Payload, SessionInfo, payload_of
 from ..errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
 from .camel_lines import Line, entry_of
 from .camel_messages import name_model, read_message
@@ -42,7 +42,7 @@ from .camel_values import (
     well_formed,
 )
 from .camel_writers import Writer
-from .native import NativeDialect, opaque
+from .native import NativeDialect, one_line, opaque
 
 VERSION = 3
 """The version that pi 0.50 to 1.5 and oh-my-pi write."""
@@ -153,11 +153,7 @@ class CamelDialect:
 
     def write(self, entry: KnownEntry) -> tuple[bytes, Entry]:
         """Return the entry's line and the entry as it will be read back; see `Dialect.write`."""
-        line = self.encode(entry)
-        read = self.decode(line[:-1], entry.seq)
-        if read is None or isinstance(read, OpaqueEntry):
-            raise InvalidEntry(f"a {self.name} file cannot hold this {entry.type} entry: use a native session")
-        return line, read
+        return self._written(entry, None)
 
     def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
         """Return the entries of consecutive lines; see `Dialect.decode_all`."""
@@ -213,23 +209,25 @@ class CamelDialect:
             entry: The entry.
             model: The provider and the model in effect on the path to it, for an answer that names none.
         """
+        return self._written(entry, model)[0]
+
+    def _written(self, entry: KnownEntry, model: tuple[str, str] | None) -> tuple[bytes, KnownEntry]:
         if entry.aside:
             raise DialectCannot(
                 f"a {self.name} file cannot state that an entry does not become the leaf: move the leaf to its parent, "
                 "append it there and move the leaf back, or use a native session"
             )
         _native.encode(entry)  # refuses fields of the wrong type, with their paths
-        name, keys, exact = self.writers[entry.type](entry)
+        name, keys = self.writers[entry.type](entry)
         if model is not None and isinstance(entry, MessageEntry):
             name_model(cast("dict[str, object]", keys["message"]), entry.message, *model)
-        mark = Mark(entry.command_id, entry.batch)
-        line = self._line(entry, name, keys, mark)
-        if not exact:
-            missing = self._unrepresented(entry, line)
-            if missing:
-                mark = Mark(entry.command_id, entry.batch, Raw(encode_json(missing)))
-                line = self._line(entry, name, keys, mark)
-        return line + b"\n"
+        line = self._line(entry, name, keys, Mark(entry.command_id, entry.batch))
+        read = self._read_back(entry, line)
+        missing = _missing(payload_of(entry), payload_of(read))
+        if missing:
+            line = self._line(entry, name, keys, Mark(entry.command_id, entry.batch, Raw(encode_json(missing))))
+            read = self._read_back(entry, line)
+        return line + b"\n", read
 
     def _line(self, entry: KnownEntry, name: str, keys: dict[str, object], mark: Mark) -> bytes:
         envelope = {"id": entry.id, "parentId": entry.parent_id, "timestamp": iso(entry.timestamp)}
@@ -239,24 +237,20 @@ class CamelDialect:
         else:
             line = encode_json({"type": name, **envelope, **keys, **own})
         # free-form JSON is written verbatim and may contain line breaks
-        return msgspec.json.format(line, indent=-1) if b"\n" in line or b"\r" in line else line
+        return one_line(line) if b"\n" in line or b"\r" in line else line
 
-    def _unrepresented(self, entry: KnownEntry, line: bytes) -> dict[str, object]:
-        """Return the fields of the entry's payload that the line lacks or represents differently.
+    def _read_back(self, entry: KnownEntry, line: bytes) -> KnownEntry:
+        """Return the entry that a line is read as.
 
         Raises:
             DialectCannot: The line would be read as an entry of another type.
         """
-        back = self.decode(line, entry.seq)
-        if back is None or isinstance(back, OpaqueEntry) or type(back) is not type(entry):
+        read = self.decode(line, entry.seq)
+        if read is None or isinstance(read, OpaqueEntry) or type(read) is not type(entry):
             raise DialectCannot(
                 f"a {self.name} file would read this {entry.type} entry back as another type: use a native session"
             )
-        payload = payload_of(entry)
-        missing = unrepresented(payload, payload_of(back))
-        if isinstance(payload, SessionInfo) and payload.name is not None:
-            missing.pop("name", None)  # the name is deliberately written in pi's own form
-        return missing
+        return read
 
     def new_id(self, uuid: str, taken: Callable[[str], object]) -> str:
         """Return the first 8 hex digits of the uuid, or a later group if they are taken; see `Dialect.new_id`."""
@@ -279,6 +273,14 @@ class CamelDialect:
 
 
 _UNMARKED = Mark()
+
+
+def _missing(payload: Payload, read: Payload) -> dict[str, object]:
+    """Return the fields of a payload that its line lacks or represents differently."""
+    missing = {} if payload == read else unrepresented(payload, read)
+    if isinstance(payload, SessionInfo) and payload.name is not None:
+        missing.pop("name", None)  # the name is deliberately written in pi's own form
+    return missing
 
 
 def _with_mark(entry: OpaqueEntry, mark: Mark) -> OpaqueEntry:

@@ -126,15 +126,35 @@ def _read_odd_block(raw: Raw) -> Content | None:
     try:
         return _part_of(_as_block(encode_json(known)))
     except (msgspec.MsgspecError, ValueError):
-        return None
+        pass
+    return None
+
+
+def only(parts: Sequence[Content]) -> Content | None:
+    """Return the part of content that has just one."""
+    match parts:
+        case [part]:
+            return part
+        case _:
+            pass
+    return None
+
+
+def _only_text(parts: Sequence[Content]) -> str | None:
+    """Return the text of content that is a single text without a signature."""
+    match parts:
+        case [TextPart(Text(content=content, signature=None))]:
+            return content
+        case _:
+            pass
+    return None
 
 
 def answer_of(call_id: str, parts: Sequence[Content], is_error: bool) -> ToolResultPart:
     """Make a tool result from the content of pi's message; a single text without a signature becomes a string."""
     content = tuple([part for part in parts if isinstance(part, TextPart | ImagePart)])
-    if len(content) == 1 and isinstance(only := content[0], TextPart) and only.text.signature is None:
-        return ToolResultPart(ToolResult(call_id, only.text.content, is_error))
-    return ToolResultPart(ToolResult(call_id, content, is_error))
+    string = _only_text(content)
+    return ToolResultPart(ToolResult(call_id, content if string is None else string, is_error))
 
 
 def write_content(parts: Sequence[Content], *, as_text: bool) -> Blocks:
@@ -143,9 +163,8 @@ def write_content(parts: Sequence[Content], *, as_text: bool) -> Blocks:
     Raises:
         DialectCannot: A part has no equivalent block.
     """
-    if as_text and len(parts) == 1 and isinstance(only := parts[0], TextPart) and only.text.signature is None:
-        return only.text.content
-    return [_block_of(part) for part in parts]
+    string = _only_text(parts) if as_text else None
+    return [_block_of(part) for part in parts] if string is None else string
 
 
 def _block_of(part: Content) -> Block:

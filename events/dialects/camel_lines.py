@@ -6,7 +6,7 @@ A dialect selects its types from these structs. `camel_writers` encodes entries.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -111,7 +111,7 @@ class MessageLine(Line, tag="message", kw_only=True):
 
     def entry(self, seq: int) -> KnownEntry:
         """Return the line's entry; a fast path, since most lines are messages."""
-        time = self.timestamp if self.timestamp.tzinfo is UTC else in_utc(self.timestamp)
+        time = in_utc(self.timestamp)
         message = self.message.message(milliseconds(time))
         if self.treering is not None:
             return entry_of(message, seq, self.id, self.parent_id, time, self.treering)
@@ -190,7 +190,7 @@ class CompactionLine(Line, tag="compaction", kw_only=True):
         return Compaction(
             self.summary or "",
             attempt(as_string, self.first_kept_entry_id),
-            max(0, int(attempt(as_number, self.tokens_before) or 0)),
+            max(0, int(attempt(as_number, self.tokens_before) or 0.0)),
             none_if_absent(self.details),
             read_usage(self.usage)[0],
             bool(attempt(as_flag, self.from_hook) or attempt(as_flag, self.from_extension)),

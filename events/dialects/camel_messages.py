@@ -21,7 +21,7 @@ from msgspec.json import Decoder
 from ..content import Content, ImagePart, TextPart, ToolResultPart, plain_text, text
 from ..entries import BashExecution, Message, Usage
 from ..errors import DialectCannot, InvalidEntry
-from .camel_content import Blocks, ImageBlock, TextBlock, answer_of, parts_of, read_content, write_content
+from .camel_content import Blocks, ImageBlock, TextBlock, answer_of, only, parts_of, read_content, write_content
 from .camel_values import (
     ABSENT,
     RawFields,
@@ -155,7 +155,7 @@ class AssistantBody(_Body, tag="assistant"):
 
     def message(self, at: int) -> Message:
         """Make the message of an entry that was appended at `at` milliseconds."""
-        usage, is_complete = (None, True) if self.usage is ABSENT else read_usage(self.usage)
+        usage, is_complete = read_usage(self.usage)
         extras = _Extras(
             self.api,
             self.response_model,
@@ -259,26 +259,17 @@ def _take_answer(rest: RawFields, content: tuple[Content, ...]) -> ToolResultPar
 # -- writing
 
 
-def write_message(message: Message, at: int) -> tuple[dict[str, object], bool]:
+def write_message(message: Message, at: int) -> dict[str, object]:
     """Write a message of an entry that is appended at `at` milliseconds.
-
-    The second value is True if it is certain, without reading it back, that the line gives the same message.
 
     Raises:
         DialectCannot: pi cannot represent the message.
         InvalidEntry: The metadata is not an object.
     """
     body = _write_fields(message)
-    metadata = _metadata(message)
-    for key, raw in metadata.items():
-        if _can_stand_in_message(key, raw, message):
-            body[key] = raw
-    required = _required_keys(message)
-    assumed = required.keys() - body.keys()
-    body = {**required, **body}
-    body.setdefault("timestamp", at)
-    exact = not metadata and not assumed and message.duration_ms is None and _is_plain(message)
-    return dict(sorted(body.items(), key=_rank)), exact
+    body |= {key: raw for key, raw in _metadata(message).items() if _can_stand_in_message(key, raw, message)}
+    body = {"timestamp": at, **_required_keys(message), **body}
+    return dict(sorted(body.items(), key=_rank))
 
 
 def name_model(body: dict[str, object], message: Message, provider: str, model: str) -> None:
@@ -286,8 +277,7 @@ def name_model(body: dict[str, object], message: Message, provider: str, model: 
 
     pi takes the model that its last answer names as the session's model.
     """
-    nameless = message.role == "assistant" and message.provider is None and message.model is None
-    if nameless and body.get("provider") == body.get("model") == UNKNOWN:
+    if message.role == "assistant" and message.provider is None and message.model is None:
         body |= {"provider": provider, "model": model}
 
 
@@ -311,8 +301,8 @@ def _write_fields(message: Message) -> dict[str, object]:
         body.update(_write_bash(message.bash))
         if content:
             body["content"] = write_content(content, as_text=True)
-    elif len(content) == 1 and isinstance(only := content[0], ToolResultPart):
-        result = only.tool_result
+    elif isinstance(answer := only(content), ToolResultPart):
+        result = answer.tool_result
         parts = (text(result.content),) if isinstance(result.content, str) else result.content
         body |= {"role": "toolResult", "toolCallId": result.tool_use_id, "isError": result.is_error}
         body["content"] = write_content(parts, as_text=False)
@@ -322,8 +312,9 @@ def _write_fields(message: Message) -> dict[str, object]:
         )
     elif role in _SUMMARIES:
         body["summary"] = plain_text(content)
-        if not isinstance(write_content(content, as_text=True), str):
-            body["content"] = write_content(content, as_text=False)
+        written = write_content(content, as_text=True)
+        if not isinstance(written, str):
+            body["content"] = written
     else:
         body["content"] = write_content(content, as_text=role != "assistant")
     return body
@@ -374,7 +365,7 @@ def _can_stand_in_message(key: str, raw: Raw, message: Message) -> bool:
         return False
     if key in _BASH_FIELDS:
         return message.bash is None
-    if key in ("toolCallId", "isError") and _is_answer(message):
+    if key in ("toolCallId", "isError") and isinstance(only(message.content), ToolResultPart):
         return False
     decode = _TYPES.get(key)
     return decode is None or attempt(decode, raw) is not None
@@ -395,17 +386,4 @@ def _required_keys(message: Message) -> dict[str, object]:
         return {"provider": UNKNOWN, "model": UNKNOWN, "usage": write_usage(Usage()), "stopReason": reason}
     if message.role == "custom":
         return {"customType": UNKNOWN, "display": True}
-    return {"toolName": UNKNOWN} if _is_answer(message) else {}
-
-
-def _is_answer(message: Message) -> bool:
-    return len(message.content) == 1 and isinstance(message.content[0], ToolResultPart)
-
-
-def _is_plain(message: Message) -> bool:
-    if message.bash is not None or message.stop_reason == _PI_CALLING:
-        return False
-    if message.role == "tool":
-        answer = message.content[0]
-        return isinstance(answer, ToolResultPart) and isinstance(answer.tool_result.content, str)
-    return message.role in ("user", "assistant", "system") and not _is_answer(message)
+    return {"toolName": UNKNOWN} if isinstance(only(message.content), ToolResultPart) else {}

@@ -45,12 +45,13 @@ _ESCAPE = re.compile(r"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F].
 
 def attempt(decode: Callable[[bytes | Raw], T], raw: bytes | Raw | None) -> T | None:
     """Decode a value, or return None if it is absent or of another type."""
-    if raw is None or raw is ABSENT:
+    if raw is None:
         return None
     try:
         return decode(raw)
     except (ValueError, RecursionError):
-        return None
+        pass
+    return None
 
 
 def is_null(raw: Raw) -> bool:
@@ -81,7 +82,7 @@ def object_of(line: bytes) -> RawFields | None:
     JavaScript writes an unpaired half of a surrogate pair as an escape, which is read as U+FFFD.
     """
     fields = attempt(as_object, line)
-    if fields is None and b"\\u" in line:
+    if fields is None:
         fields = attempt(as_object, _ESCAPE.sub(_whole_escape, line.decode(errors="replace")).encode())
     return fields
 

@@ -32,8 +32,8 @@ from .camel_lines import OWN_SESSION_INFO, OWN_TOOL_EXECUTION
 from .camel_messages import UNKNOWN, write_message
 from .camel_values import milliseconds, write_usage
 
-Written: TypeAlias = tuple[str, dict[str, object], bool]
-"""The type of a line, its own keys in order, and whether reading it is certain to give the same payload."""
+Written: TypeAlias = tuple[str, dict[str, object]]
+"""The type of a line, and its own keys in order."""
 
 Writer: TypeAlias = Callable[[Any], Written]
 
@@ -44,27 +44,26 @@ def _some(**keys: object) -> dict[str, object]:
 
 
 def _write_message(entry: MessageEntry) -> Written:
-    body, exact = write_message(entry.message, milliseconds(entry.timestamp))
-    return "message", {"message": body}, exact
+    return "message", {"message": write_message(entry.message, milliseconds(entry.timestamp))}
 
 
 def _write_model_change(entry: ModelChangeEntry) -> Written:
     change = entry.model_change
-    return "model_change", {"provider": change.provider, "modelId": change.model_id}, True
+    return "model_change", {"provider": change.provider, "modelId": change.model_id}
 
 
 def _write_thinking_level(entry: ThinkingLevelEntry) -> Written:
-    return "thinking_level_change", {"thinkingLevel": entry.thinking_level.thinking_level}, True
+    return "thinking_level_change", {"thinkingLevel": entry.thinking_level.thinking_level}
 
 
 def _write_label(entry: LabelEntry) -> Written:
-    return "label", _some(targetId=entry.label.target_id, label=entry.label.label), True
+    return "label", _some(targetId=entry.label.target_id, label=entry.label.label)
 
 
 def _write_session_info(entry: SessionInfoEntry) -> Written:
     if entry.session_info.name is None:  # a session_info line without a name would remove the session's name
         return write_own(OWN_SESSION_INFO, entry)
-    return "session_info", {"name": name_on_one_line(entry.session_info.name)}, False
+    return "session_info", {"name": name_on_one_line(entry.session_info.name)}
 
 
 def write_compaction(entry: CompactionEntry, *, hook_key: str = "fromHook") -> Written:
@@ -79,7 +78,7 @@ def write_compaction(entry: CompactionEntry, *, hook_key: str = "fromHook") -> W
         **({hook_key: True} if payload.from_hook else {}),
         **_some(systemMessage=payload.raw_system_message),
     }
-    return "compaction", keys, False
+    return "compaction", keys
 
 
 def write_branch_summary(entry: BranchSummaryEntry, *, hook_key: str = "fromHook") -> Written:
@@ -91,25 +90,25 @@ def write_branch_summary(entry: BranchSummaryEntry, *, hook_key: str = "fromHook
         **_some(details=payload.raw_details, usage=_usage_or_none(payload.usage)),
         **({hook_key: True} if payload.from_hook else {}),
     }
-    return "branch_summary", keys, False
+    return "branch_summary", keys
 
 
 def _write_custom(entry: CustomEntry) -> Written:
-    return "custom", _some(customType=entry.custom.custom_type, data=entry.custom.raw_data), False
+    return "custom", _some(customType=entry.custom.custom_type, data=entry.custom.raw_data)
 
 
 def _write_custom_message(entry: CustomMessageEntry) -> Written:
     payload = entry.custom_message
     content = write_content(payload.content, as_text=True)
     keys = _some(customType=payload.custom_type, content=content, display=payload.display, details=payload.raw_details)
-    return "custom_message", keys, False
+    return "custom_message", keys
 
 
 def _write_context_edit(entry: ContextEditEntry) -> Written:
     payload = entry.context_edit
     new = payload.replacement
     replacement = None if new is None else {"content": write_content(new, as_text=False)}
-    return "context_edit", {"targetId": payload.target_id, "replacement": replacement}, True
+    return "context_edit", {"targetId": payload.target_id, "replacement": replacement}
 
 
 def _write_usage(entry: UsageEntry) -> Written:
@@ -121,7 +120,7 @@ def _write_usage(entry: UsageEntry) -> Written:
         "usage": write_usage(payload.usage),
         **_some(note=payload.note),
     }
-    return "usage", keys, False
+    return "usage", keys
 
 
 def _write_tool_execution(entry: ToolExecutionEntry) -> Written:
@@ -130,7 +129,7 @@ def _write_tool_execution(entry: ToolExecutionEntry) -> Written:
 
 def write_own(custom_type: str, entry: KnownEntry) -> Written:
     """Write an entry for which pi has no type as a custom one, which pi keeps but does not show."""
-    return "custom", {"customType": custom_type, "data": payload_of(entry)}, False
+    return "custom", {"customType": custom_type, "data": payload_of(entry)}
 
 
 def _usage_or_none(usage: Usage | None) -> dict[str, object] | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeAlias, cast
 
@@ -52,6 +53,7 @@ _ALL_UNSET = (None,) * (
     len(Message.__struct_fields__) - 2
 )  # the other fields of a message with a role and content only
 _CONTENT = frozenset({"content", "replacement"})
+_NO_LINE_BREAKS = -1  # the indent for `msgspec.json.format`
 _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
 _encoder = msgspec.json.Encoder(enc_hook=plain_str)
@@ -126,12 +128,10 @@ class NativeDialect:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
-        if is_plain:
-            return line + b"\n", entry
         if read != entry:
             check_as_given(entry, read)
         if b"\n" in line:  # from raw JSON with line breaks
-            line = msgspec.json.format(line, indent=-1)
+            line = one_line(line)
         return line + b"\n", read
 
     def decode(self, line: bytes, seq: int) -> Entry | None:
@@ -144,15 +144,12 @@ class NativeDialect:
 
     def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
         """Return the entries of lines, decoded in one go if this dialect could have written all of them."""
+        together: list[KnownEntry] = []
         if isinstance(lines, Block):
-            try:
-                entries = _decode_lines(lines.data)
-            except UNDECODABLE:
-                pass  # at least one line differs: decode each by itself
-            else:
-                if [entry.seq for entry in entries] == list(range(first, first + len(lines))):
-                    return [*entries]
-        return [self.decode(line, seq) for seq, line in enumerate(lines, first)]
+            with suppress(*UNDECODABLE):  # at least one line differs: each is decoded by itself
+                together = _decode_lines(lines.data)
+        is_whole = [entry.seq for entry in together] == [*range(first, first + len(lines))]
+        return [*together] if is_whole else [self.decode(line, seq) for seq, line in enumerate(lines, first)]
 
     def new_id(self, uuid: str, taken: Callable[[str], object]) -> str:
         """Return the uuid itself; see `Dialect.new_id`."""
@@ -179,10 +176,6 @@ def _checked(entry: KnownEntry) -> KnownEntry:
         InvalidEntry: The entry is opaque, or its payload or its time has the wrong type.
     """
     name = entry.type
-    has_declared_types = type(getattr(entry, name, None)) is _PAYLOADS.get(name) and type(entry.timestamp) is datetime
-    if has_declared_types and entry.timestamp.tzinfo is UTC:
-        return entry
-    timestamp = cast(object, entry.timestamp)  # callers without a type checker pass anything
     if ENTRY_TYPES.get(name) is not type(entry):
         raise InvalidEntry(f"{type(entry).__name__} cannot be encoded: copy the line that it was read from")
     payload = getattr(entry, name)
@@ -190,13 +183,12 @@ def _checked(entry: KnownEntry) -> KnownEntry:
         raise InvalidEntry(
             f"Expected `{_PAYLOADS[name].__name__}`, got `{type(payload).__name__}` - at `$.{name}` of a {name} entry"
         )
+    timestamp = cast(object, entry.timestamp)  # callers without a type checker pass anything
     if not isinstance(timestamp, datetime):
         raise InvalidEntry(
             f"Expected `datetime`, got `{type(timestamp).__name__}` - at `$.timestamp` of a {name} entry"
         )
-    if timestamp.tzinfo is UTC or timestamp.tzinfo is None:
-        return entry
-    return msgspec.structs.replace(entry, timestamp=in_utc(timestamp))
+    return entry if timestamp.tzinfo is None else msgspec.structs.replace(entry, timestamp=in_utc(timestamp))
 
 
 def _is_plain(entry: KnownEntry) -> bool:
@@ -251,13 +243,14 @@ def read_object(line: bytes) -> Fields | None:
     try:
         return _decode_object(line)
     except UNDECODABLE:
-        if b"\\u" not in line:
-            return None
-    try:
+        return _read_with_halves(line) if b"\\u" in line else None
+
+
+def _read_with_halves(line: bytes) -> Fields | None:
+    with suppress(ValueError, RecursionError):
         halves = json.dumps(json.loads(line.decode()), ensure_ascii=False)
         return _decode_object(halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode())
-    except (ValueError, RecursionError):
-        return None
+    return None
 
 
 def is_object(line: bytes) -> bool:
@@ -267,6 +260,11 @@ def is_object(line: bytes) -> bool:
     except UNDECODABLE:
         return read_object(line) is not None
     return True
+
+
+def one_line(value: bytes) -> bytes:
+    """Return a JSON value without line breaks between its parts."""
+    return msgspec.json.format(value, indent=_NO_LINE_BREAKS)
 
 
 def opaque(fields: Mapping[str, JSON], line: bytes, seq: int, reason: str) -> OpaqueEntry:
@@ -290,10 +288,9 @@ def opaque(fields: Mapping[str, JSON], line: bytes, seq: int, reason: str) -> Op
 
 def _batch_of(value: JSON) -> Batch | None:
     """Read a batch mark: the other lines of the batch depend on it, whatever else is wrong with this line."""
-    try:
+    with suppress(msgspec.ValidationError):
         return msgspec.convert(value, Batch)
-    except msgspec.ValidationError:
-        return None
+    return None
 
 
 def time_of(value: JSON) -> datetime:
@@ -381,7 +378,7 @@ def _normalized_part(part: JSON) -> JSON:
     members = [key for key in _PARTS if part.get(key) is not None]
     if len(members) > 1:
         raise ValueError(f"a content part must have one member set, not {members}")
-    kind = part.get("type", members[0] if members else None)
+    kind = part.get("type", next(iter(members), None))
     if not isinstance(kind, str):
         return part
     member = part.get(kind)

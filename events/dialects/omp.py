@@ -94,13 +94,13 @@ def _write_model_change(entry: ModelChangeEntry) -> Written:
         raise DialectCannot(
             f"oh-my-pi writes provider/model: the provider {change.provider!r} must not contain a slash"
         )
-    return "model_change", {"model": f"{change.provider}/{change.model_id}", "resolvedModelIsFallback": False}, True
+    return "model_change", {"model": f"{change.provider}/{change.model_id}", "resolvedModelIsFallback": False}
 
 
 def _write_title_change(entry: SessionInfoEntry) -> Written:
     if entry.session_info.name is None:
         return write_own(OWN_SESSION_INFO, entry)
-    return "title_change", {"title": name_on_one_line(entry.session_info.name), "source": "user"}, False
+    return "title_change", {"title": name_on_one_line(entry.session_info.name), "source": "user"}
 
 
 def _write_model_usage(entry: UsageEntry) -> Written:
@@ -113,7 +113,7 @@ def _write_model_usage(entry: UsageEntry) -> Written:
         "usage": write_usage(payload.usage),
         "stopReason": "stop",
     }
-    return "model_usage", keys, False
+    return "model_usage", keys
 
 
 class OmpDialect(CamelDialect):

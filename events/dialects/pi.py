@@ -92,11 +92,10 @@ class PiOldDialect(PiDialect):
 
     def _chain(self, fields: RawFields, name: str | None, seq: int) -> None:
         """Add the id and the parent to a line of version 1, and to a compaction the id of the first kept entry."""
-        parent = seq - 1
-        while parent in self._damaged or parent in self._headers:
-            parent -= 1
+        earlier = range(seq - 1, 0, -1)
+        parent = next((each for each in earlier if each not in self._damaged and each not in self._headers), None)
         fields["id"] = self._id(seq)
-        fields["parentId"] = self._id(parent) if parent > 0 else Raw(b"null")
+        fields["parentId"] = Raw(b"null") if parent is None else self._id(parent)
         index = attempt(as_int, fields.pop("firstKeptEntryIndex", None)) if name == "compaction" else None
         if index is not None and index > 0:
             first_kept = self._seq_at(index)

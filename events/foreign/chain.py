@@ -107,9 +107,10 @@ class Chain:
             beginning: What to derive the id from if the original has no id and may still grow; None for the payload.
         """
         kind = entry_class(payload)
-        if not id or id in self._ids:
-            id = self._derived_id(kind.type, payload if beginning is None else beginning, time, id)
-        return self._append(payload, id, time, batch)
+        entry_id = id
+        while not entry_id or entry_id in self._ids:
+            entry_id = self._derived_id(kind.type, payload if beginning is None else beginning, time, id)
+        return self._append(payload, entry_id, time, batch)
 
     def describe(self, payload: Payload, *, time: datetime | None = None) -> KnownEntry:
         """Make an entry for what a file says about the current state of its session, as opposed to an event in it.

@@ -164,9 +164,13 @@ def _scanned(path: Path) -> tuple[Scan, list[Conversation]]:
     scan = Scan(path)
     scan.run()
     tree = Tree(scan)
+    renamed = sorted(
+        (node for conversation in tree.conversations for node in conversation.renamed), key=lambda node: node.number
+    )
     for code, nodes, what in (
         ("alone", tree.alone, "with an attachment in a session without messages: left out"),
         ("parent_missing", tree.lost, "with a parent that is not in the file: placed after the preceding message"),
+        ("duplicate_id", renamed, "with the id of an earlier line: read under an id derived from it"),
         ("cycle", tree.cyclic, "whose parents form a cycle: the parent at which it closes is ignored"),
     ):
         if nodes:

@@ -35,7 +35,8 @@ class Step:
 
     Attributes:
         kind: What it is.
-        id: The entry's id, which is the id of its first line; for words, derived from it.
+        id: The entry's id, which is the id of its first line; derived from it for words, and where another step of the
+            conversation has that id.
         nodes: Its lines.
         above: The step that it is below in the file; None for a root.
         answer: For results, and words beside them: the answer whose calls the results answer.
@@ -143,9 +144,21 @@ class Conversation:
         callers: Its answers, by the ids of their calls.
         pending_compaction: A compaction whose summary has not been seen yet.
         compacted: The compactions that kept messages, by the last step that each kept.
+        renamed: The first lines of the steps whose id another step had.
     """
 
-    __slots__ = ("agent", "answers", "callers", "compacted", "first", "pending_compaction", "session", "steps")
+    __slots__ = (
+        "_uses",
+        "agent",
+        "answers",
+        "callers",
+        "compacted",
+        "first",
+        "pending_compaction",
+        "renamed",
+        "session",
+        "steps",
+    )
 
     def __init__(self, session: str, agent: str, first: Node) -> None:
         self.session = session
@@ -156,6 +169,19 @@ class Conversation:
         self.callers: dict[str, Answer] = {}
         self.pending_compaction: Step | None = None
         self.compacted: dict[Step, Step] = {}
+        self.renamed: list[Node] = []
+        self._uses: dict[str, int] = {}  # how often each id was asked for
+
+    def add(self, step: Step) -> None:
+        """Add a step, under an id that no other step has."""
+        wanted = step.id
+        while step.id in self._uses:
+            self._uses[wanted] += 1
+            step.id = derived_id("claude-code", wanted, "again", str(self._uses[wanted]))
+        if step.id != wanted:
+            self.renamed.append(step.nodes[0])
+        self._uses[step.id] = 1
+        self.steps.append(step)
 
     def in_order(self) -> Iterator[Step]:
         """Yield its steps, each after its parent, and results directly after their answer.
@@ -376,7 +402,7 @@ class Tree:
     @staticmethod
     def _add_step(kind: StepKind, node: Node, conversation: Conversation, above: Step | None) -> Step:
         step = Step(kind, node, above)
-        conversation.steps.append(step)
+        conversation.add(step)
         return step
 
     @staticmethod
@@ -387,7 +413,7 @@ class Tree:
             step.nodes.append(node)
         else:
             step = Answer(node, above)
-            conversation.steps.append(step)
+            conversation.add(step)
             if node.message:
                 conversation.answers[node.message] = step
         for call, name in node.calls:

@@ -205,6 +205,23 @@ def line(kind: str, uuid: str, parent: str | None, content: object, **message: o
     return json.dumps(fields).encode() + b"\n"
 
 
+async def test_lines_of_one_uuid_become_entries_of_their_own(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.jsonl"
+    path.write_bytes(
+        line("user", "u1", None, "one") + line("assistant", "u1", "u1", "1", id="m1") + line("user", "u1", "u1", "two")
+    )
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    ids = session.path()
+    assert [plain_text(each.content) for each in await session.messages()] == ["one", "1", "two"]
+    assert (ids[0], len({*ids}), report.findings[0].code, report.findings[0].line) == ("u1", 3, "duplicate_id", 2)
+    assert report.findings[0].message == "2 lines with the id of an earlier line: read under an id derived from it"
+    path.write_bytes(path.read_bytes() + line("user", ids[1], "u1", "three") + line("user", "u1", "u1", "four"))
+    await host.import_sessions(path)
+    grown = session.path()
+    assert (grown[:3], len({*grown}), len(await session.messages())) == (ids, 4, 4)
+
+
 CALL = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]
 RESULT = [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]
 WHILE_A_TOOL_RAN = (
