@@ -137,7 +137,7 @@ def test_the_path_to_another_leaf_can_be_exported(cli: Cli, branched: Path) -> N
 @pytest.mark.feature("U-21")
 def test_an_export_can_be_imported_unless_it_is_redacted(cli: Cli, tmp_path: Path) -> None:
     cli.create(f"The key is {SECRET}", session_id="one")
-    elsewhere = ["--root", tmp_path / "elsewhere"]
+    elsewhere = ["--root", str(tmp_path / "elsewhere")]
     for format_ in ("native", "json"):
         target = tmp_path / f"whole.{format_}"
         assert cli("export", "one", "-f", format_, "-o", target).exit_code == 0
