@@ -56,7 +56,7 @@ def test_only_changed_sessions_are_counted_and_none_is_changed_if_one_does_not_e
     for command in (["archive", "one", "gone"], ["delete", "--yes", "one", "gone"], ["delete", "", "--yes"]):
         cli.error(*command)
         assert sorted(cli.ids()) == ["one", "two"]
-    for command, said in {
+    for changing, said in {
         ("unarchive", "one"): "1 session was not archived",
         ("archive", "one", "one"): "1 session archived",
         ("archive", "one"): "1 session was already archived",
@@ -65,7 +65,7 @@ def test_only_changed_sessions_are_counted_and_none_is_changed_if_one_does_not_e
         ("unarchive", "one", "two"): "2 sessions restored",
         ("archive", "two", "one", "two"): "2 sessions archived",
     }.items():
-        assert cli(*command).stderr == f"{said}\n"
+        assert cli(*changing).stderr == f"{said}\n"
     assert cli.ids() == []
 
 

@@ -24,12 +24,11 @@ from treering.testing.disks import MemoryDisk
 
 Line = dict[str, Any] | bytes
 
-from .conftest import Cli, line_of_message
+from .conftest import HEADER, Cli, line_of_message
 
 SIZE = 84
 """The size in bytes of the header of a file from `write`."""
 
-HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
 PI_HEADER = {"type": "session", "version": 3, "id": "p-1", "timestamp": "2026-01-01T10:00:00.000Z", "cwd": "/w"}
 
 
@@ -217,7 +216,7 @@ def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(cli: 
     (root / "deep" / "archived.jsonl.gz").write_bytes(gzip.compress(branched.read_bytes()))
     archived = root / "deep" / "archived.jsonl.gz"
     cli.write(line_of_message("a", None, "x", 1), name="other.jsonl", header={**HEADER, "id": "another"})
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in root.rglob("*.jsonl*") if path.is_file()}
 
     found = examine(root)
     assert [(each.path, each.line, each.code, each.severity) for each in found] == [
@@ -229,7 +228,11 @@ def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(cli: 
         assert "remove one of the two files" in each.message
         assert "`SessionHost.fork_from`" in each.message
     assert [(each.path, str(branched) in each.message) for each in examine(branched, copy)] == [(str(copy), True)]
-    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    result = cli("doctor", str(root), "--repair")  # it leaves them, and they stay reported
+    assert (result.exit_code, result.stdout.count("is also that of")) == (1, 2)
+    assert result.stdout.startswith(f"{branched}: warning: its session id 's-1' is also that of {archived}")
+    assert cli("doctor", str(root)).stdout.count("is also that of") == 2
+    assert {path: path.read_bytes() for path in root.rglob("*.jsonl*") if path.is_file()} == before
 
     assert examine(copy) == []  # alone, nothing is the matter with it
     copy.unlink()
@@ -245,21 +248,6 @@ def test_one_file_that_is_given_twice_or_linked_and_files_of_other_roots_are_no_
     branched.unlink()
     (root / "link.jsonl").symlink_to(root / "s.jsonl")
     assert examine(root, root / "s.jsonl", root / "link.jsonl", root.parent) == []
-
-
-def test_a_repair_leaves_files_that_have_the_same_session_id_and_they_stay_reported(cli: Cli, branched: Path) -> None:
-    copy = Path(shutil.copy(branched, branched.with_name("t.jsonl")))
-    before = (branched.read_bytes(), copy.read_bytes())
-    for options in ((), ("--repair",), ()):
-        result = cli("doctor", str(branched.parent), *options)
-        assert (result.exit_code, result.stdout.count("is also that of")) == (1, 1)
-        assert result.stdout.startswith(f"{copy}: warning: its session id 's-1' is also that of {branched}")
-    assert (branched.read_bytes(), copy.read_bytes()) == before
-
-
-def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        examine(tmp_path / "gone")
 
 
 def test_the_doctor_reads_through_the_given_disk(cli: Cli) -> None:
@@ -303,74 +291,66 @@ def test_places_gives_line_and_byte_of_a_seq(cli: Cli) -> None:
 # -- the command reports
 
 
-def test_the_command_prints_findings_and_fails(cli: Cli) -> None:
-    path = cli.write(line_of_message("a", "gone", "x", 1), b'{"torn')
-    size = path.stat().st_size
-    fate = "the file ends in 6 bytes of an unfinished line, which is moved to a file of its own at the "
-    result = cli("doctor", path.parent)
-    assert result.exit_code == 1
-    assert result.stdout.splitlines() == [
-        f"{path}:2:{SIZE}: error: the parent 'gone' is missing: the path begins here",
-        f"{path}:3:{size - 6}: error: {fate}next write to the session",
-    ]
-    assert result.stderr == "1 session, 2 findings\n"
+MISSING = "the parent 'gone' is missing: the path begins here"
 
 
-def test_the_command_prints_findings_as_json(cli: Cli) -> None:
+def test_the_command_prints_findings_and_fails_and_repairs_them(cli: Cli) -> None:
     path = cli.write(line_of_message("a", "gone", "x", 1))
     result = cli("doctor", path, "--json")
     assert (result.exit_code, result.stderr) == (1, "1 session, 1 finding\n")
-    assert json.loads(result.stdout) == [
-        {
-            "path": str(path),
-            "line": 2,
-            "byte": SIZE,
-            "code": "parent_missing",
-            "severity": "error",
-            "message": "the parent 'gone' is missing: the path begins here",
-            "entry_id": "a",
-        }
+    found = {"path": str(path), "line": 2, "byte": SIZE, "code": "parent_missing", "severity": "error"}
+    assert json.loads(result.stdout) == [{**found, "message": MISSING, "entry_id": "a"}]
+
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    result = cli("doctor", cli.folder)
+    assert result.stdout.splitlines() == [
+        f"{path}:2:{SIZE}: error: {MISSING}",
+        f"{path}:3:{size}: error: the file ends in 6 bytes of an unfinished line, which is moved to a file of its own "
+        "at the next write to the session",
     ]
+    assert (result.exit_code, result.stderr) == (1, "1 session, 2 findings\n")
+
+    result = cli("doctor", cli.folder, "--repair")
+    (fragment,) = cli.folder.glob("*.torn-*")
+    assert result.stdout.splitlines() == [
+        f"{path}:3:{size}: fragment_moved: an unfinished line of 6 bytes was moved to a file of its own -> {fragment}",
+        f"{path}:2:{SIZE}: noted: seen and kept: {MISSING}",
+    ]
+    assert (result.exit_code, result.stderr) == (0, "1 session, 1 repair, 1 finding noted and kept, 0 findings left\n")
+    again = cli("doctor", cli.folder, "--repair")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "1 session, 0 repairs, 0 findings left\n")
+    assert cli("doctor", path).stdout == ""
+    result = cli("doctor", path, "--all")
+    assert (result.exit_code, result.stderr) == (0, "1 session, 2 findings\n")
+    assert f": error: {MISSING}" in result.stdout
+    assert ": note: a fragment of 6 bytes" in result.stdout
 
 
-def test_the_command_succeeds_if_there_are_only_notes(cli: Cli, branched: Path) -> None:
+def test_the_command_succeeds_without_findings_and_with_notes(cli: Cli, branched: Path) -> None:
+    result = cli("doctor", cli.folder)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 session, 0 findings\n")
+    assert cli.json("doctor", cli.folder) == []
     branched.write_bytes(branched.read_bytes() + b"\n")
     result = cli("doctor", branched)
     assert (result.exit_code, result.stderr) == (0, "1 session, 1 finding\n")
     assert ": note: 1 blank line from here on" in result.stdout
 
 
-def test_the_command_prints_nothing_for_a_directory_without_findings(cli: Cli, branched: Path) -> None:
-    result = cli("doctor", branched.parent)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 session, 0 findings\n")
-    assert cli.json("doctor", branched.parent) == []
-
-
-def test_the_command_fails_for_a_missing_path(cli: Cli, tmp_path: Path) -> None:
-    assert cli.error("doctor", tmp_path / "gone") == f"treering: {tmp_path / 'gone'}: No such file or directory\n"
+def test_a_path_that_is_not_there_is_an_error(cli: Cli) -> None:
+    gone = cli.folder / "gone"
+    assert cli.error("doctor", gone) == f"treering: {gone}: No such file or directory\n"
+    with pytest.raises(FileNotFoundError):
+        examine(gone)
 
 
 def test_a_file_with_any_name_can_be_examined_but_is_not_found_in_a_directory(cli: Cli) -> None:
     path = cli.write(line_of_message("a", None, "x", 1), b"{", name="a.jsonl.bak")
     assert [each.code for each in examine_file(str(path))] == ["torn_tail"]
-    assert examine(path.parent) == []
+    assert examine(cli.folder) == []
 
 
 # -- the command repairs
-
-
-def test_the_command_repairs_and_prints_what_it_did(cli: Cli) -> None:
-    path = cli.write(line_of_message("a", "gone", "x", 1), b'{"torn')
-    size = path.stat().st_size - 6
-    result = cli("doctor", path.parent, "--repair")
-    (fragment,) = path.parent.glob("*.torn-*")
-    assert result.stdout.splitlines() == [
-        f"{path}:3:{size}: fragment_moved: an unfinished line of 6 bytes was moved to a file of its own -> {fragment}",
-        f"{path}:2:{SIZE}: noted: seen and kept: the parent 'gone' is missing: the path begins here",
-    ]
-    assert (result.exit_code, result.stderr) == (0, "1 session, 1 repair, 1 finding noted and kept, 0 findings left\n")
-    again = cli("doctor", path.parent, "--repair")
-    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "1 session, 0 repairs, 0 findings left\n")
 
 
 @pytest.mark.parametrize("file", ["claude_code/work.jsonl", "foreign/codex.jsonl"])
@@ -394,16 +374,6 @@ def test_a_session_file_of_another_program_is_named_with_the_import_command(
         assert (result.exit_code, advice in result.stderr) == (1, True)
     cli("doctor", tmp_path, "--repair")
     assert cli("doctor", tmp_path).stderr == "1 session, 3 other files, 0 findings\n"
-
-
-def test_findings_that_a_repair_kept_are_shown_with_all(cli: Cli) -> None:
-    path = cli.write(line_of_message("a", "gone", "x", 1), b'{"torn')
-    cli("doctor", path, "--repair")
-    assert cli("doctor", path).stdout == ""
-    result = cli("doctor", path, "--all")
-    assert (result.exit_code, result.stderr) == (0, "1 session, 2 findings\n")
-    assert ": error: the parent 'gone' is missing" in result.stdout
-    assert ": note: a fragment of 6 bytes" in result.stdout
 
 
 def test_the_command_prints_repairs_as_json(cli: Cli) -> None:
