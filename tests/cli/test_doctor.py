@@ -303,11 +303,12 @@ def test_the_command_prints_findings_and_fails_and_repairs_them(cli: Cli) -> Non
 
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b'{"torn')
+    fate = "the file ends in 6 bytes of an unfinished line, which is moved to a file of its own at the next "
+    fate += "write to the session"
     result = cli("doctor", cli.folder)
     assert result.stdout.splitlines() == [
         f"{path}:2:{SIZE}: error: {MISSING}",
-        f"{path}:3:{size}: error: the file ends in 6 bytes of an unfinished line, which is moved to a file of its own "
-        "at the next write to the session",
+        f"{path}:3:{size}: error: {fate}",
     ]
     assert (result.exit_code, result.stderr) == (1, "1 session, 2 findings\n")
 

@@ -77,7 +77,7 @@ def test_a_closed_standard_stream_is_not_an_error(cli: Cli, closed: str) -> None
     assert ("Hello" in done.stdout) == (closed != "1")
 
 
-@pytest.mark.parametrize("given", [["--help"], ["completion", "bash"]])
+@pytest.mark.parametrize("given", [["--help"], ["--version"], ["tree", "--help"], ["completion", "bash"]])
 def test_a_stdout_that_cannot_be_written_is_a_one_line_error(given: list[str]) -> None:
     env = {**os.environ, "PYTHONPATH": _PACKAGES}
     with open(os.devnull) as unwritable:

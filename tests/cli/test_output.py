@@ -128,6 +128,9 @@ def test_the_logging_configuration_is_restored(cli: Cli, branched: Path) -> None
 
 
 def test_control_characters_are_not_printed(cli: Cli) -> None:
+    cli.create("red \x1b[31m \u202e back", name="a\x1bb\nc")
+    for args in (["sessions"], ["sessions", "-a"], ["info", "last"], ["search", "back"]):
+        assert not {"\x1b", "\u202e"} & set(cli(*args).output), args
     path = cli.write(line_of_message("a", None, "red \x1b[31m \u202e back", 1, "us\x1ber"))
     for command in ("context", "tree", "entries"):
         output = cli(command, path).output

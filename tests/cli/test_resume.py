@@ -14,11 +14,6 @@ from .conftest import Cli
 NOW = datetime.now(UTC)
 
 
-def listed(cli: Cli, *args: str) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = cli.json("sessions", *args)
-    return rows
-
-
 @pytest.fixture
 def three_sessions(cli: Cli, tmp_path: Path) -> dict[str, str]:
     """Three sessions: two of this project, one of another."""
@@ -37,7 +32,7 @@ def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
     result = cli("resume", text, typed="Once more\n")
     assert result.exit_code == 0
     assert "Once more" in result.stdout
-    found = {str(row["id"]): row["message_count"] for row in listed(cli, "--all")}
+    found = {str(row["id"]): row["message_count"] for row in cli.json("sessions", "--all")}
     assert found == {"cors-1": 4, "auth-1": 2, "bank-1": 2}
     assert cli.json("current")["id"] == "cors-1"
 
@@ -54,9 +49,9 @@ def test_a_resumed_session_becomes_current_in_its_own_project(
 
 def test_resuming_an_archived_session_unarchives_it(cli: Cli, three_sessions: dict[str, str]) -> None:
     assert cli("archive", "cors").exit_code == 0
-    assert [row["id"] for row in listed(cli)] == ["auth-1"]
+    assert [row["id"] for row in cli.json("sessions")] == ["auth-1"]
     assert cli("resume", "CORS issues", typed="On\n").exit_code == 0
-    assert [row["id"] for row in listed(cli)] == ["cors-1", "auth-1"]
+    assert [row["id"] for row in cli.json("sessions")] == ["cors-1", "auth-1"]
 
 
 @pytest.mark.feature("N-110")
@@ -66,6 +61,9 @@ def test_without_a_terminal_the_sessions_are_listed(cli: Cli, three_sessions: di
     assert result.stdout == cli("sessions").stdout != ""
     assert result.stderr == "treering: there is no terminal to choose on: name one of these, as resume SESSION\n"
     assert cli("resume", "--all").stdout == cli("sessions", "--all").stdout
+    terminal = cli.terminal("resume", dumb=True)
+    assert terminal.wait() == 2
+    assert "Implement auth" in "\n".join(terminal.lines)
 
 
 def test_without_any_session_the_error_says_how_to_start_one(cli: Cli) -> None:
@@ -73,12 +71,6 @@ def test_without_any_session_the_error_says_how_to_start_one(cli: Cli) -> None:
         assert (
             cli.error(*command, status=2) == "treering: there are no sessions here yet; start one with treering chat\n"
         )
-
-
-def test_at_a_dumb_terminal_the_sessions_are_listed(cli: Cli, three_sessions: dict[str, str]) -> None:
-    terminal = cli.terminal("resume", dumb=True)
-    assert terminal.wait() == 2
-    assert "Implement auth" in "\n".join(terminal.lines)
 
 
 @pytest.mark.feature("N-119", "N-120")
@@ -103,7 +95,7 @@ def test_the_list_at_a_terminal_shows_filters_resizes_and_quits(cli: Cli, three_
     terminal.until("Select a session to resume:", without="[q] Quit")
     terminal.press("q")
     assert terminal.wait() == 0
-    assert [row["message_count"] for row in listed(cli, "--all")] == [2, 2, 2]
+    assert [row["message_count"] for row in cli.json("sessions", "--all")] == [2, 2, 2]
     assert cli("current").stdout == ""
 
 
@@ -119,13 +111,13 @@ def test_enter_resumes_the_selected_session(cli: Cli, three_sessions: dict[str, 
     terminal.until_prompt()
     terminal.press("\x04")
     assert terminal.wait() == 0
-    assert [(row["id"], row["message_count"]) for row in listed(cli)] == [("cors-1", 4), ("auth-1", 2)]
+    assert [(row["id"], row["message_count"]) for row in cli.json("sessions")] == [("cors-1", 4), ("auth-1", 2)]
     assert cli.json("current")["id"] == "cors-1"
 
 
 @pytest.mark.feature("N-111", "N-120")
 def test_n_starts_a_new_session_and_keeps_the_others(cli: Cli, three_sessions: dict[str, str]) -> None:
-    before = {path.name: path.read_bytes() for path in cli.root.glob("*.jsonl")}
+    before = cli.files()
     terminal = cli.terminal("resume")
     terminal.until("▸ Implement auth")
     terminal.press("n")
@@ -135,8 +127,8 @@ def test_n_starts_a_new_session_and_keeps_the_others(cli: Cli, three_sessions: d
     terminal.until_prompt()
     terminal.press("\x04")
     assert terminal.wait() == 0
-    assert [row["title"] for row in listed(cli)] == ["Something else", "Implement auth", "CORS issues"]
-    assert {name: (cli.root / name).read_bytes() for name in before} == before
+    assert [row["title"] for row in cli.json("sessions")] == ["Something else", "Implement auth", "CORS issues"]
+    assert cli.files().items() >= before.items()
 
 
 @pytest.mark.parametrize(("sent", "status"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -67,17 +67,12 @@ def test_an_empty_list_prints_nothing_on_stdout(cli: Cli, three_sessions: dict[s
     assert result.stderr == "no archived sessions yet\n"
     assert cli("sessions", "--archived", "-q").output == ""
     assert cli.json("sessions", "--archived", "-q") == []
-
-
-def test_an_empty_list_mentions_sessions_of_other_projects(cli: Cli, tmp_path: Path) -> None:
-    cli.create("Elsewhere", cwd=tmp_path / "bank")
+    assert cli("sessions", "-q").stdout == cli("sessions").stdout != ""  # quiet does not hide the list
+    assert cli("sessions", "-q", "--json").stdout == cli("sessions", "--json").stdout
+    for each in ("auth", "cors"):
+        cli.lines("delete", three_sessions[each], "--yes")
     result = cli("sessions")
     assert (result.stdout, result.stderr) == ("", "no sessions in this project; 1 in others: --all lists them\n")
-
-
-def test_quiet_does_not_hide_the_list(cli: Cli, three_sessions: dict[str, str]) -> None:
-    assert cli("sessions", "-q").stdout == cli("sessions").stdout != ""
-    assert cli("sessions", "-q", "--json").stdout == cli("sessions", "--json").stdout
 
 
 def test_files_that_cannot_be_read_are_counted_and_listed_with_all(cli: Cli, three_sessions: dict[str, str]) -> None:
@@ -90,13 +85,6 @@ def test_files_that_cannot_be_read_are_counted_and_listed_with_all(cli: Cli, thr
     assert "corrupted" in line
     (row,) = [row for row in cli.json("sessions", "-a") if row["id"] == "noise"]
     assert "noise.jsonl:1:0" in row["problem"]
-
-
-def test_control_characters_in_names_are_not_printed(cli: Cli) -> None:
-    cli.create("red \x1b[31m \u202e back", name="a\x1bb\nc")
-    for command in (["sessions"], ["sessions", "-a"], ["info", "last"], ["search", "back"]):
-        output = cli(*command).output
-        assert not {"\x1b", "\u202e"} & set(output), command
 
 
 @pytest.mark.feature("N-47")
@@ -138,6 +126,5 @@ def test_unknown_and_ambiguous_texts_are_one_line_errors(cli: Cli) -> None:
     for command in (["info"], ["current"], ["resume"], ["rename", "abc", "x"], ["export"], ["tree"], ["archive"]):
         args = command if command[0] == "rename" else [*command, "abc"]
         error = cli.error(*args)
-        assert "abc-1" in error, command
-        assert "abc-2" in error, command
+        assert ("abc-1" in error, "abc-2" in error) == (True, True), command
     assert "no session has the id or the name 'nobody'" in cli("info", "nobody").stderr
