@@ -238,8 +238,8 @@ def test_an_import_fails_only_if_a_named_path_cannot_be_imported(cli: Cli, proje
 
 def test_a_missing_or_empty_path_is_a_one_line_error(cli: Cli, projects: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = cli.folder / "gone"
-    for given in ([gone], [f"{gone}/"], *([gone, "--format", each] for each in ("pi", "claude-code", "picoclaw"))):
-        assert cli.error("import", *given) == f"treering: {gone}: there is no such file or folder\n"
+    for given in (f"{gone}", f"{gone}/", f"{gone} --format pi", f"{gone} --format claude-code", f"{gone} -f picoclaw"):
+        assert cli.error("import", *given.split()) == f"treering: {gone}: there is no such file or folder\n"
     monkeypatch.chdir(projects)  # which an empty path does not mean
     assert cli.error("import", "") == "treering: '' is not a path: give '.' for the current directory\n"
     cli.lines("import", ".")

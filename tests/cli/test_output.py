@@ -23,7 +23,7 @@ from treering.actors.handles.exporting import ExportFormat
 from treering.cli import main
 from treering.events.telemetry import logger
 
-from .conftest import Cli, line_of_message
+from .conftest import HEADER, Cli, line_of_message
 
 VIEWS = ["context", "tree", "labels", "entries"]
 ON_A_FILE = [*VIEWS, "follow"]
@@ -37,25 +37,19 @@ def loaded(name: str) -> click.Command:
 
 
 @pytest.mark.parametrize("command", ON_A_FILE)
-def test_an_error_about_a_file_is_one_line(cli: Cli, tmp_path: Path, command: str) -> None:
-    (tmp_path / "no.jsonl").write_text("hello\n")
-    (tmp_path / "new.jsonl").write_text('{"type":"session","id":"x","version":99,"timestamp":"2026-01-01T10:00:00Z"}\n')
-    (tmp_path / "empty.jsonl").write_text("")
-    cases = {
+def test_an_error_about_a_file_is_one_line(cli: Cli, command: str) -> None:
+    (cli.folder / "no.jsonl").write_text("hello\n")
+    cli.write(name="new.jsonl", header={**HEADER, "version": 99})
+    (cli.folder / "empty.jsonl").touch()
+    for name, what in {
         "gone.jsonl": "gone.jsonl: No such file or directory",
         ".": "this is a directory: give the path of a session file",
         "no.jsonl": "no.jsonl:1:0: this is not a session header; the file was left as it is",
         "new.jsonl": "new.jsonl:1:0: the session has version 99",
         "empty.jsonl": "empty.jsonl: the file is empty",
         "no.jsonl/x": "Not a directory",
-    }
-    for name, what in cases.items():
-        result = cli(command, tmp_path / name)
-        assert result.exit_code == 1, name
-        assert result.stdout == "", name
-        assert what in result.stderr, name
-        assert result.stderr.startswith("treering: "), name
-        assert len(result.stderr.splitlines()) == 1, name
+    }.items():
+        assert what in cli.error(command, cli.folder / name)
 
 
 def test_a_session_with_the_name_of_a_folder_is_shown(cli: Cli) -> None:

@@ -58,14 +58,11 @@ def test_context_prints_the_messages_as_json(cli: Cli, branched: Path) -> None:
     }
 
 
-def test_context_prints_the_messages_of_another_leaf(cli: Cli, branched: Path) -> None:
+def test_context_prints_the_messages_of_another_leaf_and_as_text(cli: Cli, branched: Path) -> None:
     shown = cli.json("context", branched, "--leaf", "x")
     assert (shown["leaf_id"], shown["model"]) == ("x", None)
     call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
     assert [each["content"] for each in shown["messages"]] == [[text("Which way?")], [call]]
-
-
-def test_context_prints_the_messages_as_text(cli: Cli, branched: Path) -> None:
     lines = cli.lines("context", branched)
     assert lines[0] == "session s-1, leaf l, acme/m-1, thinking off"
     assert lines[1:] == ["", "user  q", "  Which way?", "", "assistant  a", "  This way."]
@@ -110,9 +107,6 @@ def test_tree_marks_the_path_to_another_leaf(cli: Cli, branched: Path) -> None:
     nodes = cli.json("tree", branched, "--leaf", "x")
     assert [node["id"] for node in nodes if node["on_path"]] == ["q", "x"]
     assert "<- leaf" in cli.lines("tree", branched, "--leaf", "x")[1]
-
-
-def test_tree_draws_the_branches(cli: Cli, branched: Path) -> None:
     assert cli.lines("tree", branched) == [
         "• q user: Which way?  [crossroads]",
         '├─   x assistant: calls read({"path": "a.py"})',
@@ -257,9 +251,6 @@ def test_the_width_of_a_text_is_what_rich_measures(content: str) -> None:
 def test_labels_prints_the_labels_as_json(cli: Cli, branched: Path) -> None:
     result = cli("labels", branched, "--json")
     assert json.loads(result.stdout) == [{"entry_id": "q", "label": "crossroads"}]
-
-
-def test_labels_prints_a_table(cli: Cli, branched: Path) -> None:
     heading, row = cli.lines("labels", branched)
     assert heading.split("  ")[0] == "label"
     assert row.split() == ["crossroads", "q", "user:", "Which", "way?"]
@@ -292,14 +283,8 @@ def test_entries_prints_the_stored_entries_as_json(cli: Cli, branched: Path) -> 
     result = cli("entries", branched, "--json")
     stored = [json.loads(line) for line in branched.read_text().splitlines()[1:]]
     assert [json.loads(line) for line in result.stdout.splitlines()] == stored
-
-
-def test_entries_prints_the_path_to_a_leaf(cli: Cli, branched: Path) -> None:
     found = cli.lines("entries", branched, "--json", "--leaf", "m")
     assert [json.loads(line)["id"] for line in found] == ["q", "a", "m"]
-
-
-def test_entries_prints_a_line_per_entry(cli: Cli, branched: Path) -> None:
     lines = cli.lines("entries", branched)
     assert len(lines) == 5
     assert lines[2] == "    3  2026-01-01 10:00:03  a  assistant: This way."
