@@ -213,7 +213,10 @@ def test_enter_in_an_empty_list_does_nothing() -> None:
     assert press(state, "n") == Picked("new")
 
 
-KEYS = [*"enter tab escape up down home end page-up page-down backspace erase".split(), *"jkgGn/aoi"]
+KEYS = [
+    *["enter", "tab", "escape", "up", "down", "home", "end", "page-up", "page-down", "backspace", "erase"],
+    *"jkgGn/aoi",
+]
 
 
 @given(st.lists(st.sampled_from(KEYS), max_size=40))
