@@ -73,6 +73,8 @@ def test_an_empty_list_prints_nothing_on_stdout(cli: Cli, three_sessions: dict[s
         cli.lines("delete", three_sessions[each], "--yes")
     result = cli("sessions")
     assert (result.stdout, result.stderr) == ("", "no sessions in this project; 1 in others: --all lists them\n")
+    (cli.root / "noise.jsonl").write_text("noise\n")  # it is no session of another project
+    assert cli("sessions").stderr.splitlines()[0] == result.stderr.rstrip()
 
 
 def test_files_that_cannot_be_read_are_counted_and_listed_with_all(cli: Cli, three_sessions: dict[str, str]) -> None:
