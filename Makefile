@@ -8,6 +8,10 @@ RUNS := .venv/runs
 READY := .venv/ready
 PIP := $(BIN)/pip install -qq --disable-pip-version-check
 
+# Tests start hundreds of processes. Without cached bytecode each of them compiles the library anew, which takes as long
+# as all else in its start, and each run of pytest rewrites all assertions again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pythons check mutants bench bench-full soak clean
 

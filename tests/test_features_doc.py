@@ -45,7 +45,8 @@ def test_each_mark_names_promises_of_the_document() -> None:
     strays = [
         f"{path.relative_to(TESTS)}:{line}: {id_}"
         for path in sorted(TESTS.rglob("*.py"))
-        for line, id_ in marks(path.read_text(encoding="utf-8"))
+        if ".feature(" in (source := path.read_text(encoding="utf-8"))  # most of the others are long to parse
+        for line, id_ in marks(source)
         if id_ not in promised
     ]
     assert strays == []

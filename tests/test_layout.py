@@ -45,9 +45,10 @@ def test_a_top_level_package_cannot_be_imported_by_its_short_name() -> None:
 def test_an_installation_contains_only_treering(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="77")
     checkout, site = tmp_path / "checkout", tmp_path / "site"
-    shutil.copytree(PROJECT / "src", checkout / "src", symlinks=True, ignore=shutil.ignore_patterns("*.egg-info"))
+    left_out = shutil.ignore_patterns("*.egg-info", "__pycache__")
+    shutil.copytree(PROJECT / "src", checkout / "src", symlinks=True, ignore=left_out)
     for package_name in PACKAGES:
-        shutil.copytree(PROJECT / package_name, checkout / package_name)
+        shutil.copytree(PROJECT / package_name, checkout / package_name, ignore=left_out)
     for file in ["pyproject.toml", "README.md", "LICENSE"]:
         shutil.copy(PROJECT / file, checkout)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the command line: session files, sessions under a root, and ways to run the command."""
+"""The command line in tests: session files, sessions under a root, and ways to run the command."""
 
 from __future__ import annotations
 
@@ -6,29 +6,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import anyio
 import pytest
 from click.testing import CliRunner, Result
 
-from treering import SessionHost
+import treering
+from treering import SyncHost
 from treering.cli import main
+from treering.testing.clocks import ManualClock
+from treering.testing.model_server import ModelServer
 
 from .terminal import Terminal
 
-Lines: TypeAlias = list[dict[str, Any]]
-Treering: TypeAlias = Callable[..., Result]
-Spawn: TypeAlias = Callable[..., "subprocess.Popen[bytes]"]
-MessageLine: TypeAlias = Callable[..., dict[str, Any]]
-Write: TypeAlias = Callable[..., Path]
-CreateSession: TypeAlias = Callable[..., str]
-AtTerminal: TypeAlias = Callable[..., Terminal]
-
 HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
+DATA = Path(__file__).resolve().parents[1] / "data"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PACKAGES = str(Path(treering.__file__).resolve().parents[1])
 
 
 def entry(kind: str, entry_id: str, parent_id: str | None, payload: object, seq: int) -> dict[str, Any]:
@@ -44,33 +41,144 @@ def line_of_message(entry_id: str, parent_id: str | None, text: str, seq: int, r
     return entry("message", entry_id, parent_id, {"role": role, "content": content}, seq)
 
 
-@pytest.fixture
-def message_line() -> MessageLine:
-    """Build the line of a message, as a dictionary."""
-    return line_of_message
+class Cli:
+    """The command in this process, without colors, where a root and the folder of a project are the user's.
 
+    Attributes:
+        root: The root that commands use by default; it does not exist yet.
+        project: The current directory.
+        folder: Where `write` puts session files; nothing else is there.
+    """
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Write a session file: a header, and lines given as dictionaries or bytes."""
+    def __init__(self, home: Path) -> None:
+        self.root, self.project, self.folder = home / "root", home / "shop", home / "files"
+        self.project.mkdir()
+        self.folder.mkdir()
+        self._clock = ManualClock(datetime.now(UTC) - timedelta(hours=1), timedelta(seconds=1))
+        self.terminals: list[Terminal] = []
 
-    def to_file(*lines: dict[str, Any] | bytes, name: str = "s-1.jsonl", header: dict[str, Any] = HEADER) -> Path:
-        path = tmp_path / name
+    def __call__(
+        self, *args: str | Path, env: Mapping[str, str | None] | None = None, color: bool = False, typed: str = ""
+    ) -> Result:
+        """Run a command."""
+        words = [str(arg) for arg in args]
+        result = CliRunner().invoke(main, words, env=env, color=color, input=typed, prog_name="treering")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    def chat(self, *args: str | Path, lines: tuple[str, ...] = ()) -> Result:
+        """Run a chat with these lines as its input."""
+        return self("chat", *args, typed="".join(f"{line}\n" for line in lines))
+
+    def lines(self, *args: str | Path) -> list[str]:
+        """Run a command that succeeds, and return the lines that it prints."""
+        result = self(*args)
+        assert result.exit_code == 0, result.output
+        return result.stdout.splitlines()
+
+    def json(self, *args: str | Path) -> Any:  # noqa: ANN401  # whatever the command prints
+        """Run a command that succeeds with `--json`, and return what it prints."""
+        return json.loads("\n".join(self.lines(*args, "--json")))
+
+    def json_lines(self, *args: str | Path) -> list[dict[str, Any]]:
+        """The same for a command that prints a line of JSON for each thing."""
+        return [json.loads(line) for line in self.lines(*args, "--json")]
+
+    def error(
+        self, *args: str | Path, status: int = 1, typed: str = "", env: Mapping[str, str | None] | None = None
+    ) -> str:
+        """Run a command that fails and prints nothing on stdout; return what it says, with status 1 in one line."""
+        result = self(*args, typed=typed, env=env)
+        assert (result.exit_code, result.stdout) == (status, ""), (args, result.output)
+        if status == 1:
+            assert result.stderr.startswith("treering: "), args
+            assert result.stderr.count("\n") == 1, result.stderr
+        return result.stderr
+
+    def ids(self, *args: str | Path) -> list[str]:
+        """The ids of the listed sessions."""
+        return [row["id"] for row in self.json("sessions", "-q", *args)]
+
+    def create(
+        self,
+        *questions: str,
+        session_id: str | None = None,
+        cwd: Path | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
+    ) -> str:
+        """Write a session with these questions, each with an answer, and return its id.
+
+        Its project is the current directory unless `cwd` is given, and its time an hour ago unless `at` is given.
+        """
+        with SyncHost(self.root, clock=(lambda: at) if at else self._clock) as host:
+            session = host.create(session_id, cwd=cwd or self.project)
+            for each in questions:
+                session.append_message("user", each)
+                session.append_message("assistant", f"About {each!r}: yes.")
+            if name is not None:
+                session.append_session_info(name)
+            return session.id
+
+    def write(self, *lines: dict[str, Any] | bytes, name: str = "s-1.jsonl", header: dict[str, Any] = HEADER) -> Path:
+        """Write a session file: a header, and lines given as dictionaries or bytes."""
+        path = self.folder / name
         encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in (header, *lines)]
         path.write_bytes(b"".join(encoded))
         return path
 
-    return to_file
+    def files(self) -> dict[str, bytes]:
+        """The files of the sessions under the root."""
+        return {path.name: path.read_bytes() for path in self.root.glob("*.jsonl*")}
+
+    def message_lines(self, name: str) -> list[str]:
+        """The messages of a session, as its context shows them."""
+        with SyncHost(self.root) as host:
+            messages = host.load(name, read_only=True).messages()
+        return [f"{each.role}: {treering.plain_text(each.content)}" for each in messages]
+
+    def entries(self, name: str = "last") -> list[Any]:
+        """The entries of a session."""
+        with SyncHost(self.root) as host:
+            return host.load(name, read_only=True).entries()
+
+    def spawn(self, *args: str | Path, **environment: str) -> subprocess.Popen[bytes]:
+        """Start the command as another process."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "treering.cli", *map(str, args)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": PACKAGES, **environment},
+        )
+
+    def terminal(self, *args: str | Path, columns: int = 90, lines: int = 24, dumb: bool = False) -> Terminal:
+        """Start the command at a terminal, in the folder of the project."""
+        self.terminals.append(Terminal(*args, cwd=self.project, columns=columns, lines=lines, dumb=dumb))
+        return self.terminals[-1]
 
 
 @pytest.fixture
-def branched(write: Write) -> Path:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    cli = Cli(tmp_path)
+    monkeypatch.setenv("TREERING_ROOT", str(cli.root))
+    for name in ("FORCE_COLOR", "TREERING_MODEL", "TREERING_BASE_URL", "TREERING_API_KEY", "TREERING_WINDOW"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(cli.project)
+    yield cli
+    for terminal in cli.terminals:
+        terminal.close()
+
+
+@pytest.fixture
+def branched(cli: Cli) -> Path:
     """A session with two branches, a label, a model change and a tool call.
 
     The path is q, a, m, l; the entry x is another child of q.
     """
     call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
-    return write(
+    return cli.write(
         line_of_message("q", None, "Which way?", 1),
         entry("message", "x", "q", {"role": "assistant", "content": [call]}, 2),
         line_of_message("a", "q", "This way.", 3, "assistant"),
@@ -80,102 +188,6 @@ def branched(write: Write) -> Path:
 
 
 @pytest.fixture
-def treering(monkeypatch: pytest.MonkeyPatch) -> Treering:
-    """Run the command in this process, without colors."""
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-    def invoke(
-        *args: str | Path, env: Mapping[str, str | None] | None = None, color: bool = False, typed: str | None = None
-    ) -> Result:
-        words = [str(arg) for arg in args]
-        result = CliRunner().invoke(main, words, env=env, color=color, input=typed, prog_name="treering")
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return invoke
-
-
-@pytest.fixture
-def spawn() -> Spawn:
-    """Start the command as another process."""
-
-    def start(*args: str | Path, **environment: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "treering.cli", *map(str, args)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **environment},
-        )
-
-    return start
-
-
-# -- sessions under a root
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The root that commands use by default; it does not exist yet."""
-    folder = tmp_path / "root"
-    monkeypatch.setenv("TREERING_ROOT", str(folder))
-    for name in ("TREERING_MODEL", "TREERING_BASE_URL", "TREERING_API_KEY", "TREERING_WINDOW"):
-        monkeypatch.delenv(name, raising=False)
-    return folder
-
-
-@pytest.fixture
-def project(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory of commands."""
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
-def create_session(root: Path, project: Path) -> CreateSession:
-    """Write a session with these questions, each with an answer, and return its id.
-
-    Its project is the current directory unless `cwd` is given, and its time an hour ago unless `at` is given.
-    """
-
-    async def write(
-        session_id: str | None, questions: tuple[str, ...], cwd: Path, at: datetime, name: str | None
-    ) -> str:
-        async with SessionHost(root, clock=lambda: at) as host:
-            session = await host.create(session_id, cwd=cwd)
-            for each in questions:
-                await session.append_message("user", each)
-                await session.append_message("assistant", f"About {each!r}: yes.")
-            if name is not None:
-                await session.append_session_info(name)
-            return session.id
-
-    def to_root(
-        *questions: str,
-        session_id: str | None = None,
-        cwd: Path | None = None,
-        at: datetime | None = None,
-        name: str | None = None,
-    ) -> str:
-        moment = at or datetime.now(UTC) - timedelta(hours=1)
-        return anyio.run(write, session_id, questions, cwd or project, moment, name)
-
-    return to_root
-
-
-@pytest.fixture
-def at_terminal(project: Path) -> Iterator[AtTerminal]:
-    """Start the command at a terminal, in the folder of the project."""
-    terminals: list[Terminal] = []
-
-    def start(*args: str | Path, columns: int = 90, dumb: bool = False) -> Terminal:
-        terminal = Terminal(*args, cwd=project, columns=columns, dumb=dumb)
-        terminals.append(terminal)
-        return terminal
-
-    yield start
-    for terminal in terminals:
-        terminal.close()
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server

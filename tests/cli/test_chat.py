@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pytest
-from click.testing import CliRunner, Result
 
 from treering import (
     CompactionEntry,
@@ -24,7 +22,6 @@ from treering import (
     message,
     plain_text,
 )
-from treering.cli import main
 from treering.cli.chat.models import Models, summarizer_for
 from treering.cli.chat.registry import all_commands
 from treering.cli.chat.slash import Slashes, slash
@@ -32,53 +29,28 @@ from treering.models.echo import EchoModel
 from treering.projections.tokens import ByteEstimator
 from treering.testing.clocks import ManualClock
 
-Chat: TypeAlias = Callable[..., Result]
+from .conftest import Cli
 
 CLOCK = ManualClock(datetime.now(UTC) - timedelta(hours=1), timedelta(seconds=1))  # no two sessions of one time
 
 
 @pytest.fixture
-def chat(root: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Chat:
-    """Run the command in this process, with these lines as its input."""
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-
-    def run(*args: str, lines: tuple[str, ...] = ()) -> Result:
-        typed = "".join(f"{line}\n" for line in lines)
-        result = CliRunner().invoke(main, ["chat", "--root", str(root), *args], input=typed)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
-
-
-@pytest.fixture
-def host(root: Path) -> Iterator[SyncHost]:
-    with SyncHost(root) as host:
+def host(cli: Cli) -> Iterator[SyncHost]:
+    with SyncHost(cli.root) as host:
         yield host
 
 
-def create_session(root: Path, name: str, project: Path, *questions: str) -> None:
+def talk(cli: Cli, name: str, *questions: str, project: Path | None = None) -> None:
     """Write a session with these user messages, each with an answer."""
-    with SyncHost(root, clock=CLOCK) as host:
-        session = host.create(name, cwd=project)
+    with SyncHost(cli.root, clock=CLOCK) as host:
+        session = host.create(name, cwd=project or cli.project)
         for each in questions:
             session.append_message("user", each)
             session.append_message("assistant", f"{each}, yes")
 
 
-def message_lines(root: Path, name: str) -> list[str]:
-    """The messages of a session as lines, as its context shows them."""
-    with SyncHost(root) as host:
-        return as_lines(host.load(name, read_only=True).messages())
-
-
 def as_lines(messages: list[Message]) -> list[str]:
     return [f"{each.role}: {plain_text(each.content)}" for each in messages]
-
-
-def files(root: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in root.glob("*.jsonl")}
 
 
 # -- which session is used
@@ -86,101 +58,92 @@ def files(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.feature("N-108")
 @pytest.mark.parametrize("flag", ["-c", "--continue"])
-def test_continuing_resumes_the_latest_session_of_this_project(
-    chat: Chat, root: Path, project: Path, tmp_path: Path, flag: str
-) -> None:
-    create_session(root, "older", project, "Old")
-    create_session(root, "latest", project, "Recent")
-    create_session(root, "elsewhere", tmp_path / "other", "Newest of all")
-    result = chat(flag, lines=("And now?",))
+def test_continuing_resumes_the_latest_session_of_this_project(cli: Cli, tmp_path: Path, flag: str) -> None:
+    talk(cli, "older", "Old")
+    talk(cli, "latest", "Recent")
+    talk(cli, "elsewhere", "Newest of all", project=tmp_path / "other")
+    result = cli.chat(flag, lines=("And now?",))
     assert (result.exit_code, result.stdout) == (0, "(echo, 3 messages) And now?\n")
     expected = ["user: Recent", "assistant: Recent, yes", "user: And now?", "assistant: (echo, 3 messages) And now?"]
-    assert message_lines(root, "latest") == expected
-    assert len(files(root)) == 3
+    assert cli.message_lines("latest") == expected
+    assert len(cli.files()) == 3
 
 
-def test_continuing_without_a_session_starts_a_new_one(chat: Chat, root: Path) -> None:
-    result = chat("-c", lines=("Hello",))
+def test_continuing_without_a_session_starts_a_new_one(cli: Cli) -> None:
+    result = cli.chat("-c", lines=("Hello",))
     assert result.stdout == "(echo, 1 message) Hello\n"
     assert result.stderr == "this project has no session yet: started a new one\n"
-    assert len(files(root)) == 1
+    assert len(cli.files()) == 1
 
 
 @pytest.mark.feature("N-109")
 @pytest.mark.parametrize("flag", ["-r", "--resume"])
 @pytest.mark.parametrize("given", ["abc-1", "abc", "Trees"])
 def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
-    chat: Chat, root: Path, project: Path, tmp_path: Path, flag: str, given: str
+    cli: Cli, tmp_path: Path, flag: str, given: str
 ) -> None:
-    create_session(root, "abc-1", tmp_path / "other", "Hello")  # of another project
-    create_session(root, "abd-2", project, "Bye")
-    with SyncHost(root) as host:
+    talk(cli, "abc-1", "Hello", project=tmp_path / "other")  # of another project
+    talk(cli, "abd-2", "Bye")
+    with SyncHost(cli.root) as host:
         host.load("abc-1").set_title("Trees")
-    assert chat(flag, given, lines=("More",)).stdout == "(echo, 3 messages) More\n"
-    assert len(message_lines(root, "abc-1")) == 4
-    assert len(message_lines(root, "abd-2")) == 2
+    assert cli.chat(flag, given, lines=("More",)).stdout == "(echo, 3 messages) More\n"
+    assert len(cli.message_lines("abc-1")) == 4
+    assert len(cli.message_lines("abd-2")) == 2
 
 
 @pytest.mark.feature("N-109")
-def test_an_ambiguous_or_unknown_id_resumes_no_session(chat: Chat, root: Path, project: Path) -> None:
-    create_session(root, "abc-1", project, "Hello")
-    create_session(root, "abd-2", project, "Bye")
-    before = files(root)
+def test_an_ambiguous_or_unknown_id_resumes_no_session(cli: Cli) -> None:
+    talk(cli, "abc-1", "Hello")
+    talk(cli, "abd-2", "Bye")
+    before = cli.files()
     for given, why in (("ab", "abc-1"), ("zzz", "zzz")):
-        result = chat("-r", given, lines=("More",))
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.startswith("treering: ")
-        assert why in result.stderr
-        assert result.stderr.count("\n") == 1
-    assert files(root) == before
+        error = cli.error("chat", "-r", given, typed="More\n")
+        assert why in error
+    assert cli.files() == before
 
 
-def test_the_echo_continues_the_session_of_a_model_only_with_a_notice(
-    chat: Chat, root: Path, host: SyncHost, project: Path
-) -> None:
-    with host.create("abc-1", cwd=project) as session:
+def test_the_echo_continues_the_session_of_a_model_only_with_a_notice(cli: Cli, host: SyncHost) -> None:
+    with host.create("abc-1", cwd=cli.project) as session:
         session.append_message("user", "Fix the door")
         session.append_message("assistant", "Done.", provider="anthropic", model="claude-sonnet-4-5")
         session.passivate()
-    before = files(root)
+    before = cli.files()
     for args in (("-r", "abc-1"), ("-c",)):
-        result = chat(*args, "-p", "And now?")
+        result = cli.chat(*args, "-p", "And now?")
         assert (result.exit_code, result.stdout) == (1, "")
         assert "anthropic/claude-sonnet-4-5 answered in this session before: choose a model" in result.stderr
-        assert files(root) == before
-    warned = chat("-r", "abc-1", lines=("And now?",))
+        assert cli.files() == before
+    warned = cli.chat("-r", "abc-1", lines=("And now?",))
     assert warned.exit_code == 0
     assert "anthropic/claude-sonnet-4-5 answered in this session before; now the echo does" in warned.stderr
-    chosen = chat("-r", "abc-1", "--model", "echo", "-p", "And now?")
+    chosen = cli.chat("-r", "abc-1", "--model", "echo", "-p", "And now?")
     assert (chosen.exit_code, chosen.stderr) == (0, "")
 
 
 @pytest.mark.feature("N-110")
-def test_resuming_without_an_id_and_without_a_terminal_lists_the_sessions(
-    chat: Chat, root: Path, project: Path
-) -> None:
-    create_session(root, "abc-1", project, "Fix the door")
-    create_session(root, "abd-2", project, "Paint it")
-    before = files(root)
-    result = chat("-r", lines=("More",))
+def test_resuming_without_an_id_and_without_a_terminal_lists_the_sessions(cli: Cli) -> None:
+    talk(cli, "abc-1", "Fix the door")
+    talk(cli, "abd-2", "Paint it")
+    before = cli.files()
+    result = cli.chat("-r", lines=("More",))
     assert result.exit_code == 2
     first, second = result.stdout.splitlines()
     assert [word in first for word in ("Paint it", "abd-2", "2 messages")] == [True] * 3
     assert [word in second for word in ("Fix the door", "abc-1", "2 messages")] == [True] * 3
     assert result.stderr == "treering: there is no terminal to choose on: name one of these, as -r SESSION\n"
-    assert files(root) == before
+    assert cli.files() == before
 
 
 @pytest.mark.feature("N-111")
 @pytest.mark.parametrize("flags", [("-n",), ("--new",), ()])
-def test_a_new_session_keeps_the_old_one(chat: Chat, root: Path, project: Path, flags: tuple[str, ...]) -> None:
-    create_session(root, "old", project, "Hello")
-    before = files(root)
-    assert chat(*flags, lines=("Afresh",)).stdout == "(echo, 1 message) Afresh\n"
-    after = files(root)
+def test_a_new_session_keeps_the_old_one(cli: Cli, flags: tuple[str, ...]) -> None:
+    talk(cli, "old", "Hello")
+    before = cli.files()
+    assert cli.chat(*flags, lines=("Afresh",)).stdout == "(echo, 1 message) Afresh\n"
+    after = cli.files()
     assert after.pop("old.jsonl") == before["old.jsonl"]
     assert len(after) == 1
-    assert chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"  # the new one is now the latest
+    assert cli.chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"  # the new one is now the latest
 
 
 @pytest.mark.feature("N-121")
@@ -199,61 +162,57 @@ def test_a_new_session_keeps_the_old_one(chat: Chat, root: Path, project: Path, 
     ],
 )
 def test_a_wrong_command_line_is_refused_before_any_session_is_opened(
-    chat: Chat, root: Path, project: Path, args: tuple[str, ...], status: int, why: str
+    cli: Cli, args: tuple[str, ...], status: int, why: str
 ) -> None:
-    result = chat(*args, lines=("Hello",))
+    result = cli.chat(*args, lines=("Hello",))
     assert (result.exit_code, result.stdout) == (status, "")
     assert why in result.stderr
-    assert not root.exists()
+    assert not cli.root.exists()
 
 
-def test_the_session_of_a_chat_becomes_current_once_a_message_is_sent(chat: Chat, root: Path, project: Path) -> None:
-    create_session(root, "abc-1", project, "Hello")
-    with SyncHost(root) as host:
-        host.set_current_session(project, "abc-1")
-    chat(lines=("/help",))  # sends no message
-    assert chat("-c", lines=("Here",)).stdout == "(echo, 3 messages) Here\n"
-    chat(lines=("Afresh",))
-    assert chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"
-    chat("-c", lines=("/session archive",))
-    assert chat("-c", lines=("Back",)).stdout == "(echo, 5 messages) Back\n"  # not the one that was archived
+def test_the_session_of_a_chat_becomes_current_once_a_message_is_sent(cli: Cli) -> None:
+    talk(cli, "abc-1", "Hello")
+    with SyncHost(cli.root) as host:
+        host.set_current_session(cli.project, "abc-1")
+    cli.chat(lines=("/help",))  # sends no message
+    assert cli.chat("-c", lines=("Here",)).stdout == "(echo, 3 messages) Here\n"
+    cli.chat(lines=("Afresh",))
+    assert cli.chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"
+    cli.chat("-c", lines=("/session archive",))
+    assert cli.chat("-c", lines=("Back",)).stdout == "(echo, 5 messages) Back\n"  # not the one that was archived
 
 
-def test_a_chat_without_a_message_writes_no_file(chat: Chat, root: Path) -> None:
-    assert chat(lines=("", "/help", "/session info", "/tree", "/debug context")).exit_code == 0
-    assert files(root) == {}
+def test_a_chat_without_a_message_writes_no_file(cli: Cli) -> None:
+    assert cli.chat(lines=("", "/help", "/session info", "/tree", "/debug context")).exit_code == 0
+    assert cli.files() == {}
 
 
-def test_a_session_in_use_by_another_process_is_a_one_line_error(chat: Chat, root: Path, host: SyncHost) -> None:
+def test_a_session_in_use_by_another_process_is_a_one_line_error(cli: Cli, host: SyncHost) -> None:
     session = host.create("mine")
     session.append_message("user", "Hello")
-    result = chat("-r", "mine", lines=("More",))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("treering: ")
-    assert result.stderr.count("\n") == 1
+    cli.error("chat", "-r", "mine", typed="More\n")
     assert as_lines(session.messages()) == ["user: Hello"]
 
 
 # -- input lines
 
 
-def test_a_backslash_continues_a_line_and_two_slashes_escape_one(chat: Chat, root: Path) -> None:
-    result = chat(lines=("one \\", "two", "//slashed", "/exit", "not sent"))
+def test_a_backslash_continues_a_line_and_two_slashes_escape_one(cli: Cli) -> None:
+    result = cli.chat(lines=("one \\", "two", "//slashed", "/exit", "not sent"))
     assert result.stdout == "(echo, 1 message) one \ntwo\n(echo, 3 messages) /slashed\n"
-    assert [line.split(" ", 1)[0] for line in message_lines(root, "last")] == ["user:", "assistant:"] * 2
+    assert [line.split(" ", 1)[0] for line in cli.message_lines("last")] == ["user:", "assistant:"] * 2
 
 
 @pytest.mark.parametrize("line", ["/nope", "/", "/session", "/new york", "/sessions mine"])
-def test_an_unknown_slash_command_is_an_error_and_is_not_sent(chat: Chat, root: Path, line: str) -> None:
-    result = chat(lines=(line,))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "there is no command" in result.stderr
-    assert "nothing was sent" in result.stderr
-    assert files(root) == {}
+def test_an_unknown_slash_command_is_an_error_and_is_not_sent(cli: Cli, line: str) -> None:
+    error = cli.error("chat", typed=f"{line}\n")
+    assert "there is no command" in error
+    assert "nothing was sent" in error
+    assert cli.files() == {}
 
 
-def test_help_lists_every_slash_command(chat: Chat) -> None:
-    lines = chat(lines=("/help",)).stdout.splitlines()
+def test_help_lists_every_slash_command(cli: Cli) -> None:
+    lines = cli.chat(lines=("/help",)).stdout.splitlines()
     assert [line.split("  ")[0] for line in lines] == [each.usage for each in all_commands()]
     assert all(each.help.endswith(".") for each in all_commands())
 
@@ -275,28 +234,25 @@ def test_two_slash_commands_with_the_same_name_are_refused() -> None:
 # -- single answers
 
 
-def test_a_single_answer_can_be_printed_as_json(chat: Chat, root: Path) -> None:
-    result = chat("-p", "/etc/hosts is what?", "--json")
+def test_a_single_answer_can_be_printed_as_json(cli: Cli) -> None:
+    result = cli.chat("-p", "/etc/hosts is what?", "--json")
     reply = json.loads(result.stdout)
     assert (result.exit_code, result.stderr, result.stdout.count("\n")) == (0, "", 1)
     assert reply["text"] == "(echo, 1 message) /etc/hosts is what?"
     assert reply["model"] == {"provider": "treering", "model_id": "echo"}
     assert reply["stop_reason"] == "stop"
     assert reply["usage"]["total_tokens"] > 0
-    with SyncHost(root) as host:
+    with SyncHost(cli.root) as host:
         entry = host.load(reply["session_id"], read_only=True).entry(reply["entry_id"])
     assert isinstance(entry, MessageEntry)
     assert plain_text(entry.message.content) == reply["text"]
     assert Path(reply["file"]).is_file()
-
-
-def test_the_prompt_can_be_read_from_stdin(chat: Chat) -> None:
-    assert chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 message) two\nlines\n"
+    assert cli.chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 message) two\nlines\n"
 
 
 @pytest.mark.parametrize("flags", [[], ["-p", "-"]])
 @pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
-def test_input_bytes_that_are_not_utf8_are_replaced(root: Path, project: Path, flags: list[str], encoding: str) -> None:
+def test_input_bytes_that_are_not_utf8_are_replaced(cli: Cli, flags: list[str], encoding: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "treering.cli", "chat", *flags],
         input=b"caf\xe9\n",
@@ -312,18 +268,16 @@ def test_input_bytes_that_are_not_utf8_are_replaced(root: Path, project: Path, f
 
 
 @pytest.mark.feature("N-112", "N-113")
-def test_sessions_lists_those_of_this_project_or_of_all_projects(
-    chat: Chat, root: Path, project: Path, tmp_path: Path
-) -> None:
-    create_session(root, "abc-1", project, "Fix the door")
-    create_session(root, "elsewhere", tmp_path / "other", "Write a poem")
-    here = chat(lines=("Hello", "/sessions")).stdout.splitlines()[1:]
+def test_sessions_lists_those_of_this_project_or_of_all_projects(cli: Cli, tmp_path: Path) -> None:
+    talk(cli, "abc-1", "Fix the door")
+    talk(cli, "elsewhere", "Write a poem", project=tmp_path / "other")
+    here = cli.chat(lines=("Hello", "/sessions")).stdout.splitlines()[1:]
     assert [("Hello" in line, "Fix the door" in line) for line in here] == [(True, False), (False, True)]
     assert here[0].startswith("* ")
     assert here[1].startswith("  ")
     assert "2 messages" in here[1]
     assert "abc-1" in here[1]
-    everywhere = chat(lines=("/sessions all",)).stdout.splitlines()
+    everywhere = cli.chat(lines=("/sessions all",)).stdout.splitlines()
     assert len(everywhere) == 3
     row = next(line for line in everywhere if "Write a poem" in line)
     assert "elsewhere" in row
@@ -331,45 +285,45 @@ def test_sessions_lists_those_of_this_project_or_of_all_projects(
 
 
 @pytest.mark.feature("N-114")
-def test_session_info_shows_name_project_counts_and_file(chat: Chat, root: Path, project: Path) -> None:
-    create_session(root, "abc-1", project, "Fix the door", "And the lock")
-    shown = chat("-r", "abc-1", lines=("/rename Doors", "/session info")).stdout.splitlines()
+def test_session_info_shows_name_project_counts_and_file(cli: Cli) -> None:
+    talk(cli, "abc-1", "Fix the door", "And the lock")
+    shown = cli.chat("-r", "abc-1", lines=("/rename Doors", "/session info")).stdout.splitlines()
     known = dict(line.split("  ", 1) for line in shown)
     known = {name: value.strip() for name, value in known.items()}
     assert known["name"] == "Doors"
     assert known["id"] == "abc-1"
-    assert known["project"] == str(project)
+    assert known["project"] == str(cli.project)
     assert known["messages"].startswith("4: 2 by the user, 2 by the assistant")
     assert known["tokens"].startswith("about ")
     assert known["answers"] == "treering/echo"
-    assert str(root / "abc-1.jsonl") in known["file"]
+    assert str(cli.root / "abc-1.jsonl") in known["file"]
     assert known["created"].startswith(("Today", "Yesterday"))  # midnight may pass meanwhile
 
 
 @pytest.mark.feature("N-115")
-def test_session_export_writes_markdown_and_replaces_no_file(chat: Chat, root: Path, project: Path) -> None:
-    create_session(root, "abc-1", project, "Fix the door")
-    result = chat("-r", "abc-1", lines=("/session export", "/session export out.md", "/session export out.md"))
-    with SyncHost(root) as host:
+def test_session_export_writes_markdown_and_replaces_no_file(cli: Cli) -> None:
+    talk(cli, "abc-1", "Fix the door")
+    result = cli.chat("-r", "abc-1", lines=("/session export", "/session export out.md", "/session export out.md"))
+    with SyncHost(cli.root) as host:
         expected = host.load("abc-1", read_only=True).export("markdown")
-    assert (project / "abc-1.md").read_bytes() == expected
-    assert (project / "out.md").read_bytes() == expected
+    assert (cli.project / "abc-1.md").read_bytes() == expected
+    assert (cli.project / "out.md").read_bytes() == expected
     assert b"Fix the door" in expected
     written, again, refused = result.stderr.splitlines()
-    assert (written, again) == (f"written to {project / 'abc-1.md'}", f"written to {project / 'out.md'}")
+    assert (written, again) == (f"written to {cli.project / 'abc-1.md'}", f"written to {cli.project / 'out.md'}")
     assert refused.startswith("treering: ")
     assert result.exit_code == 1  # the third was refused
 
 
 @pytest.mark.feature("N-116")
-def test_session_archive_archives_the_session_and_starts_a_new_one(chat: Chat, root: Path, project: Path) -> None:
-    create_session(root, "abc-1", project, "Fix the door")
-    result = chat("-r", "abc-1", lines=("/session archive", "Afresh", "/sessions"))
+def test_session_archive_archives_the_session_and_starts_a_new_one(cli: Cli) -> None:
+    talk(cli, "abc-1", "Fix the door")
+    result = cli.chat("-r", "abc-1", lines=("/session archive", "Afresh", "/sessions"))
     assert result.stderr == "archived session abc-1; started a new one\n"
     answer, *rows = result.stdout.splitlines()
     assert answer == "(echo, 1 message) Afresh"
     assert len(rows) == 1
-    with SyncHost(root) as host:
+    with SyncHost(cli.root) as host:
         assert [row.id for row in host.list_sessions(status="archived")] == ["abc-1"]
         assert as_lines(host.load("abc-1", read_only=True).messages()) == [
             "user: Fix the door",
@@ -377,9 +331,11 @@ def test_session_archive_archives_the_session_and_starts_a_new_one(chat: Chat, r
         ]
 
 
-def test_resume_and_new_switch_to_another_session(chat: Chat, root: Path, project: Path) -> None:
-    create_session(root, "abc-1", project, "Fix the door")
-    result = chat(lines=("Here", "/resume abc", "There", "/new", "Afresh", "/resume nobody", "Still here", "/resume"))
+def test_resume_and_new_switch_to_another_session(cli: Cli) -> None:
+    talk(cli, "abc-1", "Fix the door")
+    result = cli.chat(
+        lines=("Here", "/resume abc", "There", "/new", "Afresh", "/resume nobody", "Still here", "/resume")
+    )
     assert result.stdout.splitlines() == [
         "(echo, 1 message) Here",
         "> Fix the door",
@@ -391,73 +347,60 @@ def test_resume_and_new_switch_to_another_session(chat: Chat, root: Path, projec
     ]
     assert "'nobody'" in result.stderr
     assert "there is no terminal to choose on" in result.stderr
-    assert message_lines(root, "abc-1")[2] == "user: There"
-    assert len(files(root)) == 3
+    assert cli.message_lines("abc-1")[2] == "user: There"
+    assert len(cli.files()) == 3
 
 
 # -- slash commands about the tree
 
 
-def entries(root: Path) -> list[Any]:
-    with SyncHost(root) as host:
-        return host.load("last", read_only=True).entries()
-
-
-def test_retry_and_branch_append_to_other_branches(chat: Chat, root: Path) -> None:
-    chat(lines=("One", "/label . first", "Two", "/retry"))
-    one, answer, label, two, before, after = entries(root)
+def test_retry_and_branch_append_to_other_branches(cli: Cli) -> None:
+    cli.chat(lines=("One", "/label . first", "Two", "/retry"))
+    one, answer, label, two, before, after = cli.entries()
     assert (before.parent_id, after.parent_id) == (two.id, two.id)
-    result = chat("-c", lines=("/label", "/branch first", "Three", "/tree", f"/label {one.id[:8]} start"))
+    result = cli.chat("-c", lines=("/label", "/branch first", "Three", "/tree", f"/label {one.id[:8]} start"))
     assert f"{answer.id[:8]}  first" in result.stdout
     assert "(echo, 3 messages) Three" in result.stdout
     assert "continuing from" in result.stderr
-    three = entries(root)[6]
+    three = cli.entries()[6]
     assert (plain_text(three.message.content), three.parent_id) == ("Three", answer.id)
     assert sum("user" in line for line in result.stdout.splitlines()) == 3  # lines of the tree
-    with SyncHost(root) as host:
+    with SyncHost(cli.root) as host:
         session = host.load("last", read_only=True)
         assert dict(session.labels()) == {one.id: "start", answer.id: "first"}
     assert label.type == "label"
+    result = cli.chat("-c", lines=("/label . start", "/branch start"))
+    assert ("2 entries are labelled 'start'" in result.stderr, result.exit_code) == (True, 1)
 
 
-def test_a_label_of_several_entries_is_ambiguous(chat: Chat, root: Path) -> None:
-    result = chat(lines=("One", "/label . x", "Two", "/label . x", "/branch x"))
-    assert "2 entries are labelled 'x'" in result.stderr
-    assert result.exit_code == 1
-
-
-def test_without_a_terminal_a_branch_is_left_without_asking_for_a_summary(chat: Chat, root: Path) -> None:
-    result = chat(lines=("One", "/label . first", "Two", "/branch first", "Three", "Four"))
+def test_without_a_terminal_a_branch_is_left_without_asking_for_a_summary(cli: Cli) -> None:
+    result = cli.chat(lines=("One", "/label . first", "Two", "/branch first", "Three", "Four"))
     assert result.exit_code == 0
     assert "[y/N]" not in result.stdout + result.stderr
     assert "(2 messages left behind, without a summary)" in result.stderr
-    texts = [plain_text(each.message.content) for each in entries(root) if each.type == "message"]
+    texts = [plain_text(each.message.content) for each in cli.entries() if each.type == "message"]
     assert texts[4::2] == ["Three", "Four"]
-    assert all(each.type != "branch_summary" for each in entries(root))
+    assert all(each.type != "branch_summary" for each in cli.entries())
 
 
 @pytest.mark.parametrize("line", ["/branch", "/branch nobody", "/label . ", "/rename", "/compact --all", "/model x"])
-def test_a_slash_command_that_fails_is_an_error_and_writes_nothing(
-    chat: Chat, root: Path, project: Path, line: str
-) -> None:
-    create_session(root, "abc-1", project, "Hello")
-    before = files(root)
-    result = chat("-r", "abc-1", lines=(line,))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("treering: ")
-    assert files(root) == before
+def test_a_slash_command_that_fails_is_an_error_and_writes_nothing(cli: Cli, line: str) -> None:
+    talk(cli, "abc-1", "Hello")
+    before = cli.files()
+    cli.error("chat", "-r", "abc-1", typed=f"{line}\n")
+    assert cli.files() == before
 
 
 LONG = "It is about doors and windows and what is behind them. " * 12
 
 
 @pytest.mark.feature("N-117", "N-118")
-def test_compact_reports_first_and_compacts_with_apply(chat: Chat, root: Path, project: Path) -> None:
-    create_session(root, "abc-1", project, LONG, LONG, "Short")
-    before = files(root)
-    result = chat("-r", "abc-1", lines=("/compact --keep-tokens 50",))
-    assert files(root) == before
-    with SyncHost(root) as host:
+def test_compact_reports_first_and_compacts_with_apply(cli: Cli) -> None:
+    talk(cli, "abc-1", LONG, LONG, "Short")
+    before = cli.files()
+    result = cli.chat("-r", "abc-1", lines=("/compact --keep-tokens 50",))
+    assert cli.files() == before
+    with SyncHost(cli.root) as host:
         session = host.load("abc-1", read_only=True)
         report = session.dry_compact(keep_tokens=50)
         kept = session.path()[4]
@@ -467,23 +410,23 @@ def test_compact_reports_first_and_compacts_with_apply(chat: Chat, root: Path, p
     assert tokens.startswith(f"tokens before {report.tokens_before:,}, after about ")
     assert result.stderr == "nothing was written: use /compact --apply to compact\n"
 
-    applied = chat("-r", "abc-1", lines=("/compact --apply --keep-tokens 50",))
+    applied = cli.chat("-r", "abc-1", lines=("/compact --apply --keep-tokens 50",))
     assert applied.stdout.startswith(f"summarized 4 messages, and keeps 2 messages from {kept[:8]} on\n")
     assert applied.stderr == ""
-    after = files(root)
+    after = cli.files()
     assert after["abc-1.jsonl"].startswith(before["abc-1.jsonl"])
-    last = entries(root)[-1]
+    last = cli.entries()[-1]
     assert isinstance(last, CompactionEntry)
     assert last.compaction.first_kept_entry_id == kept
-    assert [line.split(":")[0] for line in message_lines(root, "abc-1")] == ["compactionSummary", "user", "assistant"]
-    assert chat("-r", "abc-1", lines=("/compact",)).stdout.startswith("nothing to compact: ")
+    assert [line.split(":")[0] for line in cli.message_lines("abc-1")] == ["compactionSummary", "user", "assistant"]
+    assert cli.chat("-r", "abc-1", lines=("/compact",)).stdout.startswith("nothing to compact: ")
 
 
-def test_a_full_window_is_compacted_automatically(chat: Chat, root: Path) -> None:
-    result = chat("--window", "600", lines=(LONG, LONG, "Short"))
+def test_a_full_window_is_compacted_automatically(cli: Cli) -> None:
+    result = cli.chat("--window", "600", lines=(LONG, LONG, "Short"))
     assert result.exit_code == 0
     assert "(compacted: a summary replaces " in result.stderr
-    compaction = next(each for each in entries(root) if isinstance(each, CompactionEntry))
+    compaction = next(each for each in cli.entries() if isinstance(each, CompactionEntry))
     assert "The conversation has " in compaction.compaction.summary
     assert "- user: It is about doors and windows" in compaction.compaction.summary
 
@@ -499,15 +442,15 @@ async def test_a_summary_by_the_echo_is_at_most_as_long_as_requested() -> None:
         assert ("- user: 49: It is about" in summary) == (target > 1)
 
 
-def test_changing_the_model_appends_a_model_change(chat: Chat, root: Path) -> None:
+def test_changing_the_model_appends_a_model_change(cli: Cli) -> None:
     pytest.importorskip("openai")
-    result = chat(lines=("Hello", "/model", "/model ollama:qwen3:8b", "/model echo", "/usage"))
+    result = cli.chat(lines=("Hello", "/model", "/model ollama:qwen3:8b", "/model echo", "/usage"))
     assert result.stderr.splitlines() == [
         "treering/echo answers, with a window of 32768 tokens",
         "ollama/qwen3:8b answers, with an unknown window",
         "treering/echo answers, with a window of 32768 tokens",
     ]
-    changes = [each.model_change for each in entries(root) if each.type == "model_change"]
+    changes = [each.model_change for each in cli.entries() if each.type == "model_change"]
     assert [(each.provider, each.model_id) for each in changes] == [("ollama", "qwen3:8b"), ("treering", "echo")]
     assert "all branches: " in result.stdout
 
@@ -524,15 +467,15 @@ def test_address_and_key_of_one_provider_are_not_used_for_another() -> None:
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="no file has such a name here")
 def test_a_chat_works_in_a_folder_whose_name_is_not_unicode(
-    chat: Chat, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")
     os.mkdir(folder)
     monkeypatch.chdir(folder)
-    first, second = chat("-p", "hi"), chat("-c", "-p", "again")
+    first, second = cli.chat("-p", "hi"), cli.chat("-c", "-p", "again")
     assert (first.exit_code, second.exit_code) == (0, 0)
     assert first.stdout == "(echo, 1 message) hi\n"
     assert "is not valid Unicode: the session is stored without a directory" in first.stderr
-    with SyncHost(root) as host:
+    with SyncHost(cli.root) as host:
         (row,) = host.list_sessions()
         assert (row.project, row.message_count) == (None, 4)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,24 +13,18 @@ from typing import Any, TypeAlias
 import pytest
 from click.testing import CliRunner, Result
 
-import treering
 from treering import MessageEntry, SyncHost, calculate_budget, plain_text
 from treering.cli import main
 from treering.events.providers.openai import to_openai
 from treering.projections.tokens import ByteEstimator
 from treering.testing.model_server import Counts, Failure, ModelServer, Speech
 
+from .conftest import Cli
+
 if find_spec("openai") is None:
     pytest.skip("the extra `openai` is not installed", allow_module_level=True)
 
 Chat: TypeAlias = Callable[..., Result]
-Spawn: TypeAlias = Callable[..., "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 @pytest.fixture
@@ -167,10 +160,10 @@ def test_usage_is_kept_across_chats_and_differs_from_the_size_of_the_context(cha
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_keeps_the_received_part_of_an_answer(
-    spawn: Spawn, flags: list[str], server: ModelServer, root: Path, number: signal.Signals
+    cli: Cli, flags: list[str], server: ModelServer, root: Path, number: signal.Signals
 ) -> None:
     server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
-    with spawn(*flags, "-p", "Tell a story", PYTHONPATH=str(Path(treering.__file__).parents[1])) as process:
+    with cli.spawn(*flags, "-p", "Tell a story") as process:
         assert process.stdout is not None
         printed = b""
         while not printed.endswith(b"a time"):

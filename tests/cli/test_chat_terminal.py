@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
 from treering import BranchSummaryEntry, SyncHost, plain_text
 from treering.testing.model_server import ModelServer, Speech
 
+from .conftest import Cli
 from .terminal import Terminal
-
-StartChat: TypeAlias = Callable[..., Terminal]
-CreateSession: TypeAlias = Callable[..., str]
 
 STOPPED = "(stopped; the partial answer is kept)"
 
 
-@pytest.fixture
-def start_chat(project: Path) -> Iterator[StartChat]:
-    """Start a chat in the folder of the project, at a terminal that is high enough for the whole conversation."""
-    terminals: list[Terminal] = []
-
-    def start(*args: str) -> Terminal:
-        terminals.append(Terminal("chat", *args, cwd=project, columns=100, lines=40))
-        return terminals[-1]
-
-    yield start
-    for each in terminals:
-        each.close()
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
+def start_chat(cli: Cli, *args: str) -> Terminal:
+    return cli.terminal("chat", *args, columns=100, lines=40)
 
 
 def messages(root: Path) -> list[tuple[str, str, str | None]]:
@@ -46,8 +26,8 @@ def messages(root: Path) -> list[tuple[str, str, str | None]]:
     return [(each.role, plain_text(each.content), each.stop_reason) for each in found]
 
 
-def test_a_conversation_with_paste_completion_and_slash_commands(start_chat: StartChat, root: Path) -> None:
-    terminal = start_chat()
+def test_a_conversation_with_paste_completion_and_slash_commands(cli: Cli) -> None:
+    terminal = start_chat(cli)
     shown = terminal.until("Ctrl-D leaves\n>")
     assert shown == ["treering 0.1.0, treering/echo; /help lists the commands, Ctrl-D leaves", ">"]
     terminal.press("Hello\r")
@@ -67,7 +47,7 @@ def test_a_conversation_with_paste_completion_and_slash_commands(start_chat: Sta
     assert terminal.wait() == 0
     assert terminal.lines[-1].startswith("resume with: treering chat -r ")
     assert terminal.settings == terminal.first_settings
-    assert [text for _, text, _ in messages(root)] == [
+    assert [text for _, text, _ in messages(cli.root)] == [
         "Hello",
         "(echo, 1 message) Hello",
         "two\nlines",
@@ -77,14 +57,12 @@ def test_a_conversation_with_paste_completion_and_slash_commands(start_chat: Sta
 
 @pytest.mark.feature("N-108")
 @pytest.mark.skipif(find_spec("openai") is None, reason="the extra `openai` is not installed")
-def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(
-    start_chat: StartChat, server: ModelServer, root: Path
-) -> None:
+def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(cli: Cli, server: ModelServer) -> None:
     model = ["--model", "openai:any", "--base-url", server.openai_url, "--system", "Be brief."]
     server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
     server.says("Well.")
     server.reply(Speech(text=["Never"], hold_after=2))
-    terminal = start_chat(*model)
+    terminal = start_chat(cli, *model)
     terminal.until("Ctrl-D leaves\n>")
     terminal.press("Tell a story\r")
     terminal.until("\nOnce upon a time")  # shown before the answer is complete
@@ -99,7 +77,7 @@ def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(
         ("user", "Go on", None),
         ("assistant", "Well.", "stop"),
     ]
-    assert messages(root) == story
+    assert messages(cli.root) == story
     terminal.press("Again\r")
     terminal.until("\nNever")
     terminal.press("\x03")
@@ -108,10 +86,10 @@ def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(
     assert terminal.wait() == 0
     assert terminal.lines[-1].startswith("resume with: treering chat -r ")
     story += [("user", "Again", None), ("assistant", "Never", "aborted")]
-    assert messages(root) == story
+    assert messages(cli.root) == story
 
     server.says("I ", "am.")
-    terminal = start_chat("-c", *model)
+    terminal = start_chat(cli, "-c", *model)
     shown = terminal.until("> Again\nNever\n\n>")
     at = shown.index("> Tell a story")
     assert "'Tell a story': 6 messages" in shown[at - 1]
@@ -131,15 +109,15 @@ def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(
     ]
 
 
-def test_a_left_branch_gets_a_summary_if_the_user_wants_one(start_chat: StartChat, project: Path, root: Path) -> None:
-    with SyncHost(root) as host:
-        session = host.create("talk", cwd=project)
+def test_a_left_branch_gets_a_summary_if_the_user_wants_one(cli: Cli) -> None:
+    with SyncHost(cli.root) as host:
+        session = host.create("talk", cwd=cli.project)
         session.append_message("user", "One")
         first = session.append_message("assistant", "One, yes")
         for _ in range(3):
             session.append_message("user", "Once more. " * 60)
             session.append_message("assistant", "Once more, yes. " * 40)
-    terminal = start_chat("-r", "talk")
+    terminal = start_chat(cli, "-r", "talk")
     terminal.until("Once more, yes.\n\n>")
     terminal.press(f"/branch {first}\r")
     terminal.until("6 messages left behind: keep a summary of them? [y/N]")
@@ -147,7 +125,7 @@ def test_a_left_branch_gets_a_summary_if_the_user_wants_one(start_chat: StartCha
     terminal.until("with a summary of 6 messages\n>")
     terminal.press("\x04")
     assert terminal.wait() == 0
-    with SyncHost(root) as host:
+    with SyncHost(cli.root) as host:
         summary = host.load("talk", read_only=True).entries()[-1]
     assert isinstance(summary, BranchSummaryEntry)
     assert summary.parent_id == first
@@ -155,12 +133,10 @@ def test_a_left_branch_gets_a_summary_if_the_user_wants_one(start_chat: StartCha
 
 
 @pytest.mark.feature("N-110")
-def test_a_session_or_a_new_one_can_be_chosen_from_the_list(
-    start_chat: StartChat, create_session: CreateSession, root: Path
-) -> None:
+def test_a_session_or_a_new_one_can_be_chosen_from_the_list(cli: Cli) -> None:
     for question in ("Fix the door", "Paint it"):
-        create_session(question)
-    terminal = start_chat("-r")
+        cli.create(question)
+    terminal = start_chat(cli, "-r")
     terminal.until("Fix the door", "Paint it", "[q] Quit")
     terminal.press("\r")
     chosen = terminal.until("yes.\n\n>", without="Quit")
@@ -173,14 +149,14 @@ def test_a_session_or_a_new_one_can_be_chosen_from_the_list(
     terminal.until("(echo, 1 message) Afresh\n\n>")
     terminal.press("\x04")
     assert terminal.wait() == 0
-    assert [text for _, text, _ in messages(root)] == ["Afresh", "(echo, 1 message) Afresh"]
+    assert [text for _, text, _ in messages(cli.root)] == ["Afresh", "(echo, 1 message) Afresh"]
 
 
-def test_quitting_the_list_starts_no_session(start_chat: StartChat, create_session: CreateSession, root: Path) -> None:
-    create_session("Fix the door")
-    before = sorted(path.name for path in root.glob("*.jsonl"))
-    terminal = start_chat("-r")
+def test_quitting_the_list_starts_no_session(cli: Cli) -> None:
+    cli.create("Fix the door")
+    before = sorted(path.name for path in cli.root.glob("*.jsonl"))
+    terminal = start_chat(cli, "-r")
     terminal.until("[q] Quit")
     terminal.press("q")
     assert terminal.wait() == 0
-    assert sorted(path.name for path in root.glob("*.jsonl")) == before
+    assert sorted(path.name for path in cli.root.glob("*.jsonl")) == before

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
-from click.testing import Result
 
 import treering as tr
 from treering.events.doctor import examine
 
-Treering = Callable[..., Result]
+from .conftest import Cli
 
 
-def test_the_demo_prints_its_story_and_leaves_its_sessions(treering: Treering, tmp_path: Path) -> None:
+def test_the_demo_prints_its_story_and_leaves_its_sessions(cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "story"
-    result = treering("demo", "--dir", folder)
+    result = cli("demo", "--dir", folder)
     assert (result.exit_code, result.stderr) == (0, "")
     for expected in (
         "live: plan 5  label:",
@@ -61,45 +59,46 @@ async def assert_final_state(folder: Path) -> None:
 
 
 def test_the_demo_prints_the_same_each_time_and_removes_its_files(
-    treering: Treering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    first, second = treering("demo"), treering("demo")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    first, second = cli("demo"), cli("demo")
     assert first.exit_code == second.exit_code == 0
     assert first.stdout == second.stdout
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path / "temporary") == []
 
 
-def test_the_readme_shows_what_the_demo_prints(treering: Treering) -> None:
+def test_the_readme_shows_what_the_demo_prints(cli: Cli) -> None:
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
     shown = readme.partition("$ make demo\n")[2].partition("```")[0]
     pieces = shown.split("   ...\n")
-    output = treering("demo").stdout
+    output = cli("demo").stdout
     assert len(pieces) == 3
     for piece in pieces:
         _, found, output = output.partition(piece)
         assert found, piece
 
 
-def test_all_titles_follow_the_environment_in_their_style(treering: Treering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_titles_follow_the_environment_in_their_style(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    styled = treering("demo", env={"FORCE_COLOR": "1"}).stdout
+    styled = cli("demo", env={"FORCE_COLOR": "1"}).stdout
     assert [f"\x1b[1m{number}. " in styled for number in range(1, 6)] == [True] * 5
-    assert "\x1b[" not in treering("demo", env={"NO_COLOR": "1"}, color=True).stdout
+    assert "\x1b[" not in cli("demo", env={"NO_COLOR": "1"}, color=True).stdout
 
 
-def test_the_demo_refuses_a_folder_that_holds_an_earlier_one(treering: Treering, tmp_path: Path) -> None:
-    treering("demo", "--dir", tmp_path)
+def test_the_demo_refuses_a_folder_that_holds_an_earlier_one(cli: Cli, tmp_path: Path) -> None:
+    cli("demo", "--dir", tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
-    result = treering("demo", "--dir", tmp_path)
+    result = cli("demo", "--dir", tmp_path)
     assert result.exit_code == 1
     assert "session 'plan' already exists" in result.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == before
 
 
-def test_other_commands_can_read_the_sessions_of_the_demo(treering: Treering, tmp_path: Path) -> None:
-    treering("demo", "--dir", tmp_path)
+def test_other_commands_can_read_the_sessions_of_the_demo(cli: Cli, tmp_path: Path) -> None:
+    cli("demo", "--dir", tmp_path)
     for name in ("plan", "code", "review", "worker"):
-        nodes = json.loads(treering("tree", tmp_path / f"{name}.jsonl", "--json").stdout)
-        entries = treering("entries", tmp_path / f"{name}.jsonl", "--json").stdout.splitlines()
+        nodes = cli.json("tree", tmp_path / f"{name}.jsonl")
+        entries = cli.lines("entries", tmp_path / f"{name}.jsonl", "--json")
         assert sorted(node["id"] for node in nodes) == sorted(json.loads(line)["id"] for line in entries)

@@ -9,13 +9,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from treering.events.disk import OsDisk
 from treering.events.doctor import examine, examine_file, places
@@ -23,17 +22,13 @@ from treering.events.findings import Finding
 from treering.events.stores.files.locks import locks_of_this_system
 from treering.testing.disks import MemoryDisk
 
-from .conftest import line_of_message
-
-Treering = Callable[..., Result]
-Write = Callable[..., Path]
-MessageLine = Callable[..., dict[str, Any]]
 Line = dict[str, Any] | bytes
+
+from .conftest import HEADER, Cli, line_of_message
 
 SIZE = 84
 """The size in bytes of the header of a file from `write`."""
 
-HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
 PI_HEADER = {"type": "session", "version": 3, "id": "p-1", "timestamp": "2026-01-01T10:00:00.000Z", "cwd": "/w"}
 
 
@@ -163,8 +158,8 @@ def test_each_kind_of_damage_is_found_in_its_line(
         assert str(found[0].where) == f"{path}:3:{path.stat().st_size - len(path.read_bytes().splitlines()[-1])}"
 
 
-def test_a_byte_order_mark_carriage_returns_and_blank_lines_are_notes(write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "x", 1), b"\n", b"  \n", message_line("b", "a", "x", 2))
+def test_a_byte_order_mark_carriage_returns_and_blank_lines_are_notes(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "x", 1), b"\n", b"  \n", line_of_message("b", "a", "x", 2))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"}\n", b"}\r\n"))
     found = examine(path)
     assert {(each.line, each.code, each.severity) for each in found} == {
@@ -174,15 +169,15 @@ def test_a_byte_order_mark_carriage_returns_and_blank_lines_are_notes(write: Wri
     }
     assert {each.message.split()[0] for each in found if each.code != "bom"} == {"3", "2"}
     assert_bytes_are_line_starts(path, found)
-    path.write_bytes(b"\n\n" + write(message_line("a", "gone", "x", 1)).read_bytes())
+    path.write_bytes(b"\n\n" + cli.write(line_of_message("a", "gone", "x", 1)).read_bytes())
     found = examine(path)
     assert [(each.line, each.code) for each in found] == [(1, "blank_lines"), (4, "parent_missing")]
     assert_bytes_are_line_starts(path, found)
 
 
-def test_lines_that_were_copied_are_a_note_and_an_empty_file_is_one(write: Write, tmp_path: Path) -> None:
+def test_lines_that_were_copied_are_a_note_and_an_empty_file_is_one(cli: Cli, tmp_path: Path) -> None:
     lines = [*chain("a"), changed("b<a", 3), changed("c<b", 4), changed("d<c", 4)]
-    path = write(*lines, header={**HEADER, "id": "s-2", "parent_session": "s"})
+    path = cli.write(*lines, header={**HEADER, "id": "s-2", "parent_session": "s"})
     assert in_brief(examine(path, known=True)) == [(3, "copied_line", "note", "b")]
     (tmp_path / "new.jsonl").touch()
     assert in_brief(examine(tmp_path / "new.jsonl")) == [(None, "empty", "note", None)]
@@ -195,35 +190,33 @@ def test_real_pi_files_have_no_findings(shared_fixtures: Path) -> None:
 # -- files, directories, sizes
 
 
-def test_directories_are_searched_at_any_depth(write: Write, message_line: MessageLine, tmp_path: Path) -> None:
-    (tmp_path / "b" / "c").mkdir(parents=True)
-    (tmp_path / "b" / "up").symlink_to(tmp_path)
-    (tmp_path / "b" / "nowhere.jsonl").symlink_to(tmp_path / "gone")
+def test_directories_are_searched_at_any_depth(cli: Cli) -> None:
+    (cli.folder / "b" / "c").mkdir(parents=True)
+    (cli.folder / "b" / "up").symlink_to(cli.folder)
+    (cli.folder / "b" / "nowhere.jsonl").symlink_to(cli.folder / "gone")
     torn = [
-        write(message_line("a", None, "x", 1), b"{", name=name, header={**HEADER, "id": name})
+        cli.write(line_of_message("a", None, "x", 1), b"{", name=name, header={**HEADER, "id": name})
         for name in ("a.jsonl", "b/c/d.jsonl", "b/e.jsonl")
     ]
-    (tmp_path / "b" / "notes.txt").write_text("{")
-    found = examine(tmp_path)
+    (cli.folder / "b" / "notes.txt").write_text("{")
+    found = examine(cli.folder)
     assert [(each.path, each.code) for each in found] == [
         (str(torn[0]), "torn_tail"),
         (str(torn[1]), "torn_tail"),
         (str(torn[2]), "torn_tail"),
-        (str(tmp_path / "b" / "nowhere.jsonl"), "unreadable"),
+        (str(cli.folder / "b" / "nowhere.jsonl"), "unreadable"),
     ]
 
 
-def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(
-    branched: Path, write: Write, message_line: MessageLine
-) -> None:
+def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(cli: Cli, branched: Path) -> None:
     root = branched.parent
     assert examine(root) == []
     copy = Path(shutil.copy(branched, root / "t.jsonl"))
     (root / "deep").mkdir()
     (root / "deep" / "archived.jsonl.gz").write_bytes(gzip.compress(branched.read_bytes()))
     archived = root / "deep" / "archived.jsonl.gz"
-    write(message_line("a", None, "x", 1), name="other.jsonl", header={**HEADER, "id": "another"})
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    cli.write(line_of_message("a", None, "x", 1), name="other.jsonl", header={**HEADER, "id": "another"})
+    before = {path: path.read_bytes() for path in root.rglob("*.jsonl*") if path.is_file()}
 
     found = examine(root)
     assert [(each.path, each.line, each.code, each.severity) for each in found] == [
@@ -235,7 +228,11 @@ def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(
         assert "remove one of the two files" in each.message
         assert "`SessionHost.fork_from`" in each.message
     assert [(each.path, str(branched) in each.message) for each in examine(branched, copy)] == [(str(copy), True)]
-    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    result = cli("doctor", str(root), "--repair")  # it leaves them, and they stay reported
+    assert (result.exit_code, result.stdout.count("is also that of")) == (1, 2)
+    assert result.stdout.startswith(f"{branched}: warning: its session id 's-1' is also that of {archived}")
+    assert cli("doctor", str(root)).stdout.count("is also that of") == 2
+    assert {path: path.read_bytes() for path in root.rglob("*.jsonl*") if path.is_file()} == before
 
     assert examine(copy) == []  # alone, nothing is the matter with it
     copy.unlink()
@@ -253,33 +250,16 @@ def test_one_file_that_is_given_twice_or_linked_and_files_of_other_roots_are_no_
     assert examine(root, root / "s.jsonl", root / "link.jsonl", root.parent) == []
 
 
-def test_a_repair_leaves_files_that_have_the_same_session_id_and_they_stay_reported(
-    treering: Treering, branched: Path
-) -> None:
-    copy = Path(shutil.copy(branched, branched.with_name("t.jsonl")))
-    before = (branched.read_bytes(), copy.read_bytes())
-    for options in ((), ("--repair",), ()):
-        result = treering("doctor", str(branched.parent), *options)
-        assert (result.exit_code, result.stdout.count("is also that of")) == (1, 1)
-        assert result.stdout.startswith(f"{copy}: warning: its session id 's-1' is also that of {branched}")
-    assert (branched.read_bytes(), copy.read_bytes()) == before
-
-
-def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        examine(tmp_path / "gone")
-
-
-def test_the_doctor_reads_through_the_given_disk(write: Write, message_line: MessageLine) -> None:
+def test_the_doctor_reads_through_the_given_disk(cli: Cli) -> None:
     disk = MemoryDisk()
     fd = disk.open("/s.jsonl", os.O_CREAT | os.O_WRONLY)
-    disk.write(fd, write(message_line("a", "gone", "x", 1)).read_bytes())
+    disk.write(fd, cli.write(line_of_message("a", "gone", "x", 1)).read_bytes())
     disk.close(fd)
     assert [str(each.where) for each in examine("/s.jsonl", disk=disk)] == [f"/s.jsonl:2:{SIZE}"]
 
 
-def test_examining_a_large_file_takes_little_memory(write: Write, message_line: MessageLine) -> None:
-    path = write(*(message_line(f"e{n}", f"e{n - 1}" if n else None, "x" * 20_000, n + 1) for n in range(3000)))
+def test_examining_a_large_file_takes_little_memory(cli: Cli) -> None:
+    path = cli.write(*(line_of_message(f"e{n}", f"e{n - 1}" if n else None, "x" * 20_000, n + 1) for n in range(3000)))
     code = (
         "import resource, sys\n"
         "from treering.events.doctor import examine_file\n"
@@ -300,8 +280,8 @@ def test_examining_writes_nothing(branched: Path) -> None:
     assert os.listdir(branched.parent) == [branched.name]
 
 
-def test_places_gives_line_and_byte_of_a_seq(write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "x", 1), b"\n", message_line("b", "a", "x", 2), b'{"torn')
+def test_places_gives_line_and_byte_of_a_seq(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "x", 1), b"\n", line_of_message("b", "a", "x", 2), b'{"torn')
     lines = path.read_bytes().splitlines(keepends=True)
     found = places(str(path), {2, 0})
     assert str(found[2]) == f"{path}:4:{sum(map(len, lines[:3]))}"
@@ -311,134 +291,107 @@ def test_places_gives_line_and_byte_of_a_seq(write: Write, message_line: Message
 # -- the command reports
 
 
-def test_the_command_prints_findings_and_fails(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", "gone", "x", 1), b'{"torn')
-    size = path.stat().st_size
-    fate = "the file ends in 6 bytes of an unfinished line, which is moved to a file of its own at the "
-    result = treering("doctor", path.parent)
-    assert result.exit_code == 1
-    assert result.stdout.splitlines() == [
-        f"{path}:2:{SIZE}: error: the parent 'gone' is missing: the path begins here",
-        f"{path}:3:{size - 6}: error: {fate}next write to the session",
-    ]
-    assert result.stderr == "1 session, 2 findings\n"
+MISSING = "the parent 'gone' is missing: the path begins here"
 
 
-def test_the_command_prints_findings_as_json(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", "gone", "x", 1))
-    result = treering("doctor", path, "--json")
+def test_the_command_prints_findings_and_fails_and_repairs_them(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", "gone", "x", 1))
+    result = cli("doctor", path, "--json")
     assert (result.exit_code, result.stderr) == (1, "1 session, 1 finding\n")
-    assert json.loads(result.stdout) == [
-        {
-            "path": str(path),
-            "line": 2,
-            "byte": SIZE,
-            "code": "parent_missing",
-            "severity": "error",
-            "message": "the parent 'gone' is missing: the path begins here",
-            "entry_id": "a",
-        }
+    found = {"path": str(path), "line": 2, "byte": SIZE, "code": "parent_missing", "severity": "error"}
+    assert json.loads(result.stdout) == [{**found, "message": MISSING, "entry_id": "a"}]
+
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    fate = "the file ends in 6 bytes of an unfinished line, which is moved to a file of its own at the next "
+    fate += "write to the session"
+    result = cli("doctor", cli.folder)
+    assert result.stdout.splitlines() == [
+        f"{path}:2:{SIZE}: error: {MISSING}",
+        f"{path}:3:{size}: error: {fate}",
     ]
+    assert (result.exit_code, result.stderr) == (1, "1 session, 2 findings\n")
+
+    result = cli("doctor", cli.folder, "--repair")
+    (fragment,) = cli.folder.glob("*.torn-*")
+    assert result.stdout.splitlines() == [
+        f"{path}:3:{size}: fragment_moved: an unfinished line of 6 bytes was moved to a file of its own -> {fragment}",
+        f"{path}:2:{SIZE}: noted: seen and kept: {MISSING}",
+    ]
+    assert (result.exit_code, result.stderr) == (0, "1 session, 1 repair, 1 finding noted and kept, 0 findings left\n")
+    again = cli("doctor", cli.folder, "--repair")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "1 session, 0 repairs, 0 findings left\n")
+    assert cli("doctor", path).stdout == ""
+    result = cli("doctor", path, "--all")
+    assert (result.exit_code, result.stderr) == (0, "1 session, 2 findings\n")
+    assert f": error: {MISSING}" in result.stdout
+    assert ": note: a fragment of 6 bytes" in result.stdout
 
 
-def test_the_command_succeeds_if_there_are_only_notes(treering: Treering, branched: Path) -> None:
+def test_the_command_succeeds_without_findings_and_with_notes(cli: Cli, branched: Path) -> None:
+    result = cli("doctor", cli.folder)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 session, 0 findings\n")
+    assert cli.json("doctor", cli.folder) == []
     branched.write_bytes(branched.read_bytes() + b"\n")
-    result = treering("doctor", branched)
+    result = cli("doctor", branched)
     assert (result.exit_code, result.stderr) == (0, "1 session, 1 finding\n")
     assert ": note: 1 blank line from here on" in result.stdout
 
 
-def test_the_command_prints_nothing_for_a_directory_without_findings(treering: Treering, branched: Path) -> None:
-    result = treering("doctor", branched.parent)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 session, 0 findings\n")
-    assert json.loads(treering("doctor", branched.parent, "--json").stdout) == []
+def test_a_path_that_is_not_there_is_an_error(cli: Cli) -> None:
+    gone = cli.folder / "gone"
+    assert cli.error("doctor", gone) == f"treering: {gone}: No such file or directory\n"
+    with pytest.raises(FileNotFoundError):
+        examine(gone)
 
 
-def test_the_command_fails_for_a_missing_path(treering: Treering, tmp_path: Path) -> None:
-    result = treering("doctor", tmp_path / "gone")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"treering: {tmp_path / 'gone'}: No such file or directory\n"
-
-
-def test_a_file_with_any_name_can_be_examined_but_is_not_found_in_a_directory(
-    write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", None, "x", 1), b"{", name="a.jsonl.bak")
+def test_a_file_with_any_name_can_be_examined_but_is_not_found_in_a_directory(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "x", 1), b"{", name="a.jsonl.bak")
     assert [each.code for each in examine_file(str(path))] == ["torn_tail"]
-    assert examine(path.parent) == []
+    assert examine(cli.folder) == []
 
 
 # -- the command repairs
 
 
-def test_the_command_repairs_and_prints_what_it_did(
-    treering: Treering, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", "gone", "x", 1), b'{"torn')
-    size = path.stat().st_size - 6
-    result = treering("doctor", path.parent, "--repair")
-    (fragment,) = path.parent.glob("*.torn-*")
-    assert result.stdout.splitlines() == [
-        f"{path}:3:{size}: fragment_moved: an unfinished line of 6 bytes was moved to a file of its own -> {fragment}",
-        f"{path}:2:{SIZE}: noted: seen and kept: the parent 'gone' is missing: the path begins here",
-    ]
-    assert (result.exit_code, result.stderr) == (0, "1 session, 1 repair, 1 finding noted and kept, 0 findings left\n")
-    again = treering("doctor", path.parent, "--repair")
-    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "1 session, 0 repairs, 0 findings left\n")
-
-
 @pytest.mark.parametrize("file", ["claude_code/work.jsonl", "foreign/codex.jsonl"])
 def test_a_session_file_of_another_program_is_named_with_the_import_command(
-    treering: Treering, write: Write, message_line: MessageLine, tmp_path: Path, file: str
+    cli: Cli, tmp_path: Path, file: str
 ) -> None:
-    write(message_line("a", None, "x", 1))
+    cli.write(line_of_message("a", None, "x", 1))
     foreign = tmp_path / "it's foreign.jsonl"
     foreign.write_bytes((Path(__file__).parents[1] / "data" / file).read_bytes())
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "noise.jsonl").write_text("noise\n")
     program = "Claude Code" if "claude" in file else "Codex"
-    result = treering("doctor", tmp_path)
+    result = cli("doctor", tmp_path)
     assert result.stderr == "1 session, 3 other files, 3 findings\n"
     (line,) = [line for line in result.stdout.splitlines() if "treering import" in line]
     advice = line.partition("it is a session of ")[2]
     assert advice.startswith(f"{program}: ")
     assert shlex.split(advice.split("`")[1]) == ["treering", "import", str(foreign)]
     for command in ("info", "tree"):
-        result = treering(command, foreign)
+        result = cli(command, foreign)
         assert (result.exit_code, advice in result.stderr) == (1, True)
-    treering("doctor", tmp_path, "--repair")
-    assert treering("doctor", tmp_path).stderr == "1 session, 3 other files, 0 findings\n"
+    cli("doctor", tmp_path, "--repair")
+    assert cli("doctor", tmp_path).stderr == "1 session, 3 other files, 0 findings\n"
 
 
-def test_findings_that_a_repair_kept_are_shown_with_all(
-    treering: Treering, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", "gone", "x", 1), b'{"torn')
-    treering("doctor", path, "--repair")
-    assert treering("doctor", path).stdout == ""
-    result = treering("doctor", path, "--all")
-    assert (result.exit_code, result.stderr) == (0, "1 session, 2 findings\n")
-    assert ": error: the parent 'gone' is missing" in result.stdout
-    assert ": note: a fragment of 6 bytes" in result.stdout
-
-
-def test_the_command_prints_repairs_as_json(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "x", 1), b'{"torn')
-    result = json.loads(treering("doctor", path, "--repair", "--json").stdout)
+def test_the_command_prints_repairs_as_json(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "x", 1), b'{"torn')
+    result = cli.json("doctor", path, "--repair")
     assert result["findings"] == []
     (one,) = result["repairs"]
     assert (one["path"], one["action"], one["byte"]) == (str(path), "fragment_moved", path.stat().st_size)
     assert Path(one["target"]).read_bytes() == b'{"torn'
 
 
-def test_a_locked_session_is_not_repaired_and_the_command_fails(
-    treering: Treering, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", None, "x", 1), b'{"torn')
+def test_a_locked_session_is_not_repaired_and_the_command_fails(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "x", 1), b'{"torn')
     locks = locks_of_this_system(OsDisk(), str(path.parent))
     locks.take(os.path.realpath(path))
     before = path.read_bytes()
-    result = treering("doctor", path, "--repair")
+    result = cli("doctor", path, "--repair")
     locks.close()
     assert (result.exit_code, result.stderr) == (1, "1 session, 0 repairs, 2 findings left\n")
     assert f"{path}: locked: " in result.stdout
@@ -446,16 +399,16 @@ def test_a_locked_session_is_not_repaired_and_the_command_fails(
     assert path.read_bytes() == before
 
 
-def test_the_help_says_what_a_repair_does_not_change(treering: Treering) -> None:
-    text = " ".join(treering("doctor", "--help").stdout.split())
+def test_the_help_says_what_a_repair_does_not_change(cli: Cli) -> None:
+    text = " ".join(cli("doctor", "--help").stdout.split())
     assert "Whole lines are never moved or changed" in text
     assert ".treering/known-damage.json" in text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_the_progress_bar_goes_to_the_terminal_and_not_to_stdout(write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", "gone", "x", 1))
-    write(message_line("a", None, "x", 1), name="b.jsonl", header={**HEADER, "id": "b"})
+def test_the_progress_bar_goes_to_the_terminal_and_not_to_stdout(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", "gone", "x", 1))
+    cli.write(line_of_message("a", None, "x", 1), name="b.jsonl", header={**HEADER, "id": "b"})
     primary, secondary = os.openpty()
     command = [sys.executable, "-m", "treering.cli", "doctor", str(path.parent)]
     environment = {**os.environ, "TERM": "xterm"}

@@ -1,47 +1,36 @@
-"""`treering export` and `treering import`: formats, targets, redaction, damage."""
+"""`treering export` and `treering import`: formats, targets, redaction, damage, folders."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import shutil
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-from click.testing import Result
 
 from treering import ExportFormat
 from treering.events.disk import OsDisk
 
-from .terminal import Terminal
-
-Treering = Callable[..., Result]
-CreateSession = Callable[..., str]
-Write = Callable[..., Path]
-MessageLine = Callable[..., dict[str, Any]]
-AtTerminal = Callable[..., Terminal]
+from .conftest import DATA, HEADER, Cli, line_of_message
 
 SECRET = "sk-ant-api03-" + "a1B2" * 24
 
 
 @pytest.mark.parametrize("format_", get_args(ExportFormat))
-def test_each_format_is_written_to_stdout_and_to_a_private_file(
-    treering: Treering, create_session: CreateSession, tmp_path: Path, format_: str
-) -> None:
-    create_session("What is a tree ring?", session_id="one")
+def test_each_format_is_written_to_stdout_and_to_a_private_file(cli: Cli, tmp_path: Path, format_: str) -> None:
+    cli.create("What is a tree ring?", session_id="one")
     target = tmp_path / "out"
     if format_ == "nanocoder":
-        result = treering("export", "one", "--format", format_)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert len(result.stderr.splitlines()) == 1
+        cli.error("export", "one", "--format", format_)
     else:
-        result = treering("export", "one", "--format", format_)
+        result = cli("export", "one", "--format", format_)
         assert (result.exit_code, result.stderr) == (0, "")
         assert "What is a tree ring?" in result.stdout
-    written = treering("export", "one", "-f", format_, "-o", target)
+    written = cli("export", "one", "-f", format_, "-o", target)
     assert (written.exit_code, written.stdout) == (0, "")
     assert written.stderr.startswith("written to ")
     assert target.exists()
@@ -49,156 +38,107 @@ def test_each_format_is_written_to_stdout_and_to_a_private_file(
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
-def test_the_default_is_markdown_on_stdout(treering: Treering, create_session: CreateSession) -> None:
-    create_session("Hello", session_id="one", name="A title")
-    assert treering("export", "one").stdout.startswith("# A title\n")
+def test_the_ending_of_the_path_determines_the_format_unless_one_is_given(cli: Cli) -> None:
+    cli.create("Hello", session_id="one", name="A title")
+    for name, format_ in {
+        "talk.html": "html",
+        "TALK.HTM": "html",
+        "talk.json": "json",
+        "talk.jsonl": "native",
+        "talk": "markdown",
+    }.items():
+        export = ("export", "one", "-o", cli.folder / name)
+        assert cli.json(*export)["format"] == format_
+        assert (cli.folder / name).read_text() == cli("export", "one", "-f", format_).stdout
+        assert cli.json(*export, "-f", "markdown", "--force")["format"] == "markdown"
+    result = cli("export", "one", "-o", "-")  # a dash means stdout
+    assert (result.stdout, result.stderr) == (cli("export", "one").stdout, "")
+    assert result.stdout.startswith("# A title\n")
+    assert list(cli.project.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "format_"),
-    [
-        ("talk.html", "html"),
-        ("TALK.HTM", "html"),
-        ("talk.json", "json"),
-        ("talk.jsonl", "native"),
-        ("talk", "markdown"),
-    ],
-)
-def test_the_ending_of_the_path_determines_the_format_unless_one_is_given(
-    treering: Treering, create_session: CreateSession, tmp_path: Path, name: str, format_: str
-) -> None:
-    create_session("Hello", session_id="one")
-    assert json.loads(treering("export", "one", "-o", tmp_path / name, "--json").stdout)["format"] == format_
-    assert (tmp_path / name).read_text() == treering("export", "one", "-f", format_).stdout
-    explicit = treering("export", "one", "-o", tmp_path / name, "-f", "markdown", "--force", "--json")
-    assert json.loads(explicit.stdout)["format"] == "markdown"
-
-
-def test_a_dash_means_stdout(
-    treering: Treering, create_session: CreateSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_session("Hello", session_id="one")
-    monkeypatch.chdir(tmp_path)
-    result = treering("export", "one", "-o", "-")
-    assert (result.stdout, result.stderr) == (treering("export", "one").stdout, "")
-    assert not (tmp_path / "-").exists()
-
-
-def test_a_pipe_is_not_replaced(treering: Treering, create_session: CreateSession, tmp_path: Path) -> None:
-    create_session("Hello", session_id="one")
-    os.mkfifo(tmp_path / "pipe")
-    result = treering("export", "one", "-o", tmp_path / "pipe", "--force")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.rstrip().endswith("leave out -o, and redirect stdout there")
-
-
-def test_an_existing_file_is_replaced_only_with_force(
-    treering: Treering, create_session: CreateSession, tmp_path: Path
-) -> None:
-    create_session("Hello", session_id="one")
-    target = tmp_path / "talk.md"
+def test_an_existing_file_is_replaced_only_with_force_and_a_pipe_is_not(cli: Cli) -> None:
+    cli.create("Hello", session_id="one")
+    target = cli.folder / "overwrite=True.md"  # what reads like advice is left as it is
     target.write_text("mine")
-    result = treering("export", "one", "-o", target)
-    assert (result.exit_code, result.stdout, target.read_text()) == (1, "", "mine")
-    assert str(target) in result.stderr
-    assert treering("export", "one", "-o", target, "--force", "-q").output == ""
+    error = cli.error("export", "one", "-o", target)
+    assert error == f"treering: {target} already exists: give another path, or --force\n"
+    assert target.read_text() == "mine"
+    assert cli("export", "one", "-o", target, "--force", "-q").output == ""
     assert "Hello" in target.read_text()
+    os.mkfifo(cli.folder / "pipe")
+    error = cli.error("export", "one", "-o", cli.folder / "pipe", "--force")
+    assert error.endswith("leave out -o, and redirect stdout there\n")
 
 
-def test_a_path_that_reads_like_advice_is_left_as_it_is(
-    treering: Treering, create_session: CreateSession, tmp_path: Path
+def test_a_root_that_cannot_be_written_is_reported_with_what_to_check(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create_session("Hello", session_id="one")
-    target = tmp_path / "overwrite=True.md"
-    target.write_text("mine")
-    result = treering("export", "one", "-o", target)
-    assert result.stderr == f"treering: {target} already exists: give another path, or --force\n"
+    cli.create("Hello", session_id="one")
 
-
-def test_a_read_only_disk_is_reported_with_what_to_check(
-    treering: Treering, create_session: CreateSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_session("Hello", session_id="one")
-
-    def refuse(disk: OsDisk, path: str, flags: int) -> int:
+    def refuse_to_write(disk: OsDisk, path: str, flags: int) -> int:
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         return os.open(path, flags)
 
-    monkeypatch.setattr(OsDisk, "open", refuse)
-    result = treering("rename", "one", "Talk")
-    assert result.exit_code == 1
-    assert result.stderr.endswith("cannot be opened for writing (Read-only file system): check its permissions\n")
-
-
-def test_a_root_without_permission_to_write_is_reported_with_its_place(
-    treering: Treering, create_session: CreateSession, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_session("Hello", session_id="one")
-
     def refuse(disk: OsDisk, path: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
+    with monkeypatch.context() as patched:
+        patched.setattr(OsDisk, "open", refuse_to_write)
+        error = cli.error("rename", "one", "Talk")
+    assert error.endswith("cannot be opened for writing (Read-only file system): check its permissions\n")
     monkeypatch.setattr(OsDisk, "make_directory", refuse)
-    result = treering("rename", "one", "Talk")
-    assert result.exit_code == 1
-    place = f"(Permission denied: {root}/.treering/locks)"
-    assert result.stderr.endswith(f"{place}: see to the permissions there; viewing works\n")
+    place = f"(Permission denied: {cli.root}/.treering/locks)"
+    assert cli.error("rename", "one", "Talk").endswith(f"{place}: see to the permissions there; viewing works\n")
 
 
-def test_the_path_to_another_leaf_can_be_exported(
-    treering: Treering, create_session: CreateSession, branched: Path
-) -> None:
-    assert "read" in treering("export", branched, "--leaf", "x").stdout
-    assert "This way." not in treering("export", branched, "--leaf", "x").stdout
-    assert treering("export", branched, "--leaf", "nobody").exit_code == 1
+def test_the_path_to_another_leaf_can_be_exported(cli: Cli, branched: Path) -> None:
+    shown = cli("export", branched, "--leaf", "x").stdout
+    assert ("read" in shown, "This way." in shown) == (True, False)
+    cli.error("export", branched, "--leaf", "nobody")
 
 
 @pytest.mark.feature("U-21")
-def test_an_export_can_be_imported_unless_it_is_redacted(
-    treering: Treering, create_session: CreateSession, tmp_path: Path
-) -> None:
-    create_session(f"The key is {SECRET}", session_id="one")
-    elsewhere = ["--root", tmp_path / "elsewhere"]
+def test_an_export_can_be_imported_unless_it_is_redacted(cli: Cli, tmp_path: Path) -> None:
+    cli.create(f"The key is {SECRET}", session_id="one")
+    elsewhere = ["--root", str(tmp_path / "elsewhere")]
     for format_ in ("native", "json"):
         target = tmp_path / f"whole.{format_}"
-        assert treering("export", "one", "-f", format_, "-o", target).exit_code == 0
-        result = treering("import", target, "--root", tmp_path / f"elsewhere-{format_}")
+        assert cli("export", "one", "-f", format_, "-o", target).exit_code == 0
+        result = cli("import", target, "--root", tmp_path / f"elsewhere-{format_}")
         assert result.exit_code == 0
         assert result.stdout.split("  ")[0] == "one"
         assert result.stderr == "1 session, 1 new, 2 lines added\n"
-        assert SECRET in treering("context", "one", "--root", tmp_path / f"elsewhere-{format_}").stdout
+        assert SECRET in cli("context", "one", "--root", tmp_path / f"elsewhere-{format_}").stdout
 
     redacted = tmp_path / "redacted.json"
-    result = treering("export", "one", "-f", "json", "-o", redacted, "--redact")
+    result = cli("export", "one", "-f", "json", "-o", redacted, "--redact")
     assert result.exit_code == 0
     assert "secrets removed" in result.stderr or "secret removed" in result.stderr
     assert SECRET not in redacted.read_text()
-    result = treering("import", redacted, *elsewhere)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "secrets were taken out of this export" in result.stderr
-    assert treering("sessions", "--all", "-q", *elsewhere).stdout == ""
-    assert treering("export", "one", "-f", "native", "--redact").exit_code == 1
+    assert "secrets were taken out of this export" in cli.error("import", redacted, *elsewhere)
+    assert cli("sessions", "--all", "-q", *elsewhere).stdout == ""
+    assert cli("export", "one", "-f", "native", "--redact").exit_code == 1
 
 
-def test_importing_again_adds_what_is_missing(
-    treering: Treering, project: Path, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", None, "One", 1))
-    (first,) = json.loads(treering("import", path, "--json").stdout)["sessions"]
+def test_importing_again_adds_what_is_missing(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "One", 1))
+    (first,) = cli.json("import", path)["sessions"]
     assert (first["id"], first["format"], first["added"], first["existed"]) == ("s-1", "native", 1, False)
-    write(message_line("a", None, "One", 1), message_line("b", "a", "Two", 2))
-    (again,) = json.loads(treering("import", path, "--json").stdout)["sessions"]
+    cli.write(line_of_message("a", None, "One", 1), line_of_message("b", "a", "Two", 2))
+    (again,) = cli.json("import", path)["sessions"]
     assert (again["entries"], again["added"], again["existed"]) == (2, 1, True)
-    result = treering("import", path)
+    result = cli("import", path)
     assert "nothing to add" in result.stdout
     assert result.stderr == "1 session, 0 new, 0 lines added\n"
-    assert treering("import", path, "-q").stderr == ""
+    assert cli("import", path, "-q").stderr == ""
+    cli.lines("import", path, "--format", "native")
+    cli.error("import", path, "--format", "picoclaw")
+    cli.error("import", path, "--format", "nonsense", status=2)
 
 
-def test_damaged_lines_are_reported_and_the_rest_is_imported(
-    treering: Treering, project: Path, write: Write, message_line: MessageLine, tmp_path: Path
-) -> None:
+def test_damaged_lines_are_reported_and_the_rest_is_imported(cli: Cli, tmp_path: Path) -> None:
     def line(uuid: str, parent: str | None, text: str) -> str:
         known = {
             "type": "user",
@@ -215,8 +155,8 @@ def test_damaged_lines_are_reported_and_the_rest_is_imported(
     path.write_text(first + "garbage\n" + line("u2", "u1", "Two") + "\n")
     noise = tmp_path / "noise.txt"
     noise.write_text("noise\n")
-    copied = write(message_line("a", None, "One", 1), b"garbage\n")
-    result = treering("import", noise, path, tmp_path / "gone.jsonl", copied)
+    copied = cli.write(line_of_message("a", None, "One", 1), b"garbage\n")
+    result = cli("import", noise, path, tmp_path / "gone.jsonl", copied)
     assert result.exit_code == 1
     assert [line.split("  ")[:2] for line in result.stdout.splitlines()] == [["cc-1", "claude-code"], ["s-1", "native"]]
     errors = result.stderr.splitlines()
@@ -225,32 +165,15 @@ def test_damaged_lines_are_reported_and_the_rest_is_imported(
     assert "gone.jsonl" in errors[2]
     assert errors[3].startswith(f"{copied}: warning: 1 damaged line copied as found")
     assert errors[4] == "2 sessions, 2 new, 3 lines added, 2 findings"
-    assert "Two" in treering("context", "cc-1").stdout
+    assert "Two" in cli("context", "cc-1").stdout
 
 
-def test_the_format_of_an_import_can_be_given(
-    treering: Treering, project: Path, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", None, "One", 1))
-    assert treering("import", path, "--format", "native").exit_code == 0
-    result = treering("import", path, "--format", "picoclaw")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert len(result.stderr.splitlines()) == 1
-    assert treering("import", path, "--format", "nonsense").exit_code == 2
-
-
-def test_the_progress_of_an_import_is_gone_from_the_terminal_at_the_end(
-    at_terminal: AtTerminal, treering: Treering, project: Path, write: Write, message_line: MessageLine, tmp_path: Path
-) -> None:
+def test_the_progress_of_an_import_is_gone_from_the_terminal_at_the_end(cli: Cli, tmp_path: Path) -> None:
     paths = [
-        write(
-            message_line("a", None, f"Talk {n}", 1),
-            name=f"f{n}.jsonl",
-            header={"type": "session", "id": f"s{n}", **STAMP},
-        )
+        cli.write(line_of_message("a", None, f"Talk {n}", 1), name=f"f{n}.jsonl", header={**HEADER, "id": f"s{n}"})
         for n in range(3)
     ]
-    terminal = at_terminal("import", *paths, tmp_path / "gone", columns=400)
+    terminal = cli.terminal("import", *paths, tmp_path / "gone", columns=400)
     assert terminal.wait() == 1
     lines = terminal.lines
     assert not any("importing" in line for line in lines)
@@ -259,4 +182,64 @@ def test_the_progress_of_an_import_is_gone_from_the_terminal_at_the_end(
     assert lines[-1] == "3 sessions, 3 new, 3 lines added"
 
 
-STAMP = {"version": 1, "timestamp": "2026-01-01T10:00:00Z"}
+# -- folders: every session below is imported, and other files are counted
+
+
+@pytest.fixture
+def projects(cli: Cli, tmp_path: Path) -> Path:
+    """A folder like the one that the README imports."""
+    folder = tmp_path / ".claude" / "projects" / "-work-shop"
+    folder.mkdir(parents=True)
+    shutil.copy(DATA / "claude_code" / "work.jsonl", folder / "c0ffee00.jsonl")
+    return folder.parent
+
+
+def test_the_import_command_of_the_readme_works(cli: Cli, projects: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(projects.parents[1]))
+    result = cli("import", projects.expanduser())
+    assert result.exit_code == 0
+    assert result.stdout.split("  ")[1] == "claude-code"
+    assert result.stdout.rstrip().endswith("c0ffee00.jsonl")
+
+
+def test_files_that_are_not_sessions_are_counted_and_named(cli: Cli, projects: Path, tmp_path: Path) -> None:
+    for number in range(9):
+        (projects / f"{number}.md").write_text("# Notes\n")
+    shutil.copy(DATA / "pi_v3.jsonl", projects / "pi.jsonl")
+    result = cli("import", projects, tmp_path / ".claude")
+    assert result.exit_code == 0
+    assert [line.split("  ")[1] for line in result.stdout.splitlines()] == ["pi", "claude-code"] * 2
+    named = ", ".join(str(projects / f"{number}.md") for number in range(5))
+    assert f"18 files are not sessions of a known format: {named} and 13 more" in result.stderr.splitlines()
+    assert "not sessions" not in cli("import", projects, "-q").stderr
+
+    report = cli.json("import", projects)
+    assert [each["format"] for each in report["sessions"]] == ["pi", "claude-code"]
+    assert (report["unknown"], len(report["unknown_paths"]), report["failed"], report["refused"]) == (9, 5, [], 0)
+    result = cli("import", projects, "--format", "pi")
+    assert f"10 files are not sessions of the format pi: {named} and 5 more" in result.stderr.splitlines()
+
+
+def test_an_import_fails_only_if_a_named_path_cannot_be_imported(cli: Cli, projects: Path, tmp_path: Path) -> None:
+    newer = projects / "newer.jsonl"
+    newer.write_text('{"type":"session","version":99,"id":"n","timestamp":"2026-01-01T10:00:00Z"}\n')
+    result = cli("import", projects)
+    assert result.exit_code == 0
+    assert any(line.startswith(f"{newer}:") and ": error: " in line for line in result.stderr.splitlines())
+    assert cli("import", projects, newer).exit_code == 1
+    result = cli("import", projects, newer, "--json")
+    assert result.exit_code == 1
+    failed = json.loads(result.stdout)["failed"]
+    assert [each["path"] for each in failed] == [str(newer), str(newer)]
+
+    (tmp_path / "empty").mkdir()
+    assert "holds no session in any known format" in cli.error("import", tmp_path / "empty")
+
+
+def test_a_missing_or_empty_path_is_a_one_line_error(cli: Cli, projects: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = cli.folder / "gone"
+    for given in (f"{gone}", f"{gone}/", f"{gone} --format pi", f"{gone} --format claude-code", f"{gone} -f picoclaw"):
+        assert cli.error("import", *given.split()) == f"treering: {gone}: there is no such file or folder\n"
+    monkeypatch.chdir(projects)  # which an empty path does not mean
+    assert cli.error("import", "") == "treering: '' is not a path: give '.' for the current directory\n"
+    cli.lines("import", ".")

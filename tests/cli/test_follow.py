@@ -6,12 +6,10 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MessageLine = Callable[..., dict[str, Any]]
-Spawn = Callable[..., "subprocess.Popen[bytes]"]
+from .conftest import Cli, line_of_message
 
 
 def append(path: Path, *lines: dict[str, Any] | bytes) -> None:
@@ -30,21 +28,35 @@ def read_line(process: subprocess.Popen[bytes]) -> bytes:
     return process.stdout.readline()
 
 
-def test_existing_entries_are_printed_and_then_new_ones(
-    spawn: Spawn, branched: Path, message_line: MessageLine
-) -> None:
-    with spawn("follow", branched, "--json", "--from-start") as process:
-        existing = [json.loads(read_line(process))["id"] for _ in range(5)]
-        assert existing == ["q", "x", "a", "m", "l"]
-        append(branched, message_line("n", "l", "New", 6))
-        added = json.loads(read_line(process))
-        assert (added["id"], added["seq"]) == ("n", 6)
-        assert interrupt(process) == (b"", b"")
-    assert process.returncode == 0
+def test_existing_entries_are_printed_and_then_new_ones_whatever_becomes_of_the_file(cli: Cli, branched: Path) -> None:
+    at = branched.stat().st_size
+    other = branched.with_suffix(".new")
+    other.write_bytes(branched.read_bytes().split(b"\n")[0] + b"\n")
+    append(other, line_of_message("z", None, "Another history", 1))
+    with cli.spawn("follow", branched, "--json", "--from-start") as process:
+
+        def printed(count: int) -> list[tuple[str, int]]:
+            entries = [json.loads(read_line(process)) for _ in range(count)]
+            return [(each["id"], each["seq"]) for each in entries]
+
+        assert printed(5) == [("q", 1), ("x", 2), ("a", 3), ("m", 4), ("l", 5)]
+        append(branched, b"garbage\n", line_of_message("n", "l", "New", 7))
+        assert printed(1) == [("n", 7)]
+        line = json.dumps(line_of_message("o", "n", "Newer", 8)).encode() + b"\n"
+        append(branched, line[:40])  # it is printed once it is complete
+        append(branched, line[40:], line_of_message("p", "o", "Newest", 9))
+        assert printed(2) == [("o", 8), ("p", 9)]
+        other.replace(branched)
+        assert printed(1) == [("z", 1)]
+        out, err = interrupt(process)
+    damaged, replaced = err.decode().splitlines()
+    assert damaged == f"treering: warning: {branched}:7:{at}: this line is not a JSON object and was skipped"
+    assert f"{branched}: the file was replaced or truncated" in replaced
+    assert (process.returncode, out) == (0, b"")
 
 
-def test_the_command_ends_when_its_output_is_closed_even_without_new_entries(spawn: Spawn, branched: Path) -> None:
-    with spawn("follow", branched, "--from-start") as process:
+def test_the_command_ends_when_its_output_is_closed_even_without_new_entries(cli: Cli, branched: Path) -> None:
+    with cli.spawn("follow", branched, "--from-start") as process:
         read_line(process)
         assert process.stdout is not None
         process.stdout.close()
@@ -53,14 +65,12 @@ def test_the_command_ends_when_its_output_is_closed_even_without_new_entries(spa
         assert process.stderr.read() == b""
 
 
-def test_without_from_start_only_new_entries_are_printed(
-    spawn: Spawn, branched: Path, message_line: MessageLine
-) -> None:
-    with spawn("follow", branched) as process:
+def test_without_from_start_only_new_entries_are_printed(cli: Cli, branched: Path) -> None:
+    with cli.spawn("follow", branched) as process:
         number, line = 5, b""
         while not line:  # entries that are appended before the command has begun are not printed
             number += 1
-            append(branched, message_line(f"n{number}", None, f"number {number}", number))
+            append(branched, line_of_message(f"n{number}", None, f"number {number}", number))
             line = read_available(process)
         assert b"user: number " in line
         assert b"crossroads" not in line
@@ -76,44 +86,3 @@ def read_available(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], 0.2)
     return os.read(process.stdout.fileno(), 65536) if ready else b""
-
-
-def test_an_unfinished_line_is_printed_once_it_is_complete(
-    spawn: Spawn, branched: Path, message_line: MessageLine
-) -> None:
-    line = json.dumps(message_line("n", "l", "New", 6)).encode() + b"\n"
-    with spawn("follow", branched, "--json", "--from-start") as process:
-        for _ in range(5):
-            read_line(process)
-        append(branched, line[:40])
-        append(branched, line[40:], message_line("o", "n", "Newer", 7))
-        assert [json.loads(read_line(process))["id"] for _ in range(2)] == ["n", "o"]
-        interrupt(process)
-    assert process.returncode == 0
-
-
-def test_a_damaged_line_is_a_warning(spawn: Spawn, branched: Path, message_line: MessageLine) -> None:
-    at = branched.stat().st_size
-    with spawn("follow", branched, "--json", "--from-start") as process:
-        for _ in range(5):
-            read_line(process)
-        append(branched, b"garbage\n", message_line("n", "l", "New", 7))
-        assert json.loads(read_line(process))["seq"] == 7
-        _, err = interrupt(process)
-    expected = f"treering: warning: {branched}:7:{at}: this line is not a JSON object and was skipped\n"
-    assert err.decode() == expected
-
-
-def test_a_replaced_file_is_printed_from_its_start(spawn: Spawn, branched: Path, message_line: MessageLine) -> None:
-    with spawn("follow", branched, "--json", "--from-start") as process:
-        for _ in range(5):
-            read_line(process)
-        header = branched.read_bytes().split(b"\n")[0] + b"\n"
-        other = branched.with_suffix(".new")
-        other.write_bytes(header)
-        append(other, message_line("z", None, "Another history", 1))
-        other.replace(branched)
-        assert json.loads(read_line(process))["id"] == "z"
-        _, err = interrupt(process)
-    assert f"{branched}: the file was replaced or truncated" in err.decode()
-    assert process.returncode == 0

@@ -8,23 +8,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import Result
 
 import treering as package
 from treering.cli.log_sentences import sentence_of
 from treering.cli.logs import be_verbose, logs_on_stderr
 from treering.events.telemetry import logger
 
-Treering = Callable[..., Result]
-CreateSession = Callable[..., str]
-Spawn = Callable[..., "subprocess.Popen[bytes]"]
-Write = Callable[..., Path]
-MessageLine = Callable[..., dict[str, Any]]
+from .conftest import Cli, line_of_message
 
 _PACKAGES = str(Path(package.__file__).resolve().parents[1])
 
@@ -32,16 +25,16 @@ _PACKAGES = str(Path(package.__file__).resolve().parents[1])
 # -- interrupted
 
 
-def test_ctrl_c_ends_a_command_with_130(treering: Treering, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+def test_ctrl_c_ends_a_command_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     async def interrupted(_: str) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("treering.cli.demo.play", interrupted)
-    result = treering("demo")
+    result = cli("demo")
     assert (result.exit_code, result.output) == (130, "")
 
 
-def test_ctrl_c_while_stdin_is_read_ends_the_command_with_130(root: Path, project: Path) -> None:
+def test_ctrl_c_while_stdin_is_read_ends_the_command_with_130(cli: Cli) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _READING, "chat", "-p", "-"],
         stdin=subprocess.PIPE,
@@ -75,8 +68,8 @@ main(prog_name="treering")
 
 
 @pytest.mark.parametrize("closed", ["0", "1", "2"])
-def test_a_closed_standard_stream_is_not_an_error(create_session: CreateSession, root: Path, closed: str) -> None:
-    create_session("Hello", session_id="one")
+def test_a_closed_standard_stream_is_not_an_error(cli: Cli, closed: str) -> None:
+    cli.create("Hello", session_id="one")
     script = f'exec "$0" -m treering.cli sessions {closed}>&-'
     command, env = ["sh", "-c", script, sys.executable], {**os.environ, "PYTHONPATH": _PACKAGES}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
@@ -104,79 +97,55 @@ def test_a_stdout_that_cannot_be_written_is_a_one_line_error(given: list[str]) -
 # -- called wrongly
 
 
-@pytest.mark.parametrize(
-    ("given", "suggested"),
-    [("list", ["sessions"]), ("show", ["context", "entries"]), ("stats", ["info"]), ("serach", ["search"])],
-)
-def test_an_unknown_command_gets_a_suggestion(treering: Treering, given: str, suggested: list[str]) -> None:
-    result = treering(given)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.rstrip().endswith(f"Did you mean {' or '.join(map(repr, suggested))}?")
+def test_an_unknown_command_gets_a_suggestion_if_one_resembles_it(cli: Cli) -> None:
+    suggested = {"list": "'sessions'", "show": "'context' or 'entries'", "stats": "'info'", "serach": "'search'"}
+    for given, names in suggested.items():
+        assert cli.error(given, status=2).endswith(f"Did you mean {names}?\n")
+    assert "Did you mean" not in cli.error("xyzzy", status=2)
 
 
-@pytest.mark.parametrize(
-    ("args", "advice"),
-    [
-        (("--root", "there", "sessions"), "'--root' here; put it after the command: treering sessions --root"),
-        (("--root=there", "tree", "last"), "'--root' here; put it after the command: treering tree --root"),
-        (("-q", "search", "x"), "'-q' here; put it after the command: treering search -q"),
-        (("sessions", "--verbose"), "'--verbose' here; put it before the command: treering --verbose sessions"),
-    ],
-)
-def test_an_option_on_the_wrong_side_of_the_command_is_refused_with_its_place(
-    treering: Treering, args: tuple[str, ...], advice: str
-) -> None:
-    result = treering(*args)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.rstrip().endswith(f"Error: No such option {advice}")
+def test_an_option_on_the_wrong_side_of_the_command_is_refused_with_its_place(cli: Cli) -> None:
+    for given, advice in {
+        "--root there sessions": "'--root' here; put it after the command: treering sessions --root",
+        "--root=there tree last": "'--root' here; put it after the command: treering tree --root",
+        "-q search x": "'-q' here; put it after the command: treering search -q",
+        "sessions --verbose": "'--verbose' here; put it before the command: treering --verbose sessions",
+    }.items():
+        assert cli.error(*given.split(), status=2).endswith(f"Error: No such option {advice}\n")
+    for given in ("--nonsense sessions", "sessions --nonsense", "--json delete-all"):  # there is no such place
+        assert "put it" not in cli.error(*given.split(), status=2)
 
 
-@pytest.mark.parametrize("args", [("--nonsense", "sessions"), ("sessions", "--nonsense"), ("--json", "delete-all")])
-def test_an_option_that_exists_nowhere_gets_no_place(treering: Treering, args: tuple[str, ...]) -> None:
-    result = treering(*args)
-    assert (result.exit_code, "put it" in result.stderr) == (2, False)
-
-
-def test_a_command_that_resembles_no_other_gets_no_suggestion(treering: Treering) -> None:
-    result = treering("xyzzy")
-    assert (result.exit_code, "Did you mean" in result.stderr) == (2, False)
-
-
-def test_the_error_for_last_says_that_there_are_no_sessions(
-    treering: Treering, project: Path, create_session: CreateSession
-) -> None:
+def test_the_error_for_last_says_that_there_are_no_sessions(cli: Cli) -> None:
     for command in (["tree", "last"], ["info", "last"], ["rename", "last", "x"]):
-        assert "there are no sessions yet" in treering(*command).stderr
-    create_session("Hello", session_id="one")
-    treering("archive", "one")
-    assert "all are archived" in treering("tree", "last").stderr
+        assert "there are no sessions yet" in cli(*command).stderr
+    cli.create("Hello", session_id="one")
+    cli("archive", "one")
+    assert "all are archived" in cli("tree", "last").stderr
 
 
 def test_a_missing_working_directory_is_a_one_line_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, treering: Treering
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    result = treering("sessions")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "treering: the current directory no longer exists: change to another one\n"
+    assert cli.error("sessions") == "treering: the current directory no longer exists: change to another one\n"
 
 
-def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, project: Path) -> None:
+def test_a_root_that_is_a_file_is_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    result = treering("sessions", env={"TREERING_ROOT": str(tmp_path / "file")})
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert str(tmp_path / "file") in result.stderr
-    assert "is not a directory" in result.stderr
+    error = cli.error("sessions", env={"TREERING_ROOT": str(tmp_path / "file")})
+    assert str(tmp_path / "file") in error
+    assert "is not a directory" in error
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_missing_api_key_is_named(treering: Treering, project: Path, provider: str) -> None:
+def test_a_missing_api_key_is_named(cli: Cli, provider: str) -> None:
     pytest.importorskip(provider)
     keys = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-    result = treering("chat", "-p", "hi", "--model", f"{provider}:m", env=dict.fromkeys(keys))
+    result = cli("chat", "-p", "hi", "--model", f"{provider}:m", env=dict.fromkeys(keys))
     assert result.exit_code == 1
     assert f"set {provider.upper()}_API_KEY" in result.stderr
 
@@ -230,21 +199,19 @@ def test_each_warning_of_the_library_has_a_sentence() -> None:
     assert unknown == []
 
 
-def test_a_conversation_that_cannot_be_compacted_prints_no_log_line(treering: Treering, project: Path) -> None:
-    result = treering("chat", "--window", "100", "-p", "word " * 400)
+def test_a_conversation_that_cannot_be_compacted_prints_no_log_line(cli: Cli) -> None:
+    result = cli("chat", "--window", "100", "-p", "word " * 400)
     assert "raised_at" not in result.stderr
     assert "not_compacted" not in result.stderr
 
 
-def test_a_torn_line_that_was_moved_away_is_named(
-    treering: Treering, create_session: CreateSession, root: Path
-) -> None:
-    create_session("Hello", session_id="one")
-    with (root / "one.jsonl").open("ab") as file:
+def test_a_torn_line_that_was_moved_away_is_named(cli: Cli) -> None:
+    cli.create("Hello", session_id="one")
+    with (cli.root / "one.jsonl").open("ab") as file:
         file.write(b'{"type":"message","id":"torn')
-    result = treering("chat", "-r", "one", "-p", "Again")
+    result = cli("chat", "-r", "one", "-p", "Again")
     assert result.exit_code == 0
-    (fragment,) = root.glob("one.jsonl.torn-*")
+    (fragment,) = cli.root.glob("one.jsonl.torn-*")
     (notice,) = [line for line in result.stderr.splitlines() if "interrupted" in line]
     assert str(fragment) in notice
     assert "0 calls" not in notice
@@ -253,28 +220,24 @@ def test_a_torn_line_that_was_moved_away_is_named(
 # -- times
 
 
-def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(
-    spawn: Spawn, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", None, "Hello", 1))
-    out, _ = spawn("entries", path, TZ="XXX-05:30").communicate(timeout=60)
+def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "Hello", 1))
+    out, _ = cli.spawn("entries", path, TZ="XXX-05:30").communicate(timeout=60)
     assert b"2026-01-01 15:30:01" in out
-    out, _ = spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=60)
+    out, _ = cli.spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=60)
     assert b'"2026-01-01T10:00:01Z"' in out
 
 
 @pytest.mark.parametrize(("time", "zone"), [("0001-01-01T00:00:00Z", "XXX+05"), ("9999-12-31T23:59:59Z", "XXX-09")])
-def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(
-    spawn: Spawn, root: Path, create_session: CreateSession, message_line: MessageLine, time: str, zone: str
-) -> None:
-    create_session("Hello", session_id="near")
+def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(cli: Cli, time: str, zone: str) -> None:
+    cli.create("Hello", session_id="near")
     lines = [
         {"type": "session", "id": "far", "version": 1, "timestamp": time},
-        {**message_line("a", None, "Hello", 1), "timestamp": time},
+        {**line_of_message("a", None, "Hello", 1), "timestamp": time},
     ]
-    (root / "far.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (cli.root / "far.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     for command in (("sessions", "--all"), ("search", "Hello"), ("entries", "far")):
-        process = spawn(*command, TZ=zone)
+        process = cli.spawn(*command, TZ=zone)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err.decode()
         assert time[:4].lstrip("0").encode() in out

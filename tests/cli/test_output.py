@@ -12,23 +12,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import pytest
 import structlog
-from click.testing import Result
 
 from treering import SessionInfo, SyncHost, __version__, text, thinking, tool_result, tool_use
 from treering.actors.handles.exporting import ExportFormat
 from treering.cli import main
 from treering.events.telemetry import logger
 
-CreateSession = Callable[..., str]
-Treering = Callable[..., Result]
-Write = Callable[..., Path]
-MessageLine = Callable[..., dict[str, Any]]
-Spawn = Callable[..., "subprocess.Popen[bytes]"]
+from .conftest import HEADER, Cli, line_of_message
 
 VIEWS = ["context", "tree", "labels", "entries"]
 ON_A_FILE = [*VIEWS, "follow"]
@@ -42,81 +37,68 @@ def loaded(name: str) -> click.Command:
 
 
 @pytest.mark.parametrize("command", ON_A_FILE)
-def test_an_error_about_a_file_is_one_line(treering: Treering, tmp_path: Path, command: str) -> None:
-    (tmp_path / "no.jsonl").write_text("hello\n")
-    (tmp_path / "new.jsonl").write_text('{"type":"session","id":"x","version":99,"timestamp":"2026-01-01T10:00:00Z"}\n')
-    (tmp_path / "empty.jsonl").write_text("")
-    cases = {
+def test_an_error_about_a_file_is_one_line(cli: Cli, command: str) -> None:
+    (cli.folder / "no.jsonl").write_text("hello\n")
+    cli.write(name="new.jsonl", header={**HEADER, "version": 99})
+    (cli.folder / "empty.jsonl").touch()
+    for name, what in {
         "gone.jsonl": "gone.jsonl: No such file or directory",
         ".": "this is a directory: give the path of a session file",
         "no.jsonl": "no.jsonl:1:0: this is not a session header; the file was left as it is",
         "new.jsonl": "new.jsonl:1:0: the session has version 99",
         "empty.jsonl": "empty.jsonl: the file is empty",
         "no.jsonl/x": "Not a directory",
-    }
-    for name, what in cases.items():
-        result = treering(command, tmp_path / name)
-        assert result.exit_code == 1, name
-        assert result.stdout == "", name
-        assert what in result.stderr, name
-        assert result.stderr.startswith("treering: "), name
-        assert len(result.stderr.splitlines()) == 1, name
+    }.items():
+        assert what in cli.error(command, cli.folder / name)
 
 
-def test_a_session_with_the_name_of_a_folder_is_shown(
-    treering: Treering, create_session: CreateSession, project: Path
-) -> None:
-    create_session("One", session_id="one", name="docs")
+def test_a_session_with_the_name_of_a_folder_is_shown(cli: Cli) -> None:
+    cli.create("One", session_id="one", name="docs")
     for name in ("docs", "last"):
-        (project / name).mkdir()
-        assert "One" in treering("tree", name).stdout
-    (project / "empty").mkdir()
+        (cli.project / name).mkdir()
+        assert "One" in cli("tree", name).stdout
+    (cli.project / "empty").mkdir()
     for name in ("empty", "."):
-        result = treering("tree", name)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert "this is a directory" in result.stderr
+        assert "this is a directory" in cli.error("tree", name)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root can read every file")
-def test_a_file_without_read_permission_is_a_one_line_error(treering: Treering, branched: Path) -> None:
+def test_a_file_without_read_permission_is_a_one_line_error(cli: Cli, branched: Path) -> None:
     branched.chmod(0)
-    result = treering("tree", branched)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"treering: {branched}: Permission denied\n"
+    assert cli.error("tree", branched) == f"treering: {branched}: Permission denied\n"
 
 
 @pytest.mark.parametrize(
     "args", [["tree"], ["tree", "a", "--nonsense"], ["nonsense"], ["doctor"], ["follow", "a", "b"]]
 )
-def test_wrong_usage_ends_with_2(treering: Treering, args: list[str]) -> None:
-    result = treering(*args)
-    assert (result.exit_code, result.stdout) == (2, "")
+def test_wrong_usage_ends_with_2(cli: Cli, args: list[str]) -> None:
+    cli.error(*args, status=2)
 
 
 @pytest.mark.parametrize("command", VIEWS)
-def test_reading_changes_nothing(treering: Treering, branched: Path, command: str) -> None:
+def test_reading_changes_nothing(cli: Cli, branched: Path, command: str) -> None:
     branched.write_bytes(branched.read_bytes() + b'garbage\n{"type":"mess')
     before, stat = branched.read_bytes(), branched.stat()
     for option in ([], ["--json"]):
-        assert treering(command, branched, *option).exit_code == 0
+        assert cli(command, branched, *option).exit_code == 0
     assert branched.read_bytes() == before
     assert branched.stat().st_mtime_ns == stat.st_mtime_ns
     assert os.listdir(branched.parent) == [branched.name]
 
 
 @pytest.mark.parametrize("command", VIEWS)
-def test_damaged_lines_are_warnings(treering: Treering, write: Write, message_line: MessageLine, command: str) -> None:
-    path = write(
-        message_line("a", None, "One", 1),
+def test_damaged_lines_are_warnings(cli: Cli, command: str) -> None:
+    path = cli.write(
+        line_of_message("a", None, "One", 1),
         b"garbage\n",
         b"\n",
-        message_line("b", "a", "Two", 3),
+        line_of_message("b", "a", "Two", 3),
         b"[1]\n",
         b'{"type":"mess',
     )
     lines = path.read_bytes().splitlines(keepends=True)
     offsets = [sum(map(len, lines[:n])) for n in range(len(lines))]
-    result = treering(command, path, "--json")
+    result = cli(command, path, "--json")
     assert result.exit_code == 0
     for line in result.stdout.splitlines():
         json.loads(line)
@@ -127,22 +109,25 @@ def test_damaged_lines_are_warnings(treering: Treering, write: Write, message_li
     ]
 
 
-def test_a_whole_last_line_without_a_newline_is_shown(treering: Treering, branched: Path) -> None:
+def test_a_whole_last_line_without_a_newline_is_shown(cli: Cli, branched: Path) -> None:
     branched.write_bytes(branched.read_bytes().rstrip(b"\n"))
-    result = treering("entries", branched, "--json")
+    result = cli("entries", branched, "--json")
     assert (len(result.stdout.splitlines()), result.stderr) == (5, "")
 
 
-def test_the_logging_configuration_is_restored(treering: Treering, branched: Path) -> None:
+def test_the_logging_configuration_is_restored(cli: Cli, branched: Path) -> None:
     before = structlog.get_config(), type(logger())
-    treering("tree", branched)
+    cli("tree", branched)
     assert (structlog.get_config(), type(logger())) == before
 
 
-def test_control_characters_are_not_printed(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "red \x1b[31m \u202e back", 1, "us\x1ber"))
+def test_control_characters_are_not_printed(cli: Cli) -> None:
+    cli.create("red \x1b[31m \u202e back", name="a\x1bb\nc")
+    for args in (["sessions"], ["sessions", "-a"], ["info", "last"], ["search", "back"]):
+        assert not {"\x1b", "\u202e"} & set(cli(*args).output), args
+    path = cli.write(line_of_message("a", None, "red \x1b[31m \u202e back", 1, "us\x1ber"))
     for command in ("context", "tree", "entries"):
-        output = treering(command, path).output
+        output = cli(command, path).output
         assert "red" in output
         assert not {"\x1b", "\u202e"} & set(output)
 
@@ -179,10 +164,10 @@ SHOWING = [
 
 
 @pytest.fixture
-def hostile_session(root: Path, project: Path) -> None:
+def hostile_session(cli: Cli) -> None:
     """A session with control characters in every text."""
-    with SyncHost(root, clock=lambda: datetime(2020, 1, 1, tzinfo=UTC)) as host:
-        session = host.create(cwd=project, parent_session=HOSTILE)
+    with SyncHost(cli.root, clock=lambda: datetime(2020, 1, 1, tzinfo=UTC)) as host:
+        session = host.create(cwd=cli.project, parent_session=HOSTILE)
         asked = session.append_message("user", HOSTILE)
         session.append_message(
             "assistant", [thinking(HOSTILE), text(HOSTILE), tool_use("c", HOSTILE, {HOSTILE: HOSTILE})]
@@ -211,9 +196,9 @@ def test_a_terminal_shows_the_control_characters_of_a_session(
 @pytest.mark.parametrize("command", [("info", "last"), ("context", "last"), ("tree", "last"), ("entries", "last")])
 @pytest.mark.usefixtures("hostile_session")
 def test_json_at_a_terminal_has_the_same_value_without_control_characters(
-    treering: Treering, shown_at_terminal: Callable[..., str], command: tuple[str, ...]
+    cli: Cli, shown_at_terminal: Callable[..., str], command: tuple[str, ...]
 ) -> None:
-    output, piped = shown_at_terminal(*command, "--json"), treering(*command, "--json").stdout
+    output, piped = shown_at_terminal(*command, "--json"), cli(*command, "--json").stdout
     assert not OBEYED & set(output) - {"\n"}
     assert "\u202e" in piped
     assert list(map(json.loads, output.splitlines())) == list(map(json.loads, piped.splitlines()))
@@ -222,67 +207,65 @@ def test_json_at_a_terminal_has_the_same_value_without_control_characters(
 @pytest.mark.parametrize("format_", [each for each in get_args(ExportFormat) if each != "nanocoder"])
 @pytest.mark.usefixtures("hostile_session")
 def test_an_export_at_a_terminal_is_shown_and_one_to_a_pipe_is_whole(
-    treering: Treering, shown_at_terminal: Callable[..., str], tmp_path: Path, format_: str
+    cli: Cli, shown_at_terminal: Callable[..., str], tmp_path: Path, format_: str
 ) -> None:
     output = shown_at_terminal("export", "last", "--format", format_, "-o", "-")
     assert "back" in output
     assert not OBEYED & set(output) - {"\n"}
-    treering("export", "last", "--format", format_, "-o", tmp_path / "export")
-    piped = treering("export", "last", "--format", format_).stdout_bytes
+    cli("export", "last", "--format", format_, "-o", tmp_path / "export")
+    piped = cli("export", "last", "--format", format_).stdout_bytes
     assert piped == (tmp_path / "export").read_bytes()
     assert output.count("\\u202ereversed") >= piped.decode().count("\u202ereversed")
 
 
-def test_titles_and_labels_are_bounded_in_pipes_and_whole_in_json(
-    treering: Treering, root: Path, project: Path
-) -> None:
+def test_titles_and_labels_are_bounded_in_pipes_and_whole_in_json(cli: Cli) -> None:
     long = "back " * 200_000
-    with SyncHost(root, clock=lambda: datetime(2020, 1, 1, tzinfo=UTC)) as host:
+    with SyncHost(cli.root, clock=lambda: datetime(2020, 1, 1, tzinfo=UTC)) as host:
         for _ in range(2):
-            session = host.create(cwd=project)
+            session = host.create(cwd=cli.project)
             asked = session.append_message("r" * 100_000, long)
             session.set_label(asked, long)
             session.append(SessionInfo(name=long, status=long, description=f"About {long}"))
-        host.set_current_session(project, session)
+        host.set_current_session(cli.project, session)
     for command in (*SHOWING, ("current",)):
         if command[0] not in ("context", "debug"):
-            lines = treering(*command).stdout.splitlines()
+            lines = cli.lines(*command)
             assert max(map(len, lines), default=0) < 400, command
-    assert [row["name"] for row in json.loads(treering("sessions", "-a", "--json").stdout)] == [long.strip()] * 2
-    assert json.loads(treering("info", "last", "--json").stdout)["description"] == f"About {long}"
-    ambiguous = treering("info", long.strip())
+    assert [row["name"] for row in cli.json("sessions", "-a")] == [long.strip()] * 2
+    assert cli.json("info", "last")["description"] == f"About {long}"
+    ambiguous = cli("info", long.strip())
     assert (ambiguous.exit_code, len(ambiguous.stderr) < len(long) + 500) == (1, True)
 
 
-def test_colors_are_for_terminals(treering: Treering, branched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_for_terminals(cli: Cli, branched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     for command in VIEWS:
-        assert "\x1b[" not in treering(command, branched).output
+        assert "\x1b[" not in cli(command, branched).output
     for command in ("context", "tree", "entries"):
-        assert "\x1b[" in treering(command, branched, env={"FORCE_COLOR": "1"}).output
-        assert "\x1b[" not in treering(command, branched, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}, color=True).output
+        assert "\x1b[" in cli(command, branched, env={"FORCE_COLOR": "1"}).output
+        assert "\x1b[" not in cli(command, branched, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}, color=True).output
 
 
-def test_version_prints_name_and_version(treering: Treering) -> None:
-    assert treering("--version").output == f"treering {__version__}\n"
+def test_version_prints_name_and_version(cli: Cli) -> None:
+    assert cli("--version").output == f"treering {__version__}\n"
 
 
 @pytest.mark.parametrize("name", [None, *NAMES])
-def test_every_help_has_an_example(treering: Treering, name: str | None) -> None:
-    output = treering(*([name] if name else []), "--help").stdout
+def test_every_help_has_an_example(cli: Cli, name: str | None) -> None:
+    output = cli(*([name] if name else []), "--help").stdout
     assert "Examples:\n" in output
     assert f"  treering {name or 'tree'}" in output
 
 
-def test_the_list_of_commands_shows_the_help_of_each(treering: Treering) -> None:
+def test_the_list_of_commands_shows_the_help_of_each(cli: Cli) -> None:
     listed = {name: place.help for section in main.sections for name, place in section.commands.items()}
     assert listed == {name: loaded(name).get_short_help_str(limit=200) for name in NAMES}
-    output = " ".join(treering("--help").stdout.split())
+    output = " ".join(cli("--help").stdout.split())
     for name, line in listed.items():
         assert f" {name} {line}" in output
 
 
-def test_help_imports_no_command(treering: Treering) -> None:
+def test_help_imports_no_command(cli: Cli) -> None:
     code = (
         "import sys; from click.testing import CliRunner; from treering.cli import main; "
         "assert 'sessions' in CliRunner().invoke(main, ['--help']).output; "
@@ -294,24 +277,24 @@ def test_help_imports_no_command(treering: Treering) -> None:
 # -- as another process
 
 
-def test_the_command_runs_as_a_module(spawn: Spawn, branched: Path) -> None:
-    with spawn("labels", branched, "--json") as process:
+def test_the_command_runs_as_a_module(cli: Cli, branched: Path) -> None:
+    with cli.spawn("labels", branched, "--json") as process:
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out) == [{"entry_id": "q", "label": "crossroads"}]
 
 
-def test_an_error_ends_the_process_with_1(spawn: Spawn, tmp_path: Path) -> None:
-    with spawn("tree", tmp_path / "gone.jsonl") as process:
+def test_an_error_ends_the_process_with_1(cli: Cli, tmp_path: Path) -> None:
+    with cli.spawn("tree", tmp_path / "gone.jsonl") as process:
         out, err = process.communicate()
     assert (process.returncode, out) == (1, b"")
     assert err.decode() == f"treering: {tmp_path / 'gone.jsonl'}: No such file or directory\n"
 
 
-def test_a_closed_output_is_not_an_error(spawn: Spawn, write: Write, message_line: MessageLine) -> None:
-    path = write(*(message_line(f"e{n}", None, "x" * 200, n + 1) for n in range(3000)))
+def test_a_closed_output_is_not_an_error(cli: Cli) -> None:
+    path = cli.write(*(line_of_message(f"e{n}", None, "x" * 200, n + 1) for n in range(3000)))
     for command in ("tree", "entries", "context"):
-        with spawn(command, path) as process:
+        with cli.spawn(command, path) as process:
             assert process.stdout is not None
             assert process.stderr is not None
             process.stdout.readline()
@@ -320,16 +303,16 @@ def test_a_closed_output_is_not_an_error(spawn: Spawn, write: Write, message_lin
         assert process.returncode == 0
 
 
-def test_without_unicode_trees_are_drawn_in_ascii(spawn: Spawn, branched: Path) -> None:
-    with spawn("tree", branched, PYTHONIOENCODING="ascii", PYTHONUTF8="0") as process:
+def test_without_unicode_trees_are_drawn_in_ascii(cli: Cli, branched: Path) -> None:
+    with cli.spawn("tree", branched, PYTHONIOENCODING="ascii", PYTHONUTF8="0") as process:
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert [line[:6] for line in out.decode("ascii").splitlines()] == ["* q us", "|-   x", "`- * a", "   * m", "   * l"]
 
 
-def test_json_is_utf8_whatever_the_encoding_of_stdout(spawn: Spawn, write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "größer", 1))
-    with spawn("context", path, "--json", PYTHONIOENCODING="ascii", PYTHONUTF8="0") as process:
+def test_json_is_utf8_whatever_the_encoding_of_stdout(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "größer", 1))
+    with cli.spawn("context", path, "--json", PYTHONIOENCODING="ascii", PYTHONUTF8="0") as process:
         out, _ = process.communicate()
     assert json.loads(out.decode())["messages"][0]["content"][0]["text"]["content"] == "größer"
 
@@ -340,14 +323,14 @@ def test_importing_the_command_imports_neither_rich_nor_structlog() -> None:
 
 
 @pytest.mark.parametrize("args", [("sessions",), ("tree", "last"), ("search", "Hello"), ("info",)])
-def test_a_short_command_loads_no_logging_library(
-    create_session: CreateSession, root: Path, args: tuple[str, ...]
-) -> None:
-    create_session("Hello")
+def test_a_short_command_loads_no_logging_library(cli: Cli, args: tuple[str, ...]) -> None:
+    cli.create("Hello")
     code = (
         "import sys; from treering.cli import main; main(sys.argv[1:], standalone_mode=False); "
         "print(*{'structlog', 'rich.console'} & set(sys.modules), file=sys.stderr)"
     )
-    ended = subprocess.run([sys.executable, "-c", code, *args, "--root", str(root)], check=True, capture_output=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *args, "--root", str(cli.root)], check=True, capture_output=True
+    )
     assert ended.stderr.splitlines()[-1] == b""
     assert b"Hello" in ended.stdout

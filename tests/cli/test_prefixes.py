@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
 import pytest
-from click.testing import Result
 
 from treering import SessionHost
 from treering.cli.columns import aligned
 from treering.cli.prefixes import Prefixes
-
-from .terminal import Terminal
-
-Treering = Callable[..., Result]
-CreateSession = Callable[..., str]
-AtTerminal = Callable[..., Terminal]
 
 FIRST, SECOND, LATER = (
     "019a2f4c-7d10-7c31-9d2e-000000000001",
@@ -26,6 +18,8 @@ FIRST, SECOND, LATER = (
     "019b0000-0000-7c31-9d2e-000000000003",
 )
 NOW = datetime.now(UTC)
+
+from .conftest import Cli
 
 
 @pytest.mark.parametrize(
@@ -74,13 +68,11 @@ def test_one_column_is_shortened_before_others_are_dropped_in_order() -> None:
         assert sum(map(len, aligned([row], width, droppable=(2, 1), shortened=4)[0])) <= width
 
 
-def test_a_narrow_terminal_shows_unambiguous_ids(
-    create_session: CreateSession, treering: Treering, at_terminal: AtTerminal, tmp_path: Path
-) -> None:
+def test_a_narrow_terminal_shows_unambiguous_ids(cli: Cli, tmp_path: Path) -> None:
     cwd = tmp_path / "a folder with a long name" / "and another one below it"
     for session_id in (FIRST, SECOND, LATER):
-        create_session("How do we make the importer of the old archive faster?", session_id=session_id, cwd=cwd)
-    terminal = at_terminal("sessions", "--all", columns=80)
+        cli.create("How do we make the importer of the old archive faster?", session_id=session_id, cwd=cwd)
+    terminal = cli.terminal("sessions", "--all", columns=80)
     terminal.until("019b0000")
     terminal.wait()
     shown = [line for line in terminal.lines if line.strip()]
@@ -90,16 +82,14 @@ def test_a_narrow_terminal_shows_unambiguous_ids(
         assert "How do we make" in line
         (word,) = [word for word in line.split() if word.startswith("019")]
         assert session_id.startswith(word)
-        assert treering("info", word).exit_code == 0
+        assert cli("info", word).exit_code == 0
 
 
-def test_a_file_with_a_long_name_that_cannot_be_read_leaves_room_for_the_other_sessions(
-    create_session: CreateSession, treering: Treering, at_terminal: AtTerminal, root: Path
-) -> None:
-    create_session("How do we make it faster?", session_id=LATER)
+def test_a_file_with_a_long_name_that_cannot_be_read_leaves_room_for_the_other_sessions(cli: Cli) -> None:
+    cli.create("How do we make it faster?", session_id=LATER)
     name = "rollout-2026-01-02T10-00-00-019b0000-0000-7000-8000-000000000001"
-    (root / f"{name}.jsonl").write_text("noise\n")
-    terminal = at_terminal("sessions", "--all", columns=80)
+    (cli.root / f"{name}.jsonl").write_text("noise\n")
+    terminal = cli.terminal("sessions", "--all", columns=80)
     terminal.until("019b0000")
     terminal.wait()
     broken, intact = sorted((line for line in terminal.lines if line.strip()), key=lambda line: "faster" in line)
@@ -107,23 +97,21 @@ def test_a_file_with_a_long_name_that_cannot_be_read_leaves_room_for_the_other_s
     assert broken.split()[0].startswith("rollout-2026")
     assert broken.split()[-1] == "corrupted"
     (word,) = [word for word in broken.split()[1:] if word.startswith("rollout")]
-    assert f"{name}.jsonl" in treering("info", word).stderr
+    assert f"{name}.jsonl" in cli("info", word).stderr
 
 
-def test_sessions_are_listed_by_the_time_shown_and_last_is_the_first_of_them(
-    treering: Treering, create_session: CreateSession, root: Path
-) -> None:
-    old = create_session("The old one", at=NOW - timedelta(days=400))
-    new = create_session("The new one", at=NOW - timedelta(days=2))
+def test_sessions_are_listed_by_the_time_shown_and_last_is_the_first_of_them(cli: Cli) -> None:
+    old = cli.create("The old one", at=NOW - timedelta(days=400))
+    new = cli.create("The new one", at=NOW - timedelta(days=2))
 
     async def load() -> None:
-        async with SessionHost(root) as host:
+        async with SessionHost(cli.root) as host:
             await host.load(old)
 
-    assert treering("sessions").stdout.splitlines()[0].split()[:3] == ["The", "new", "one"]
-    assert new in treering("info", "last", "--json").stdout
+    assert cli.lines("sessions")[0].split()[:3] == ["The", "new", "one"]
+    assert new in cli("info", "last", "--json").stdout
     anyio.run(load)
-    first, second = treering("sessions").stdout.splitlines()
+    first, second = cli.lines("sessions")
     assert ("The old one" in first, "Today" in first) == (True, True)
     assert "The new one" in second
-    assert old in treering("info", "last", "--json").stdout
+    assert old in cli("info", "last", "--json").stdout

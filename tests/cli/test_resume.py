@@ -2,97 +2,80 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-from .terminal import Terminal
-
-Treering = Callable[..., Result]
-CreateSession = Callable[..., str]
-AtTerminal = Callable[..., Terminal]
+from .conftest import Cli
 
 NOW = datetime.now(UTC)
 
 
-def listed(treering: Treering, *args: str) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = json.loads(treering("sessions", "--json", *args).stdout)
-    return rows
-
-
 @pytest.fixture
-def three_sessions(create_session: CreateSession, tmp_path: Path) -> dict[str, str]:
+def three_sessions(cli: Cli, tmp_path: Path) -> dict[str, str]:
     """Three sessions: two of this project, one of another."""
     return {
-        "cors": create_session("Fix CORS", session_id="cors-1", name="CORS issues", at=NOW - timedelta(minutes=9)),
-        "auth": create_session("Implement auth", session_id="auth-1", at=NOW - timedelta(minutes=3)),
-        "bank": create_session("Migrate", session_id="bank-1", cwd=tmp_path / "bank", at=NOW - timedelta(minutes=1)),
+        "cors": cli.create("Fix CORS", session_id="cors-1", name="CORS issues", at=NOW - timedelta(minutes=9)),
+        "auth": cli.create("Implement auth", session_id="auth-1", at=NOW - timedelta(minutes=3)),
+        "bank": cli.create("Migrate", session_id="bank-1", cwd=tmp_path / "bank", at=NOW - timedelta(minutes=1)),
     }
 
 
 @pytest.mark.feature("N-109")
 @pytest.mark.parametrize("text", ["cors-1", "cor", "CORS issues"])
 def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
-    treering: Treering, three_sessions: dict[str, str], text: str
+    cli: Cli, three_sessions: dict[str, str], text: str
 ) -> None:
-    result = treering("resume", text, typed="Once more\n")
+    result = cli("resume", text, typed="Once more\n")
     assert result.exit_code == 0
     assert "Once more" in result.stdout
-    found = {str(row["id"]): row["message_count"] for row in listed(treering, "--all")}
+    found = {str(row["id"]): row["message_count"] for row in cli.json("sessions", "--all")}
     assert found == {"cors-1": 4, "auth-1": 2, "bank-1": 2}
-    assert json.loads(treering("current", "--json").stdout)["id"] == "cors-1"
+    assert cli.json("current")["id"] == "cors-1"
 
 
 def test_a_resumed_session_becomes_current_in_its_own_project(
-    treering: Treering, three_sessions: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, three_sessions: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert treering("resume", "bank", typed="On\n").exit_code == 0
-    assert treering("current").stdout == ""
+    assert cli("resume", "bank", typed="On\n").exit_code == 0
+    assert cli("current").stdout == ""
     (tmp_path / "bank").mkdir()
     monkeypatch.chdir(tmp_path / "bank")
-    assert json.loads(treering("current", "--json").stdout)["id"] == "bank-1"
+    assert cli.json("current")["id"] == "bank-1"
 
 
-def test_resuming_an_archived_session_unarchives_it(treering: Treering, three_sessions: dict[str, str]) -> None:
-    assert treering("archive", "cors").exit_code == 0
-    assert [row["id"] for row in listed(treering)] == ["auth-1"]
-    assert treering("resume", "CORS issues", typed="On\n").exit_code == 0
-    assert [row["id"] for row in listed(treering)] == ["cors-1", "auth-1"]
+def test_resuming_an_archived_session_unarchives_it(cli: Cli, three_sessions: dict[str, str]) -> None:
+    assert cli("archive", "cors").exit_code == 0
+    assert [row["id"] for row in cli.json("sessions")] == ["auth-1"]
+    assert cli("resume", "CORS issues", typed="On\n").exit_code == 0
+    assert [row["id"] for row in cli.json("sessions")] == ["cors-1", "auth-1"]
 
 
 @pytest.mark.feature("N-110")
-def test_without_a_terminal_the_sessions_are_listed(treering: Treering, three_sessions: dict[str, str]) -> None:
-    result = treering("resume", typed="q")
+def test_without_a_terminal_the_sessions_are_listed(cli: Cli, three_sessions: dict[str, str]) -> None:
+    result = cli("resume", typed="q")
     assert result.exit_code == 2
-    assert result.stdout == treering("sessions").stdout != ""
+    assert result.stdout == cli("sessions").stdout != ""
     assert result.stderr == "treering: there is no terminal to choose on: name one of these, as resume SESSION\n"
-    assert treering("resume", "--all").stdout == treering("sessions", "--all").stdout
-
-
-def test_without_any_session_the_error_says_how_to_start_one(treering: Treering, project: Path) -> None:
-    for command in (("resume",), ("chat", "-r")):
-        result = treering(*command)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr == "treering: there are no sessions here yet; start one with treering chat\n"
-
-
-def test_at_a_dumb_terminal_the_sessions_are_listed(at_terminal: AtTerminal, three_sessions: dict[str, str]) -> None:
-    terminal = at_terminal("resume", dumb=True)
+    assert cli("resume", "--all").stdout == cli("sessions", "--all").stdout
+    terminal = cli.terminal("resume", dumb=True)
     assert terminal.wait() == 2
     assert "Implement auth" in "\n".join(terminal.lines)
 
 
+def test_without_any_session_the_error_says_how_to_start_one(cli: Cli) -> None:
+    for command in (("resume",), ("chat", "-r")):
+        assert (
+            cli.error(*command, status=2) == "treering: there are no sessions here yet; start one with treering chat\n"
+        )
+
+
 @pytest.mark.feature("N-119", "N-120")
-def test_the_list_at_a_terminal_shows_filters_resizes_and_quits(
-    treering: Treering, at_terminal: AtTerminal, three_sessions: dict[str, str]
-) -> None:
-    terminal = at_terminal("resume")
+def test_the_list_at_a_terminal_shows_filters_resizes_and_quits(cli: Cli, three_sessions: dict[str, str]) -> None:
+    terminal = cli.terminal("resume")
     lines = terminal.until("About 'Implement auth'")
     assert lines[0] == "Select a session to resume:  2 sessions in this project"
     assert re.fullmatch(r"▸ Implement auth  (Today \d+:\d\d [AP]M|Yesterday) {2,}2 messages", lines[1])
@@ -112,15 +95,13 @@ def test_the_list_at_a_terminal_shows_filters_resizes_and_quits(
     terminal.until("Select a session to resume:", without="[q] Quit")
     terminal.press("q")
     assert terminal.wait() == 0
-    assert [row["message_count"] for row in listed(treering, "--all")] == [2, 2, 2]
-    assert treering("current").stdout == ""
+    assert [row["message_count"] for row in cli.json("sessions", "--all")] == [2, 2, 2]
+    assert cli("current").stdout == ""
 
 
 @pytest.mark.feature("N-120")
-def test_enter_resumes_the_selected_session(
-    treering: Treering, at_terminal: AtTerminal, three_sessions: dict[str, str]
-) -> None:
-    terminal = at_terminal("resume")
+def test_enter_resumes_the_selected_session(cli: Cli, three_sessions: dict[str, str]) -> None:
+    terminal = cli.terminal("resume")
     terminal.until("▸ Implement auth")
     terminal.press("j\r")
     terminal.until("Fix CORS", without="Select a session")
@@ -130,16 +111,14 @@ def test_enter_resumes_the_selected_session(
     terminal.until_prompt()
     terminal.press("\x04")
     assert terminal.wait() == 0
-    assert [(row["id"], row["message_count"]) for row in listed(treering)] == [("cors-1", 4), ("auth-1", 2)]
-    assert json.loads(treering("current", "--json").stdout)["id"] == "cors-1"
+    assert [(row["id"], row["message_count"]) for row in cli.json("sessions")] == [("cors-1", 4), ("auth-1", 2)]
+    assert cli.json("current")["id"] == "cors-1"
 
 
 @pytest.mark.feature("N-111", "N-120")
-def test_n_starts_a_new_session_and_keeps_the_others(
-    treering: Treering, at_terminal: AtTerminal, three_sessions: dict[str, str], root: Path
-) -> None:
-    before = {path.name: path.read_bytes() for path in root.glob("*.jsonl")}
-    terminal = at_terminal("resume")
+def test_n_starts_a_new_session_and_keeps_the_others(cli: Cli, three_sessions: dict[str, str]) -> None:
+    before = cli.files()
+    terminal = cli.terminal("resume")
     terminal.until("▸ Implement auth")
     terminal.press("n")
     terminal.until_prompt()
@@ -148,15 +127,15 @@ def test_n_starts_a_new_session_and_keeps_the_others(
     terminal.until_prompt()
     terminal.press("\x04")
     assert terminal.wait() == 0
-    assert [row["title"] for row in listed(treering)] == ["Something else", "Implement auth", "CORS issues"]
-    assert {name: (root / name).read_bytes() for name in before} == before
+    assert [row["title"] for row in cli.json("sessions")] == ["Something else", "Implement auth", "CORS issues"]
+    assert cli.files().items() >= before.items()
 
 
 @pytest.mark.parametrize(("sent", "status"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_the_terminal_is_restored_after_an_interrupt_or_a_signal(
-    at_terminal: AtTerminal, three_sessions: dict[str, str], sent: str | signal.Signals, status: int
+    cli: Cli, three_sessions: dict[str, str], sent: str | signal.Signals, status: int
 ) -> None:
-    terminal = at_terminal("resume")
+    terminal = cli.terminal("resume")
     terminal.until("▸ Implement auth")
     during = terminal.settings
     if isinstance(sent, str):
@@ -168,12 +147,10 @@ def test_the_terminal_is_restored_after_an_interrupt_or_a_signal(
     assert terminal.lines == [""]
 
 
-def test_log_events_are_printed_after_the_list_is_closed(
-    at_terminal: AtTerminal, three_sessions: dict[str, str], root: Path
-) -> None:
-    path = root / "auth-1.jsonl"
+def test_log_events_are_printed_after_the_list_is_closed(cli: Cli, three_sessions: dict[str, str]) -> None:
+    path = cli.root / "auth-1.jsonl"
     path.write_bytes(path.read_bytes() + b"garbage\n")
-    terminal = at_terminal("resume")
+    terminal = cli.terminal("resume")
     lines = terminal.until("About 'Implement auth'")
     assert not any("warning" in line for line in lines)
     terminal.press("q")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import Result
 from hypothesis import given, strategies
 from rich.cells import cell_len
 
@@ -22,12 +19,7 @@ from treering.events.disk import OsDisk
 from treering.projections.tree import TreeNode
 from treering.testing.disks import WrappedDisk
 
-from .terminal import Terminal
-
-Treering = Callable[..., Result]
-Write = Callable[..., Path]
-MessageLine = Callable[..., dict[str, Any]]
-AtTerminal = Callable[..., Terminal]
+from .conftest import Cli, line_of_message
 
 
 class CountingDisk(WrappedDisk):
@@ -50,8 +42,8 @@ def text(content: str) -> dict[str, object]:
 # -- context
 
 
-def test_context_prints_the_messages_as_json(treering: Treering, branched: Path) -> None:
-    result = treering("context", branched, "--json")
+def test_context_prints_the_messages_as_json(cli: Cli, branched: Path) -> None:
+    result = cli("context", branched, "--json")
     assert result.exit_code == 0
     assert result.stderr == ""
     assert json.loads(result.stdout) == {
@@ -66,21 +58,18 @@ def test_context_prints_the_messages_as_json(treering: Treering, branched: Path)
     }
 
 
-def test_context_prints_the_messages_of_another_leaf(treering: Treering, branched: Path) -> None:
-    shown = json.loads(treering("context", branched, "--json", "--leaf", "x").stdout)
+def test_context_prints_the_messages_of_another_leaf_and_as_text(cli: Cli, branched: Path) -> None:
+    shown = cli.json("context", branched, "--leaf", "x")
     assert (shown["leaf_id"], shown["model"]) == ("x", None)
     call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
     assert [each["content"] for each in shown["messages"]] == [[text("Which way?")], [call]]
-
-
-def test_context_prints_the_messages_as_text(treering: Treering, branched: Path) -> None:
-    lines = treering("context", branched).stdout.splitlines()
+    lines = cli.lines("context", branched)
     assert lines[0] == "session s-1, leaf l, acme/m-1, thinking off"
     assert lines[1:] == ["", "user  q", "  Which way?", "", "assistant  a", "  This way."]
 
 
-def test_a_broken_path_is_a_warning(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    result = treering("context", write(message_line("a", "gone", "Hello", 1)), "--json")
+def test_a_broken_path_is_a_warning(cli: Cli) -> None:
+    result = cli("context", cli.write(line_of_message("a", "gone", "Hello", 1)), "--json")
     assert result.exit_code == 0
     assert [each["entry_id"] for each in json.loads(result.stdout)["messages"]] == ["a"]
     assert "the parent of entry 'a' (seq 1) is not in the log before it" in result.stderr
@@ -90,7 +79,7 @@ def test_a_broken_path_is_a_warning(treering: Treering, write: Write, message_li
 # -- tree
 
 
-def test_tree_prints_the_nodes_as_json(treering: Treering, branched: Path) -> None:
+def test_tree_prints_the_nodes_as_json(cli: Cli, branched: Path) -> None:
     def node(entry_id: str, parent: str | None, kind: str, depth: int, children: list[str], *, on: bool) -> object:
         label = "crossroads" if entry_id == "q" else None
         return {
@@ -103,7 +92,7 @@ def test_tree_prints_the_nodes_as_json(treering: Treering, branched: Path) -> No
             "on_path": on,
         }
 
-    result = treering("tree", branched, "--json")
+    result = cli("tree", branched, "--json")
     assert result.stderr == ""
     assert json.loads(result.stdout) == [
         node("q", None, "message", 0, ["x", "a"], on=True),
@@ -114,14 +103,11 @@ def test_tree_prints_the_nodes_as_json(treering: Treering, branched: Path) -> No
     ]
 
 
-def test_tree_marks_the_path_to_another_leaf(treering: Treering, branched: Path) -> None:
-    nodes = json.loads(treering("tree", branched, "--json", "--leaf", "x").stdout)
+def test_tree_marks_the_path_to_another_leaf(cli: Cli, branched: Path) -> None:
+    nodes = cli.json("tree", branched, "--leaf", "x")
     assert [node["id"] for node in nodes if node["on_path"]] == ["q", "x"]
-    assert "<- leaf" in treering("tree", branched, "--leaf", "x").stdout.splitlines()[1]
-
-
-def test_tree_draws_the_branches(treering: Treering, branched: Path) -> None:
-    assert treering("tree", branched).stdout.splitlines() == [
+    assert "<- leaf" in cli.lines("tree", branched, "--leaf", "x")[1]
+    assert cli.lines("tree", branched) == [
         "• q user: Which way?  [crossroads]",
         '├─   x assistant: calls read({"path": "a.py"})',
         "└─ • a assistant: This way.",
@@ -130,27 +116,25 @@ def test_tree_draws_the_branches(treering: Treering, branched: Path) -> None:
     ]
 
 
-def test_the_lines_of_a_tree_fit_the_terminal_whatever_the_width_of_their_characters(
-    at_terminal: AtTerminal, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", None, "木にはなぜ年輪があるのですか。" * 5, 1), message_line("b", "a", "x" * 200, 2))
-    terminal = at_terminal("tree", path, columns=50)
+def test_the_lines_of_a_tree_fit_the_terminal_whatever_the_width_of_their_characters(cli: Cli) -> None:
+    path = cli.write(
+        line_of_message("a", None, "木にはなぜ年輪があるのですか。" * 5, 1), line_of_message("b", "a", "x" * 200, 2)
+    )
+    terminal = cli.terminal("tree", path, columns=50)
     assert terminal.wait() == 0
     assert [line.split(" ")[1] for line in terminal.lines] == ["a", "b"]
     assert [line.removesuffix("  <- leaf")[-1] for line in terminal.lines] == ["…", "…"]
 
 
-def test_the_lines_of_a_tree_fit_the_terminal_however_many_branches_are_nested(
-    at_terminal: AtTerminal, write: Write, message_line: MessageLine
-) -> None:
+def test_the_lines_of_a_tree_fit_the_terminal_however_many_branches_are_nested(cli: Cli) -> None:
     def uuid(number: int) -> str:
         return f"{number:08x}-0000-4000-8000-000000000000"
 
-    path = write(
-        message_line(uuid(1), None, "x" * 200, 1),
-        *(message_line(uuid(seq), uuid(seq // 2 * 2 - 1), "x" * 200, seq, "assistant") for seq in range(2, 22)),
+    path = cli.write(
+        line_of_message(uuid(1), None, "x" * 200, 1),
+        *(line_of_message(uuid(seq), uuid(seq // 2 * 2 - 1), "x" * 200, seq, "assistant") for seq in range(2, 22)),
     )
-    terminal = at_terminal("tree", path, columns=60)
+    terminal = cli.terminal("tree", path, columns=60)
     assert terminal.wait() == 0
     lines = terminal.lines
     assert len(lines) == 21
@@ -161,11 +145,13 @@ def test_the_lines_of_a_tree_fit_the_terminal_however_many_branches_are_nested(
     ]
 
 
-def test_tree_draws_several_roots_as_branches(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    path = write(
-        message_line("a", None, "One", 1), message_line("b", "a", "below", 2), message_line("c", None, "Two", 3)
+def test_tree_draws_several_roots_as_branches(cli: Cli) -> None:
+    path = cli.write(
+        line_of_message("a", None, "One", 1),
+        line_of_message("b", "a", "below", 2),
+        line_of_message("c", None, "Two", 3),
     )
-    lines = treering("tree", path).stdout.splitlines()
+    lines = cli.lines("tree", path)
     assert [line[:5] for line in lines] == ["├─   ", "│    ", "└─ • "]
 
 
@@ -195,15 +181,15 @@ def test_the_gutters_of_deeply_nested_branches_are_bounded() -> None:
     assert drawn[-1][1] == "└─ "
 
 
-def test_tree_draws_a_session_of_20000_levels(treering: Treering, write: Write, message_line: MessageLine) -> None:
+def test_tree_draws_a_session_of_20000_levels(cli: Cli) -> None:
     count = 20_000
-    lines = (message_line(f"e{n}", f"e{n - 1}" if n else None, "x", n + 1) for n in range(count))
-    path = write(*lines)
-    drawn = treering("tree", path).stdout.splitlines()
+    lines = (line_of_message(f"e{n}", f"e{n - 1}" if n else None, "x", n + 1) for n in range(count))
+    path = cli.write(*lines)
+    drawn = cli.lines("tree", path)
     assert len(drawn) == count
     assert drawn[0] == "• e0 user: x"
     assert drawn[-1] == f"• e{count - 1} user: x  <- leaf"
-    nodes = json.loads(treering("tree", path, "--json").stdout)
+    nodes = cli.json("tree", path)
     assert nodes[-1]["depth"] == count - 1
 
 
@@ -224,17 +210,15 @@ async def test_the_first_lines_of_a_tree_are_drawn_before_all_entries_are_read(t
         assert disk.bytes_read < size * 1.1  # each entry is read once
 
 
-def test_the_tree_of_an_empty_session_is_empty(treering: Treering, write: Write) -> None:
-    path = write()
-    assert treering("tree", path).output == ""
-    assert treering("tree", path, "--json").output == "[]\n"
+def test_the_tree_of_an_empty_session_is_empty(cli: Cli) -> None:
+    path = cli.write()
+    assert cli("tree", path).output == ""
+    assert cli("tree", path, "--json").output == "[]\n"
 
 
-def test_the_tree_of_a_session_with_a_cycle_shows_every_entry(
-    treering: Treering, write: Write, message_line: MessageLine
-) -> None:
-    path = write(message_line("a", "a", "One", 1), message_line("b", "a", "Two", 2))
-    nodes = json.loads(treering("tree", path, "--json").stdout)
+def test_the_tree_of_a_session_with_a_cycle_shows_every_entry(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", "a", "One", 1), line_of_message("b", "a", "Two", 2))
+    nodes = cli.json("tree", path)
     assert [(each["id"], each["depth"], each["on_path"]) for each in nodes] == [("a", 0, True), ("b", 1, True)]
 
 
@@ -264,25 +248,20 @@ def test_the_width_of_a_text_is_what_rich_measures(content: str) -> None:
 # -- labels
 
 
-def test_labels_prints_the_labels_as_json(treering: Treering, branched: Path) -> None:
-    result = treering("labels", branched, "--json")
+def test_labels_prints_the_labels_as_json(cli: Cli, branched: Path) -> None:
+    result = cli("labels", branched, "--json")
     assert json.loads(result.stdout) == [{"entry_id": "q", "label": "crossroads"}]
-
-
-def test_labels_prints_a_table(treering: Treering, branched: Path) -> None:
-    heading, row = treering("labels", branched).stdout.splitlines()
+    heading, row = cli.lines("labels", branched)
     assert heading.split("  ")[0] == "label"
     assert row.split() == ["crossroads", "q", "user:", "Which", "way?"]
 
 
-def test_a_narrow_terminal_shows_labels_and_ids_whole(
-    at_terminal: AtTerminal, write: Write, message_line: MessageLine
-) -> None:
-    named = message_line("named", "4b8a91c2", "", 2) | {"type": "label"}
+def test_a_narrow_terminal_shows_labels_and_ids_whole(cli: Cli) -> None:
+    named = line_of_message("named", "4b8a91c2", "", 2) | {"type": "label"}
     del named["message"]
     named["label"] = {"target_id": "4b8a91c2", "label": "before the rewrite"}
-    terminal = at_terminal(
-        "labels", write(message_line("4b8a91c2", None, "What does it take? " * 5, 1), named), columns=50
+    terminal = cli.terminal(
+        "labels", cli.write(line_of_message("4b8a91c2", None, "What does it take? " * 5, 1), named), columns=50
     )
     assert terminal.wait() == 0
     assert terminal.lines == [
@@ -291,35 +270,29 @@ def test_a_narrow_terminal_shows_labels_and_ids_whole(
     ]
 
 
-def test_labels_without_labels_prints_nothing(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "Hello", 1))
-    assert treering("labels", path).output == ""
-    assert json.loads(treering("labels", path, "--json").stdout) == []
+def test_labels_without_labels_prints_nothing(cli: Cli) -> None:
+    path = cli.write(line_of_message("a", None, "Hello", 1))
+    assert cli("labels", path).output == ""
+    assert cli.json("labels", path) == []
 
 
 # -- entries
 
 
-def test_entries_prints_the_stored_entries_as_json(treering: Treering, branched: Path) -> None:
-    result = treering("entries", branched, "--json")
+def test_entries_prints_the_stored_entries_as_json(cli: Cli, branched: Path) -> None:
+    result = cli("entries", branched, "--json")
     stored = [json.loads(line) for line in branched.read_text().splitlines()[1:]]
     assert [json.loads(line) for line in result.stdout.splitlines()] == stored
-
-
-def test_entries_prints_the_path_to_a_leaf(treering: Treering, branched: Path) -> None:
-    found = treering("entries", branched, "--json", "--leaf", "m").stdout.splitlines()
+    found = cli.lines("entries", branched, "--json", "--leaf", "m")
     assert [json.loads(line)["id"] for line in found] == ["q", "a", "m"]
-
-
-def test_entries_prints_a_line_per_entry(treering: Treering, branched: Path) -> None:
-    lines = treering("entries", branched).stdout.splitlines()
+    lines = cli.lines("entries", branched)
     assert len(lines) == 5
     assert lines[2] == "    3  2026-01-01 10:00:03  a  assistant: This way."
 
 
-def test_entries_of_a_pi_file_are_printed_in_the_native_form(treering: Treering, write: Write) -> None:
+def test_entries_of_a_pi_file_are_printed_in_the_native_form(cli: Cli) -> None:
     envelope = {"timestamp": "2026-01-01T10:00:01.000Z"}
-    path = write(
+    path = cli.write(
         {
             "type": "message",
             "id": "0000000a",
@@ -330,59 +303,55 @@ def test_entries_of_a_pi_file_are_printed_in_the_native_form(treering: Treering,
         {"type": "glow", "id": "0000000b", "parentId": "0000000a", **envelope, "brightness": 7},
         header={**HEADER, "version": 3},
     )
-    first, second = map(json.loads, treering("entries", path, "--json").stdout.splitlines())
+    first, second = map(json.loads, cli.lines("entries", path, "--json"))
     assert (first["parent_id"], first["seq"], first["message"]["content"]) == (None, 1, [text("Hi")])
     assert (second["type"], second["id"], second["parent_id"], second["seq"]) == ("glow", "0000000b", "0000000a", 2)
     assert (second["brightness"], second["opaque"]) == (7, "unknown type")
 
 
-def test_an_entry_with_a_lone_surrogate_is_printed(treering: Treering, write: Write, message_line: MessageLine) -> None:
-    path = write(message_line("a", None, "half \ud83d of it", 1), message_line("b", "a", "whole \U0001f600", 2))
-    assert len(treering("entries", path, "--json").stdout.splitlines()) == 2
-    assert "whole \U0001f600" in treering("tree", path).stdout
+def test_an_entry_with_a_lone_surrogate_is_printed(cli: Cli) -> None:
+    path = cli.write(
+        line_of_message("a", None, "half \ud83d of it", 1), line_of_message("b", "a", "whole \U0001f600", 2)
+    )
+    assert len(cli.lines("entries", path, "--json")) == 2
+    assert "whole \U0001f600" in cli("tree", path).stdout
 
 
 # -- which session
 
 
-def test_a_session_can_be_given_as_id_beginning_name_last_or_path(
-    treering: Treering, create_session: Callable[..., str], project: Path, root: Path, branched: Path
-) -> None:
-    create_session("Hello", session_id="abc-1", name="A title")
-    by_path = {command: treering(command, root / "abc-1.jsonl").stdout for command in VIEWS}
+def test_a_session_can_be_given_as_id_beginning_name_last_or_path(cli: Cli, branched: Path) -> None:
+    cli.create("Hello", session_id="abc-1", name="A title")
+    by_path = {command: cli(command, cli.root / "abc-1.jsonl").stdout for command in VIEWS}
     for name in ("abc-1", "abc", "A title", "last"):
-        assert {command: treering(command, name).stdout for command in VIEWS} == by_path, name
-        assert treering("tree", name, "--root", project).exit_code == 1
+        assert {command: cli(command, name).stdout for command in VIEWS} == by_path, name
+        assert cli("tree", name, "--root", cli.project).exit_code == 1
     # An existing file takes precedence over the beginning of an id.
-    (project / "abc").write_bytes(branched.read_bytes())
-    assert "Which way?" in treering("context", "abc").stdout
-    result = treering("tree", "nobody")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "no session has the id or the name 'nobody'" in result.stderr
+    (cli.project / "abc").write_bytes(branched.read_bytes())
+    assert "Which way?" in cli("context", "abc").stdout
+    assert "no session has the id or the name 'nobody'" in cli.error("tree", "nobody")
 
 
 # -- which leaf
 
 
 @pytest.mark.parametrize("command", ["context", "tree", "labels", "entries"])
-def test_an_unknown_leaf_is_an_error(treering: Treering, branched: Path, command: str) -> None:
-    result = treering(command, branched, "--leaf", "nobody")
+def test_an_unknown_leaf_is_an_error(cli: Cli, branched: Path, command: str) -> None:
+    result = cli(command, branched, "--leaf", "nobody")
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr == "treering: entry 'nobody' not found: give the id of an entry of this session\n"
 
 
-def test_a_leaf_can_be_given_by_the_beginning_of_its_id(
-    treering: Treering, write: Write, message_line: MessageLine
-) -> None:
-    path = write(
-        message_line("abc-1", None, "One", 1),
-        message_line("abd-2", "abc-1", "Two", 2),
-        message_line("abd", "abd-2", "Three", 3),
+def test_a_leaf_can_be_given_by_the_beginning_of_its_id(cli: Cli) -> None:
+    path = cli.write(
+        line_of_message("abc-1", None, "One", 1),
+        line_of_message("abd-2", "abc-1", "Two", 2),
+        line_of_message("abd", "abd-2", "Three", 3),
     )
-    assert json.loads(treering("context", path, "--json", "--leaf", "abc").stdout)["leaf_id"] == "abc-1"
-    assert json.loads(treering("context", path, "--json", "--leaf", "abd").stdout)["leaf_id"] == "abd"
-    result = treering("context", path, "--leaf", "ab")
+    assert cli.json("context", path, "--leaf", "abc")["leaf_id"] == "abc-1"
+    assert cli.json("context", path, "--leaf", "abd")["leaf_id"] == "abd"
+    result = cli("context", path, "--leaf", "ab")
     assert result.exit_code == 1
     assert "3 entries begin with 'ab'" in result.stderr
 

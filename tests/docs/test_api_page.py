@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from docs.api_page import NOT_FOR_PROGRAMS, SECTIONS, VALUES, Section, page, public
 
 import treering
 from treering import Session, SessionHost, SyncHost, SyncSession, TreeringError
 
-from .api_page import NOT_FOR_PROGRAMS, SECTIONS, VALUES, Section, page, public
 from .test_samples import PROJECT
 
 PAGE = PROJECT / "docs" / "api.md"
@@ -23,7 +23,7 @@ ELSEWHERE = {"FileStore", "MemoryStore", "Store", *ERRORS}
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/docs/api_page.py > docs/api.md"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python docs/api_page.py > docs/api.md"
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.of.__name__)

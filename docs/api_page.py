@@ -1,6 +1,6 @@
 """Generates docs/api.md, the library on one page, from the docstrings of its members and the texts below.
 
-python tests/docs/api_page.py > docs/api.md
+python docs/api_page.py > docs/api.md
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Section(Struct, frozen=True):
 INTRODUCTION = """\
 # The library on one page
 
-This page is generated from the docstrings, by `python tests/docs/api_page.py`. Each name can be imported from
+This page is generated from the docstrings, by `python docs/api_page.py`. Each name can be imported from
 `treering`, and each name that can is here; `help()` shows arguments, results and errors.
 
 **Awaiting.** The index of a session (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at once.
