@@ -35,6 +35,7 @@ BEGINNINGS = {"new": b"", "torn": NEW_HEADER + line(0) + b'{"half":', "pi": PI_H
 STORIES: list[tuple[str, Durability, Writes]] = [
     ("new", "os", "inline"),
     ("torn", "file", "inline"),
+    ("new", "file", "thread"),
     ("new", "group", "inline"),
     ("pi", "os", "thread"),
     ("pi", "file", "inline"),

@@ -101,8 +101,10 @@ CASES: list[tuple[list[tuple[float, int]], int, tuple[int, ...], str]] = [
         [(0, 1), (0.1, 1), (0.2, 2), (0.3, 5), (2.05, 1), (6, 2)],
         2,
         (),
-        "0 a0, 0.1 b0, 1 c0 c1 d0 d1, 1 end of a, 1.1 d2 d3, 1.1 end of b, 2 end of c, 2.05 d4, 2.1 e0, "
-        "3.1 end of d, 3.1 end of e, 6 f0, 6 f1, 7 end of f",
+        (
+            "0 a0, 0.1 b0, 1 c0 c1 d0 d1, 1 end of a, 1.1 d2 d3, 1.1 end of b, 2 end of c, 2.05 d4, 2.1 e0, "
+            "3.1 end of d, 3.1 end of e, 6 f0, 6 f1, 7 end of f"
+        ),
     ),
     (
         [(0, 3), (0.1, 3), (0.2, 3)],
@@ -123,8 +125,10 @@ CASES: list[tuple[list[tuple[float, int]], int, tuple[int, ...], str]] = [
         [(0, 1), (0.1, 4), (0.2, 2), (1.5, 1)],
         2,
         (2, 3),
-        "0 a0, 0.1 b0 b1, 1 end of a, 1 failed, 1.1 failed, 2 c1, 2.1 d0, "
-        "2.1 end of b: round 2, 3 end of c: round 3, 3.1 end of d",
+        (
+            "0 a0, 0.1 b0 b1, 1 end of a, 1 failed, 1.1 failed, 2 c1, 2.1 d0, "
+            "2.1 end of b: round 2, 3 end of c: round 3, 3.1 end of d"
+        ),
     ),
 ]
 
