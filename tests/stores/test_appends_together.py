@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from itertools import product
 from typing import TypeVar, TypeVarTuple
 
+import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
 from treering.events.errors import AppendFailed, AppendInDoubt
-from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease, Outcome
+from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
 from treering.events.stores.files import Durability, FileStore, Writes
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
@@ -22,6 +24,7 @@ Ts = TypeVarTuple("Ts")
 
 FOLDER = "/sessions"
 THEIRS = line(9)
+NOWHERE = Cursor("", 0)
 WAYS: list[tuple[Durability, Writes]] = [
     ("os", "inline"), ("os", "thread"), ("file", "inline"), ("group", "inline"), ("group", "thread")
 ]  # fmt: skip
@@ -31,8 +34,10 @@ class BrokenOffload(AtOnce):
     """Has no threads while it is broken."""
 
     error: Exception | None = None
+    calls = 0
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.calls += 1
         if self.error is not None:
             await checkpoint()
             raise self.error
@@ -65,11 +70,13 @@ def header(name: str) -> bytes:
 class Host:
     """A store with the logs that are asked for."""
 
-    def __init__(self, durability: Durability, writes: Writes) -> None:
+    def __init__(self, durability: Durability, writes: Writes, syncs_max: int = 8) -> None:
         self.memory = MemoryDisk()
         self.disk = OtherProgramDisk(self.memory)
         self.offload = BrokenOffload()
-        self.store = FileStore(FOLDER, durability=durability, writes=writes, disk=self.disk, offload=self.offload)
+        self.store = FileStore(
+            FOLDER, durability=durability, writes=writes, disk=self.disk, offload=self.offload, syncs_max=syncs_max
+        )
         self.writers: dict[str, Writer] = {}
 
     async def own(self, *names: str, count: int = 1) -> None:
@@ -181,7 +188,9 @@ async def test_an_append_of_no_lines_is_checked_against_the_head_and_changes_not
     await host.own("new", count=0)
     files = host.memory.files()
     host.disk.reset_counts()
-    assert await host.append(2, 1, "a", "b") == ["a Committed at +0", "b Committed at +0"]
+    for _ in range(2):
+        assert await host.append(2, 1, "a", "b") == ["a Committed at +0", "b Committed at +0"]
+        assert await host.append(2, 1, "a") == ["a Committed at +0"]
     assert (host.memory.files(), host.disk.counts) == (files, {})
     host.memory.unlink(f"{FOLDER}/b")
     assert await host.append(2, 1, "b") == ["b Committed at +0"]
@@ -191,6 +200,30 @@ async def test_an_append_of_no_lines_is_checked_against_the_head_and_changes_not
     assert await host.append(2, 2, "a") == ["a Committed at +1"]
     assert await host.store.append([old]) == [Fenced(host.writers["a"].head, host.writers["a"].lease.epoch)]
     assert await host.append(3, 3, "new", "a") == ["new Committed at +1", "a Committed at +1"]
+    await host.store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("durability", "writes", "calls"),
+    [("os", "inline", 0), ("os", "thread", 1), ("file", "inline", 1), ("group", "inline", 1), ("group", "thread", 2)],
+)
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c", "d"]], ids=["one", "several"])
+async def test_appends_of_one_call_share_their_threads_and_their_flush(
+    durability: Durability, writes: Writes, calls: int, names: list[str]
+) -> None:
+    host = Host(durability, writes, syncs_max=1)
+    await host.own(*names)
+    for number in (2, 3):
+        host.offload.calls = 0
+        host.disk.reset_counts()
+        assert await host.append(number, number, *names) == [f"{name} Committed at +1" for name in names]
+        assert host.offload.calls == calls
+        assert host.disk.counts["datasync"] == {"os": 0, "file": len(names), "group": 1}[durability]
+    stale = [host.writers[name].request(line(4), head=NOWHERE) for name in names]
+    host.offload.calls = 0
+    fenced = [Fenced(host.writers[name].head, host.writers[name].lease.epoch) for name in names]
+    assert await host.store.append(stale) == fenced
+    assert host.offload.calls == (0 if (durability, writes) in {("os", "inline"), ("group", "inline")} else 1)
     await host.store.aclose()
 
 
@@ -212,6 +245,24 @@ async def test_appends_are_in_doubt_while_no_thread_can_be_had(
         assert host.content(name) == header(name) + b"".join(lines(1, 4))
         if durability != "os":
             assert await host.after_power_cut(name) == host.content(name)
+    await host.store.aclose()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # its tasks take turns in order
+@pytest.mark.parametrize(("durability", "writes"), WAYS)
+async def test_other_tasks_get_a_turn_during_any_append(durability: Durability, writes: Writes) -> None:
+    host = Host(durability, writes)
+    await host.own("a", "b", "c")
+    turns: list[str] = []
+
+    async def take_turn() -> None:
+        turns.append("taken")
+
+    for names, written, head in product(("a", "abc"), ([], [line(2)]), (None, NOWHERE)):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take_turn)
+            await host.store.append([host.writers[name].request(*written, head=head) for name in names])
+            assert turns.pop() == "taken", (names, written, head)
     await host.store.aclose()
 
 
