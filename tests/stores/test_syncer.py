@@ -5,8 +5,7 @@ The loop has virtual time, and a run that does not end is stopped.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, TypeVarTuple
 
@@ -18,20 +17,6 @@ from treering.testing.simulation.determinism import run
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-
-ENDS_WITHIN_S = 5
-
-
-@pytest.fixture(autouse=True)
-def endless_loops_fail() -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise AssertionError("it does not end")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(ENDS_WITHIN_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 class SlowOffload:
