@@ -82,7 +82,6 @@ def _write_first(
             if created:
                 disk.unlink(log.path)
         except OSError as second:
-            log.unfinished_header = header
             reason = f"the new file could neither be written ({error.strerror or error}) nor removed"
             return in_doubt(log, second, reason)
         return Failed(NOWHERE, write_failed_error(log, error))
@@ -91,16 +90,3 @@ def _write_first(
     except OSError as error:
         return in_doubt(log, error, "it is unknown where the append landed")
     return None if alone else in_doubt(log, None, "another program created the file at the same time")
-
-
-def remove_unfinished_header(disk: Disk, log: Log) -> bool:
-    """Remove the beginning of a header that a failed first append left; return False if that is not all there is.
-
-    Nobody else can have written it, since it names the session, and nothing in it was ever acknowledged.
-    """
-    with log.opened(os.O_RDWR) as fd:
-        content = disk.pread(fd, len(log.unfinished_header), 0)
-        if len(content) >= len(log.unfinished_header) - 1 or not log.unfinished_header.startswith(content):
-            return False
-        disk.truncate(fd, 0)
-    return True
