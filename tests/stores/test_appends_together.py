@@ -23,7 +23,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 FOLDER = "/sessions"
-THEIRS = line(9)
+THEIRS, THEIRS_AFTER = line(9), line(10)
 NOWHERE = Cursor("", 0)
 WAYS: list[tuple[Durability, Writes]] = [
     ("os", "inline"), ("os", "thread"), ("file", "inline"), ("group", "inline"), ("group", "thread")
@@ -45,15 +45,23 @@ class BrokenOffload(AtOnce):
 
 
 class OtherProgramDisk(FaultyDisk):
-    """A disk on which another program may append a line to a log just before the next write to it."""
+    """A disk on which another program may append a line to a log just before and after a write, or empty it before."""
 
     meanwhile = ""
+    emptied = ""
 
     def write(self, fd: int, data: bytes) -> int:
-        if self.meanwhile and self._path(fd) == self.meanwhile:
-            self.meanwhile = ""
-            append(self.inner, self._path(fd), THEIRS)
-        return super().write(fd, data)
+        path = self._path(fd)
+        if path == self.emptied:
+            self.inner.truncate(fd, 0)
+        if path != self.meanwhile:
+            return super().write(fd, data)
+        self.meanwhile = ""
+        append(self.inner, path, THEIRS)
+        try:
+            return super().write(fd, data)
+        finally:
+            append(self.inner, path, THEIRS_AFTER)
 
 
 def append(disk: FaultyDisk | MemoryDisk | object, path: str, data: bytes) -> None:
@@ -151,7 +159,7 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
             "behind Fenced at +1",
             "replaced Fenced at +0 of another generation",
             "removed Fenced at -1 of another generation",
-            "joined Committed at +4",
+            "joined Committed at +5",
             "full Failed at +1",
             "/elsewhere/far Committed at +3",
         ]
@@ -163,7 +171,7 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
         "lost": before["lost"],
         "behind": before["behind"],
         "replaced": before["replaced"],
-        "joined": before["joined"] + THEIRS + ours,
+        "joined": before["joined"] + THEIRS + ours + THEIRS_AFTER,
         "full": before["full"] + line(2),
         "/elsewhere/far": before["/elsewhere/far"] + ours,
     }
@@ -263,6 +271,18 @@ async def test_other_tasks_get_a_turn_during_any_append(durability: Durability, 
             tasks.start_soon(take_turn)
             await host.store.append([host.writers[name].request(*written, head=head) for name in names])
             assert turns.pop() == "taken", (names, written, head)
+    await host.store.aclose()
+
+
+@pytest.mark.parametrize(("durability", "writes"), WAYS)
+async def test_an_append_to_a_file_that_is_emptied_just_before_is_in_doubt(
+    durability: Durability, writes: Writes
+) -> None:
+    host = Host(durability, writes)
+    await host.own("a", "b")
+    host.disk.emptied = f"{FOLDER}/a"
+    assert await host.append(2, 2, "a", "b") == ["a in doubt: None", "b Committed at +1"]
+    assert host.content("a") == line(2)
     await host.store.aclose()
 
 
