@@ -286,6 +286,23 @@ async def test_an_append_to_a_file_that_is_emptied_just_before_is_in_doubt(
     await host.store.aclose()
 
 
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]], ids=["one", "several"])
+async def test_appends_are_in_doubt_if_the_journal_cannot_be_flushed(writes: Writes, names: list[str]) -> None:
+    host = Host("group", writes)
+    await host.own(*names)
+    host.disk.fail("datasync", errno.EIO, path="*.journal")
+    reason = repr(OSError(errno.EIO, os.strerror(errno.EIO)))
+    assert await host.append(2, 2, *names) == [f"{name} in doubt: {reason}" for name in names]
+    for name in names:
+        writer = host.writers[name]
+        writer.head = await host.store.resolve(writer.lease)
+        await writer.append(*lines(writer.head.seq + 1, 3))
+        whole = header(name) + b"".join(lines(1, 3))
+        assert (host.content(name), await host.after_power_cut(name)) == (whole, whole)
+    await host.store.aclose()
+
+
 async def test_a_failed_write_names_its_log_and_its_cause() -> None:
     host = Host("group", "inline")
     await host.own("a", "b")
