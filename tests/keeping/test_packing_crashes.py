@@ -227,7 +227,7 @@ def test_the_error_of_a_copy_that_cannot_be_written_names_its_file_and_says_what
         disk = FaultyDisk(memory)
         async with host_on(disk, "os") as host:
             disk.fail(call, errno.ENOSPC, path=f"{ROOT}/copy.jsonl*")
-            with pytest.raises(OSError, match="free some space, then repeat the call") as caught:
+            with pytest.raises(OSError, match="device: free some space, then write the session again") as caught:
                 await (await host.load("a")).fork("copy")
             assert caught.value.filename == f"{ROOT}/copy.jsonl"
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count, product
 from pathlib import Path
@@ -18,10 +20,11 @@ import pytest
 import structlog
 
 from treering.events.disk import Disk
-from treering.events.errors import TreeringError
+from treering.events.errors import AppendInDoubt, InvalidInput, SessionNotFound, TreeringError
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import Durability, FileStore, Writes
-from treering.testing.disks import FaultyDisk, MemoryDisk
+from treering.events.stores.files.table import CHUNK
+from treering.testing.disks import Fault, FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines
 
@@ -35,6 +38,7 @@ BEGINNINGS = {"new": b"", "torn": NEW_HEADER + line(0) + b'{"half":', "pi": PI_H
 STORIES: list[tuple[str, Durability, Writes]] = [
     ("new", "os", "inline"),
     ("torn", "file", "inline"),
+    ("new", "file", "thread"),
     ("new", "group", "inline"),
     ("pi", "os", "thread"),
     ("pi", "file", "inline"),
@@ -212,9 +216,17 @@ async def answers(beginning: str, durability: Durability, writes: Writes, misfor
                 for reply in said:
                     if "itself" not in told.setdefault(reply, {}):
                         told[reply][call] = None
-    replies = [f"  {reply}: {', '.join(calls)}" for reply, calls in sorted(told.items())]
-    text = "\n".join([f"{beginning}, {durability}: {misfortune or 'no misfortune'}", *replies])
+    return format_answers(f"{beginning}, {durability}: {misfortune or 'no misfortune'}", told)
+
+
+def format_answers(title: str, told: dict[str, dict[str, None]]) -> str:
+    text = "\n".join([title, *(f"  {reply}: {', '.join(calls)}" for reply, calls in sorted(told.items()))])
     return text.replace(f".tmp-{os.getpid()}-", ".tmp-").replace(LOG, "LOG")
+
+
+def check_answers(found: str) -> None:
+    [expected] = [each for each in ANSWERS.read_text().split("\n\n") if each.startswith(found.splitlines()[0])]
+    assert found == expected.strip()
 
 
 CASES = list(product(STORIES, ["", *MISFORTUNES]))
@@ -225,13 +237,144 @@ CASES = list(product(STORIES, ["", *MISFORTUNES]))
 async def test_after_any_failing_call_the_owner_is_told_and_no_acknowledged_line_is_lost_or_doubled(
     story: tuple[str, Durability, Writes], misfortune: str
 ) -> None:
-    found = await answers(*story, misfortune)
-    [expected] = [each for each in ANSWERS.read_text().split("\n\n") if each.startswith(found.splitlines()[0])]
-    assert found == expected.strip()
+    check_answers(await answers(*story, misfortune))
+
+
+# -- replacing a log
+
+NEW_LINES = lines(11, 13)
+WHOLE = NEW_HEADER + b"".join(NEW_LINES)
+PUTS: list[tuple[str, Durability]] = [
+    (before, durability)
+    for before in ("nothing", "three lines", "a log in doubt")
+    for durability in ("os", "file", "group")
+]
+
+
+async def put(
+    before: str, durability: Durability, after_doubt: str, fail: Callable[[FaultyDisk], Fault]
+) -> list[str] | None:
+    """Replace a log while a call fails, go on after that, and return what its owner was told; None if none failed."""
+    story = Story("new", durability, "inline")
+    memory, disk, said = story.memory, story.disk, story.said
+    store = story.open(disk=disk)
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    writer = Writer(store, lease)
+    if before != "nothing":
+        await writer.append(*lines(1, 3))
+        await store.save(lease, "leaf", writer.head, b"leaf")
+    if before == "a log in doubt":
+        disk.fail("sync_directory", errno.EIO, path="/sessions", nth=2 + (durability == "group"))
+        with pytest.raises(AppendInDoubt):
+            await store.put(lease, NATIVE, NEW_HEADER, lines(5, 6))
+        memory.unlink(f"{LOG}.bak")
+        memory.settle()
+    old = logs_of(memory)
+    fault = fail(disk)
+    try:
+        head = await store.put(lease, NATIVE, NEW_HEADER, iter(NEW_LINES))
+        assert head.generation not in {0, writer.head.generation}
+        assert head.seq == len(NEW_LINES)
+        writer.head = head
+    except AppendInDoubt as error:
+        said.append(f"in doubt ({error})")
+    except OSError as error:
+        said.append(f"not put ({error})")
+        assert logs_of(memory) == old
+    else:
+        assert logs_of(memory.crash())[LOG] == WHOLE
+    if not fault.hits:
+        disk.heal()
+    if logs_of(memory) != old:
+        expected = {LOG: WHOLE} | ({f"{LOG}.bak": old[LOG]} if old else {})
+        found = {path: data for path, data in logs_of(memory).items() if path != f"{LOG}.leaf"}
+        assert found == expected, (fault.call, sorted(found), said)
+        assert f"{LOG}.leaf" not in memory.files() or fault.hits
+    content = logs_of(memory).get(LOG, NEW_HEADER) + line(21)
+    if said and said[-1].startswith("in doubt"):
+        if after_doubt == "repeat":
+            if "read the session again" in said[-1]:
+                await store.resolve(lease)
+            writer.head = await store.put(lease, NATIVE, NEW_HEADER, NEW_LINES)
+        elif after_doubt == "look":
+            with suppress(SessionNotFound):
+                writer.head = (await store.open("a.jsonl")).head
+    writer._exists = bool(writer.head.generation)
+    [outcome] = await store.append([writer.request(line(21))])
+    if not isinstance(outcome, Committed):
+        said.append(f"{after_doubt} and be {type(outcome).__name__}")
+        writer.head, writer._exists = await store.resolve(lease), True
+        await writer.append(line(21))
+    if durability != "os":
+        await recovered(story, memory.crash(), content)
+    await store.aclose()
+    assert memory.open_files == 0
+    await recovered(story, memory, content)
+    return said if fault.hits else None
+
+
+def logs_of(memory: MemoryDisk) -> dict[str, bytes]:
+    return {path: data for path, data in memory.files().items() if not re.search(r"/\.treering/|\.index$", path)}
+
+
+async def recovered(story: Story, disk: MemoryDisk, expected: bytes) -> None:
+    store = story.open(disk=disk)
+    await store.acquire(["a.jsonl"], "next")
+    await store.aclose()
+    assert disk.files()[LOG] == expected
+
+
+async def put_answers(before: str, durability: Durability) -> str:
+    told: dict[str, dict[str, None]] = {}
+    for after_doubt, (call, path) in product(("append", "look", "repeat"), PATHS.items()):
+        for nth in count(1):
+            fail = partial(FaultyDisk.fail, call=call, number=errno.EIO, path=path, nth=nth)
+            said = await put(before, durability, after_doubt, fail)
+            if said is None:
+                break
+            told.setdefault(", ".join(said) or "nothing", {})[f"{call} {nth}"] = None
+    return format_answers(f"a log is put in place of {before}, {durability}", told)
+
+
+@pytest.mark.parametrize(("before", "durability"), PUTS)
+async def test_after_any_failing_call_a_replaced_log_is_the_old_one_or_the_new_one(
+    before: str, durability: Durability
+) -> None:
+    check_answers(await put_answers(before, durability))
+
+
+@pytest.mark.parametrize("size", [CHUNK // 4, CHUNK // 4 - 1, CHUNK // 4 + 1, CHUNK - 1, CHUNK, CHUNK + 1])
+async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
+    class Sizes(FaultyDisk):
+        def write(self, fd: int, data: bytes) -> int:
+            if self._path(fd).startswith(f"{LOG}.tmp-"):
+                written.append(len(data))
+            return super().write(fd, data)
+
+    written: list[int] = []
+    disk = MemoryDisk()
+    store = FileStore("/sessions", disk=Sizes(disk), offload=AtOnce())
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    bodies = [line(number, "x" * (size - len(line(number)))) for number in range(1, 10)]
+    await store.put(lease, NATIVE, NEW_HEADER, iter(bodies))
+    assert {len(each) for each in bodies} == {size}
+    in_one = -(-CHUNK // size)
+    rest = [9 % in_one * size] if 9 % in_one else []
+    assert written == [len(NEW_HEADER), *[in_one * size] * (9 // in_one), *rest]
+    assert disk.files()[LOG] == NEW_HEADER + b"".join(bodies)
+    for bad in ([*bodies, b"no newline"], [b"{}\n{}\n"], [b"\n"]):
+        with pytest.raises(InvalidInput):
+            await store.put(lease, NATIVE, NEW_HEADER, bad)
+        assert logs_of(disk) == {LOG: NEW_HEADER + b"".join(bodies)}
+    await store.aclose()
 
 
 async def write_answers() -> None:
-    ANSWERS.write_text("\n\n".join([await answers(*story, misfortune) for story, misfortune in CASES]) + "\n")
+    found = [await answers(*story, misfortune) for story, misfortune in CASES]
+    found += [await put_answers(*case) for case in PUTS]
+    ANSWERS.write_text("\n\n".join(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -164,33 +164,33 @@ class Appender:
 
     async def _append_ungrouped(self, appends: Sequence[Append]) -> list[Outcome]:
         outcomes = [self._append_inline(append) for append in appends]
-        deferred = [number for number, outcome in enumerate(outcomes) if outcome is None]
-        if deferred:
-            threaded = await self._append_in_threads([appends[number] for number in deferred])
-            for number, outcome in zip(deferred, threaded, strict=True):
-                outcomes[number] = outcome
-        else:
+        return await self._complete(appends, outcomes, yielded=False)
+
+    async def _complete(
+        self, appends: Sequence[Append], outcomes: Sequence[Outcome | None], *, yielded: bool
+    ) -> list[Outcome]:
+        """Append in threads what has no outcome yet, and return all outcomes; let other tasks run in any case."""
+        deferred = [append for number, append in enumerate(appends) if outcomes[number] is None]
+        threaded = iter(await self._append_in_threads(deferred) if deferred else ())
+        if not deferred and not yielded:
             await cancel_shielded_checkpoint()
-        return [outcome for outcome in outcomes if outcome is not None]
+        return [next(threaded) if outcome is None else outcome for outcome in outcomes]
 
     async def _append_in_threads(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append in worker threads, as soon as none of the logs is busy."""
         while True:
-            logs = [self._logs.leased(append.lease) for append in appends]
-            busy = next((log for log in logs if log is not None and log.busy), None)
+            found = [(append, self._logs.leased(append.lease)) for append in appends]
+            busy = next((log for _, log in found if log is not None and log.busy), None)
             if busy is None:
                 break
             with anyio.CancelScope(shield=True):
                 await self._logs.until_idle(busy)
         jobs = [
-            None if log is None else AppendJob(self._disk, log, append, self._barrier(log))
-            for log, append in zip(logs, appends, strict=True)
+            (append, None if log is None else AppendJob(self._disk, log, append, self._barrier(log)))
+            for append, log in found
         ]
-        await self._carry_out([job for job in jobs if job is not None])
-        return [
-            self._fenced(append.lease) if job is None else job.outcome()
-            for job, append in zip(jobs, appends, strict=True)
-        ]
+        await self._carry_out([job for _, job in jobs if job is not None])
+        return [self._fenced(append.lease) if job is None else job.outcome() for append, job in jobs]
 
     def _barrier(self, log: Log) -> Barrier:
         if self._group is None:
@@ -244,22 +244,16 @@ class Appender:
 
     async def _append_grouped(self, group: GroupCommitter, appends: Sequence[Append]) -> list[Outcome]:
         """Append to the files of the logs, then make the appends durable with the next round of the journal."""
-        outcomes: dict[int, Outcome] = {}
+        outcomes: list[Outcome | None] = [None] * len(appends)
         landed: dict[int, LandedAppend] = {}
         unusual: dict[int, AppendJob] = {}
-        deferred: list[int] = []
         for number, append in enumerate(appends):
             log = self._owned.get(append.lease.ref)
             if log is None or not group.journals.covers(log):
-                deferred.append(number)
                 continue
             before = log.head
-            outcome = self._append_inline(append)
-            if outcome is None:
-                deferred.append(number)
-                continue
-            outcomes[number] = outcome
-            if log.head is not before:
+            outcome = outcomes[number] = self._append_inline(append)
+            if outcome is not None and log.head is not before:
                 if (held_back := hold_back(log, append, before, outcome)) is not None:
                     log.busy = True
                     landed[number] = held_back
@@ -267,14 +261,10 @@ class Appender:
                     unusual[number] = AppendJob(self._disk, log, append, "journal", before, outcome)
         if unusual:
             await self._carry_out(list(unusual.values()))
-            outcomes |= {number: job.outcome() for number, job in unusual.items()}
         if landed:
             await group.commit(list(landed.values()))
-            for number, each in landed.items():
-                outcomes[number] = each.outcome
-        if deferred:
-            threaded = await self._append_in_threads([appends[number] for number in deferred])
-            outcomes |= zip(deferred, threaded, strict=True)
-        elif not landed:
-            await cancel_shielded_checkpoint()
-        return [outcomes[number] for number in range(len(appends))]
+        for number, each in landed.items():
+            outcomes[number] = each.outcome
+        for number, job in unusual.items():
+            outcomes[number] = job.outcome()
+        return await self._complete(appends, outcomes, yielded=bool(landed or unusual))

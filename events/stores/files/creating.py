@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from ...disk import Disk, write_all
 from ...errors import InvalidInput
@@ -42,9 +43,9 @@ def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> 
         created = False
     keeps_fd = False
     try:
-        if not created and disk.fstat(fd).size > 0:
+        if not created and disk.fstat(fd).size:
             return load_replaced(log)
-        failure_outcome = _write_first(disk, log, fd, request, created=created)
+        failure_outcome = _write_first(disk, log, fd, request.header, request.lines, created=created)
         if failure_outcome is not None:
             return failure_outcome
         if sync:
@@ -68,9 +69,11 @@ def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> 
             disk.close(fd)
 
 
-def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: bool) -> Outcome | None:
+def _write_first(
+    disk: Disk, log: Log, fd: int, header: bytes, lines: Sequence[bytes], *, created: bool
+) -> Outcome | None:
     """Write the first lines into the empty file; return the outcome if that failed, else None."""
-    data = (request.header or b"") + b"".join(request.lines)
+    data = header + b"".join(lines)
     try:
         write_all(disk, fd, data)
     except OSError as error:
@@ -79,7 +82,6 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: boo
             if created:
                 disk.unlink(log.path)
         except OSError as second:
-            log.unfinished_header = request.header or b""
             reason = f"the new file could neither be written ({error.strerror or error}) nor removed"
             return in_doubt(log, second, reason)
         return Failed(NOWHERE, write_failed_error(log, error))
@@ -88,16 +90,3 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: boo
     except OSError as error:
         return in_doubt(log, error, "it is unknown where the append landed")
     return None if alone else in_doubt(log, None, "another program created the file at the same time")
-
-
-def remove_unfinished_header(disk: Disk, log: Log) -> bool:
-    """Remove the beginning of a header that a failed first append left; return False if that is not all there is.
-
-    Nobody else can have written it, since it names the session, and nothing in it was ever acknowledged.
-    """
-    with log.opened(os.O_RDWR) as fd:
-        content = disk.pread(fd, len(log.unfinished_header), 0)
-        if len(content) >= len(log.unfinished_header) - 1 or not log.unfinished_header.startswith(content):
-            return False
-        disk.truncate(fd, 0)
-    return True

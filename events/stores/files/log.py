@@ -85,7 +85,6 @@ class Log:
             proceeds, instead of failing.
         unsynced: Whether a failed flush may have lost the last bytes, which have to be written again.
         unjournaled: Whether the last bytes are in no journal, because writing it failed.
-        unfinished_header: The header block of a first append that failed and could not be undone.
         unflushed_folders: The folders to flush before the log's own name is known to survive a power cut.
     """
 
@@ -120,7 +119,6 @@ class Log:
         "slow",
         "table",
         "torn",
-        "unfinished_header",
         "unflushed_folders",
         "unjournaled",
         "unsynced",
@@ -153,7 +151,6 @@ class Log:
         self.doubt_in_background = False
         self.unsynced = False
         self.unjournaled = False
-        self.unfinished_header = b""
         self.unflushed_folders = UnflushedFolders(path, (), set())
 
     def _forget(self) -> None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from ...disk import Disk
 from ...errors import AppendInDoubt
 from ..base import Cursor
-from .creating import remove_unfinished_header
 from .flushing import flush_or_write_again, make_durable, write_again
 from .log import Log
 
@@ -30,7 +29,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     except FileNotFoundError:
         stat = None
     if log.header is None:
-        if stat is not None and stat.size and not (log.unfinished_header and remove_unfinished_header(disk, log)):
+        if stat is not None and stat.size:
             log.own()
     elif stat is None or not log.continues_with_own_fd(stat):
         log.reload_changed()

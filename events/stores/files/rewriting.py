@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 
 from ...disk import Disk, write_all
@@ -14,7 +14,6 @@ from ..lines import check_lines
 from .atomic_files import open_temporary, removed_on_error
 from .backups import back_up
 from .beside import LEAF_SUFFIX
-from .disk_errors import naming_errors
 from .folders import make_folders
 from .log import Log
 from .table import CHUNK
@@ -30,17 +29,15 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         OSError: The log cannot be written. The existing log is unchanged.
     """
     _check_unchanged(disk, log)
-    changed_folders = make_folders(disk, os.path.dirname(log.path))
-    backup = _back_up_existing(disk, log)
-    with nullcontext() if backup is None else removed_on_error(disk, backup):
+    log.unflushed_folders.put_first(make_folders(disk, os.path.dirname(log.path)))
+    with _existing_backed_up(disk, log):
         _replace(disk, log, header, lines)
-    flush_error = _error_of(lambda: _flush(disk, changed_folders))
+    flush_error = _error_of(lambda: log.unflushed_folders.flush(disk))
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
     read_error = _error_of(log.reload_changed)
     log.note_certain()
     if flush_error is not None:
-        log.unflushed_folders.put_first(changed_folders)
         log.unsynced = True
         doubt = AppendInDoubt(
             f"{log.path} was written, but a power cut may undo that ({flush_error.strerror or flush_error}): "
@@ -51,7 +48,7 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     if read_error is not None:
         raise AppendInDoubt(
             f"{log.path} was written, but cannot be read ({read_error.strerror or read_error}): "
-            "check the disk, then repeat the call"
+            "check the disk, read the session again, then repeat the call"
         ) from read_error
     return log.head
 
@@ -65,32 +62,27 @@ def _error_of(step: Callable[[], None]) -> OSError | None:
     return None
 
 
-def _flush(disk: Disk, folders: Iterable[str]) -> None:
-    for folder in folders:
-        disk.sync_directory(folder)
-
-
 def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> None:
     fd, temporary = open_temporary(disk, log.path)
     with removed_on_error(disk, temporary):
         try:
             for part in chain((header,), _parts(lines)):
-                with naming_errors(log.path, "repeat the call"):
-                    write_all(disk, fd, part)
-            with naming_errors(log.path, "repeat the call"):
-                disk.datasync(fd)
+                write_all(disk, fd, part)
+            disk.datasync(fd)
         finally:
             disk.close(fd)
         _check_unchanged(disk, log)
         disk.rename(temporary, log.path)
 
 
-def _back_up_existing(disk: Disk, log: Log) -> str | None:
-    """Copy the existing log to a backup, and return the backup's path; None if there is no log, or an empty one."""
-    if log.size:
-        with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
-            return back_up(disk, log.path, fd, log.size)
-    return None
+@contextmanager
+def _existing_backed_up(disk: Disk, log: Log) -> Generator[None]:
+    """Copy the existing log, if there is one that is not empty, to a backup, which is deleted if the block raises."""
+    with ExitStack() as stack:
+        if log.size:
+            with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
+                stack.enter_context(removed_on_error(disk, back_up(disk, log.path, fd, log.size)))
+        yield
 
 
 def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:

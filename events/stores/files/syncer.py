@@ -19,11 +19,10 @@ from ...offload import Offload, carried_out
 class _Call:
     """The jobs of one caller: how many are left, and how to wake the caller."""
 
-    __slots__ = ("chosen", "error", "event", "leads", "left")
+    __slots__ = ("chosen", "error", "event", "left")
 
     def __init__(self, left: int) -> None:
         self.left = left
-        self.leads = 0
         self.chosen = False  # to lead the next round
         self.event: Event | None = None
         self.error: BaseException | None = None
@@ -81,7 +80,6 @@ class Syncer:
 
     async def _lead(self, call: _Call) -> None:
         self._leaders += 1
-        call.leads += 1
         call.chosen = False
         try:
             with CancelScope(shield=True):
@@ -90,7 +88,6 @@ class Syncer:
                     await self._run_round([self._waiting.popleft() for _ in range(share)])
         finally:
             self._leaders -= 1
-            call.leads -= 1
             self._hand_over()
 
     async def _run_round(self, share: list[tuple[_Call, Callable[[], None]]]) -> None:
@@ -111,11 +108,11 @@ class Syncer:
                     call.wake()
 
     def _hand_over(self) -> None:
-        """Choose another caller to lead, if jobs are left."""
+        """Choose another caller to lead, one that waits, if jobs are left."""
         for call, _ in self._waiting:
-            if not call.leads and not call.chosen and call.event is not None:
+            if call.event is not None and not call.event.is_set():
                 call.chosen = True
-                call.wake()
+                call.event.set()
                 return
 
 
