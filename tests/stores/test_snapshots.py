@@ -4,21 +4,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from treering.events.disk import OsDisk
 from treering.events.errors import LeafMoved
 from treering.events.stores.base import Blob, Cursor, Lease
 from treering.events.stores.files import FileStore
-from treering.testing.disks import WrappedDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("session"))
+HEADER_OF_A = NATIVE.encode_header(header_of("id-of-a.jsonl"))
 COUNT = 2000
 
 
@@ -245,6 +249,75 @@ async def test_a_log_that_was_changed_while_closed_has_a_new_generation(
     again = FileStore(root)
     assert (await again.open("a.jsonl")).head == reader
     await again.aclose()
+
+
+@pytest.mark.parametrize("call", ["open", "pread"])
+async def test_a_snapshot_that_cannot_be_read_or_goes_away_is_as_good_as_none(call: str) -> None:
+    """A reader needs three reads of it: its beginning, its table and, for the index, both again."""
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    writer = await own(store)
+    await writer.append(*lines(1, 9))
+    await store.save(writer.lease, "index", writer.head, b"the index")
+    await store.aclose()
+    loaded: list[bool] = []
+    for nth in range(1, 6):
+        store = FileStore("/s", disk=disk, offload=AtOnce())
+        fault = disk.fail(call, errno.ENOENT, path="*.index", nth=nth)
+        assert (await store.open("a.jsonl")).head == writer.head
+        blob = await store.load("a.jsonl", "index")
+        assert blob in (None, Blob(writer.head, b"the index"))
+        assert await read_all(store, "a.jsonl") == bare(lines(1, 9))
+        loaded.append(blob is not None)
+        assert fault.hits == (nth < 5)
+        fault.lift()
+        await store.aclose()
+    assert loaded == [True, True, False, False, True]
+
+
+@pytest.mark.parametrize("damage", [slice(0, 1), slice(16, 17), slice(96, 100), slice(100, 108), slice(-8, None)])
+async def test_the_counter_of_a_damaged_snapshot_is_saved_at_once_or_it_is_said_why_not(damage: slice) -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    writer = await own(store)
+    await writer.append(*lines(1, 3))
+    await store.save(writer.lease, "index", writer.head, b"the index")
+    await store.aclose()
+    memory = disk.inner
+    assert isinstance(memory, MemoryDisk)
+
+    def rewrite(path: str, data: bytes) -> None:
+        fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        disk.write(fd, data)
+        disk.close(fd)
+
+    whole = HEADER_OF_A + b"".join(lines(1, 3))
+    rewrite("/s/a.jsonl", whole.replace(b"entry-1", b"other-1"))  # another generation, so its counter is saved
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    second = await own(store)
+    assert second.head.generation != writer.head.generation
+    await store.aclose()
+    saved = bytearray(memory.files()["/s/a.jsonl.index"])
+    assert len(saved) == 100 + 4 * 8
+    damaged = saved[:]
+    damaged[damage] = bytes(each ^ 1 for each in damaged[damage])
+    rewrite("/s/a.jsonl.index", bytes(damaged))
+    is_table = (damage.start or 0) >= 100 or damage.start < 0
+    for fails in (True, False):
+        store = FileStore("/s", disk=disk, offload=AtOnce())
+        if fails:
+            disk.fail("rename", errno.ENOSPC, path="*.index")
+        with capture_logs() as logs:
+            third = await own(store)
+        disk.heal()
+        expected = {
+            "event": "snapshot_not_saved", "log_level": "debug", "session_id": "id-of-a.jsonl", "ref": "a.jsonl",
+        }  # fmt: skip
+        assert [{key: each[key] for key in expected} for each in logs] == [expected] * (fails and is_table)
+        assert all("No space left" in each["error"] for each in logs)
+        assert (third.head == second.head) == is_table, "the counter is kept if only the table is damaged"
+        await store.aclose()
+    assert (memory.files()["/s/a.jsonl.index"] == saved) == is_table
 
 
 async def test_a_leaf_record_is_readable_and_survives_a_copy(root: Path, log: Path, tmp_path: Path) -> None:

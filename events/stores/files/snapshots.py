@@ -5,6 +5,8 @@
     100         8 per line + 8  the line table: where the header block and each line end
     after that  the rest        the index, if there is one
 
+Numbers are in the byte order of the machine; the checksum of a snapshot from a machine of the other order is wrong.
+
 The snapshot is derived. It names the bytes that it describes (by the inode, the size, and checksums of the header and
 of both ends), and is ignored if the log does not match: a torn, foreign or stale snapshot is not an error. It also
 holds a counter of generations. The counter grows when a log turns out not to be the one of its snapshot, so that the
@@ -26,7 +28,7 @@ from .beside import INDEX_SUFFIX
 from .extent import Extent, extent_of
 
 _MAGIC = b"treering-index-1"
-_FIXED = struct.Struct("<16s10QI")
+_FIXED = struct.Struct("=16s10QI")
 _HAS_INDEX = 1
 _FLUSHED = 2
 
@@ -78,7 +80,7 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
     """Return the fixed part of a log's snapshot; None if there is no snapshot or that part is damaged."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
-            fixed, size = disk.pread(fd, _FIXED.size, 0), disk.fstat(fd).size
+            fixed = disk.pread(fd, _FIXED.size, 0)
     except OSError:
         return None
     if len(fixed) != _FIXED.size or not fixed.startswith(_MAGIC):
@@ -87,9 +89,6 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
     if crc != crc32(fixed[:-4]):
         return None
     _, counter, inode, modified_ns, start, end, crcs, lines, flags, index_size, more_crcs, _ = fields
-    index_at = _FIXED.size + (lines + 1) * 8
-    if size != index_at + index_size:
-        return None
     return Snapshot(
         counter,
         inode,
@@ -100,7 +99,7 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
         bool(flags & _FLUSHED),
         more_crcs >> 32,
         more_crcs & 0xFFFFFFFF,
-        index_at,
+        _FIXED.size + (lines + 1) * 8,
         index_size,
     )
 
@@ -116,8 +115,6 @@ def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
         return None
     ends = array("Q")
     ends.frombytes(table)
-    if sys.byteorder == "big":
-        ends.byteswap()
     return ends if (ends[0], ends[-1]) == (snapshot.extent.start, snapshot.extent.end) else None
 
 
@@ -147,9 +144,6 @@ def write_snapshot(
     Raises:
         OSError: The snapshot cannot be written.
     """
-    if sys.byteorder == "big":
-        ends = ends[:]
-        ends.byteswap()
     table = ends.tobytes()
     data = index or b""
     fixed = _FIXED.pack(
@@ -166,5 +160,5 @@ def write_snapshot(
         crc32(table) << 32 | crc32(data),
         0,
     )
-    head = fixed[:-4] + crc32(fixed[:-4]).to_bytes(4, "little")
+    head = fixed[:-4] + crc32(fixed[:-4]).to_bytes(4, sys.byteorder)
     write_atomically(disk, path + INDEX_SUFFIX, [head, table, data], sync=False)
