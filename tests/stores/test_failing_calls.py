@@ -23,7 +23,7 @@ from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Leas
 from treering.events.stores.files import Durability, FileStore, Writes
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 T = TypeVar("T")
 
@@ -228,6 +228,44 @@ async def test_after_any_failing_call_the_owner_is_told_and_no_acknowledged_line
     found = await answers(*story, misfortune)
     [expected] = [each for each in ANSWERS.read_text().split("\n\n") if each.startswith(found.splitlines()[0])]
     assert found == expected.strip()
+
+
+@pytest.mark.parametrize("call", sorted(PATHS))
+async def test_a_failing_call_leaves_a_packed_log_readable_and_it_can_be_unpacked_again(call: str) -> None:
+    has_ended = False
+    for nth in count(1):
+        memory = MemoryDisk()
+        memory.make_directory("/sessions")
+        append(memory, NEW_HEADER + b"".join(lines(1, 5)))
+        disk = SharedDisk(memory)
+        store = FileStore("/sessions", disk=disk, offload=AtOnce())
+        [lease] = await store.acquire(["a.jsonl"], "me")
+        assert isinstance(lease, Lease)
+        await store.pack(lease)
+        await store.release([lease])
+        [lease] = await store.acquire(["a.jsonl"], "me")
+        assert isinstance(lease, Lease)
+        assert lease.packed
+        head, fault = lease.head, disk.fail(call, errno.EIO, path=PATHS[call], nth=nth)
+        try:
+            lease = await store.unpack(lease)
+        except OSError:
+            assert fault.hits
+            assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
+            lease = await store.unpack(lease)
+        has_ended = not fault.hits
+        fault.lift()
+        assert (lease.head.seq, lease.packed) == (head.seq, False)
+        await Writer(store, lease).append(line(6))
+        assert await read_all(store, "a.jsonl") == bare(lines(1, 6))
+        await store.release([lease])
+        await store.aclose()
+        assert memory.open_files == 0
+        files = {path: data for path, data in memory.files().items() if path.startswith(LOG)}
+        assert {path for path in files if not path.endswith(".index")} == {LOG}
+        assert files[LOG] == NEW_HEADER + b"".join(lines(1, 6))
+        if has_ended:
+            break
 
 
 async def write_answers() -> None:

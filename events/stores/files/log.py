@@ -488,9 +488,11 @@ class Log:
         It does not if it was shortened and then grew again, or was rewritten in place with a longer content.
         """
         table, extent = self.table, self._reader_extent
+        if table.scanned < table.ends[0]:
+            return stat.size == self.size  # the header had no newline: what follows may be one, or make it another
         if self.lease is None and extent is not None and extent.end == table.ends[-1]:
             return extent == self.extent(fd, table, table.count)
-        return stat.size == self.size or not table.scanned or self.disk.pread(fd, 1, table.scanned - 1) == b"\n"
+        return stat.size == self.size or self.disk.pread(fd, 1, table.scanned - 1) == b"\n"
 
     def continues_with_own_fd(self, stat: FileStat) -> bool:
         """Tell the same with a descriptor outside the pool, after checking that it is the same file."""
