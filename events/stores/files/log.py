@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 import anyio
 
@@ -136,16 +136,16 @@ class Log:
         self.packed: PackedDisk | None = None
         self.slow = False
         self.counter = 0
-        self._saved_counter: int = 0
+        self._saved_counter: int
         self._forget()
 
         self.fd = -1
-        self.pool_place = 0
-        self.recently_used = False
+        self.pool_place: int
+        self.recently_used: bool
 
         self.lease: Lease | None = None
         self.held: Held | None = None
-        self.epoch = 0
+        self.epoch: int
         self.torn: TornTail | None = None
         self.busy = False
         self.idle: anyio.Event | None = None
@@ -254,8 +254,8 @@ class Log:
             OSError: The file cannot be read or written.
         """
         self._load()
-        if self.header is None and self._has_grown_past_torn_header():
-            self._load()
+        if self.header is None:
+            self._set_torn_header_aside()
         if (
             reader is not None
             and self.header is not None  # files that are missing have the same generation
@@ -273,20 +273,15 @@ class Log:
                 self.torn = self.settle(fd)
             self._save_counter(self.header)
 
-    def _has_grown_past_torn_header(self) -> bool:
-        """Move the beginning of a header to a file beside the log; return True if another program has completed it."""
-        try:
-            with self.opened(os.O_RDWR | os.O_APPEND) as fd, self.naming_errors():
-                size = self.disk.fstat(fd).size
-                try:
-                    read_head(self.disk, fd, self.path, size)
-                except TornHeader:
-                    if (kept_in := tail.move_away(self.disk, self.path, fd, 0, size)) is not None:
-                        self.torn = TornTail(0, size, kept_in)
-                        return False
-        except (FileNotFoundError, NotASession):
-            return False
-        return True
+    def _set_torn_header_aside(self) -> None:
+        """Move the beginning of a header to a file beside the log, which is empty then, unless it has grown."""
+        with suppress(FileNotFoundError, NotASession), self.opened(os.O_RDWR | os.O_APPEND) as fd, self.naming_errors():
+            size = self.disk.fstat(fd).size
+            try:
+                read_head(self.disk, fd, self.path, size)
+            except TornHeader:
+                if (kept_in := tail.move_away(self.disk, self.path, fd, 0, size)) is not None:
+                    self.torn = TornTail(0, size, kept_in)
 
     def _save_counter(self, header: Header) -> None:
         """Save the generation counter if the snapshot is damaged or has another value."""
