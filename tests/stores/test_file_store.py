@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 
@@ -26,8 +26,13 @@ from treering.events.errors import (
 )
 from treering.events.stores.base import Append, Cursor, Lease
 from treering.events.stores.files import Durability, FileStore
+from treering.events.stores.files import log as log_module
 from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 HEADER = NATIVE.encode_header(header_of("session"))
 
@@ -280,6 +285,43 @@ async def test_a_pause_outside_of_a_write_does_not_count_as_a_slow_disk(root: Pa
     writer = await own(store)
     for number in range(1, 4):
         writer.commit(store.try_append(writer.request(line(number))), 1)
+    await store.aclose()
+
+
+class CountingOffload(AtOnce):
+    """Counts the calls that would run in a thread."""
+
+    count = 0
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.count += 1
+        return await super().__call__(fn, *args)
+
+    def taken(self) -> int:
+        count, self.count = self.count, 0
+        return count
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+async def test_the_event_loop_reads_and_writes_only_files_of_local_disks(
+    root: Path, monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    monkeypatch.setattr(log_module, "is_slow_device", lambda _: is_slow)
+    offload = CountingOffload()
+    store = FileStore(root, offload=offload)
+    writer = await own(store)
+    writer.commit(store.try_append(writer.request(line(1))), 1)  # the folder was known to be on a local disk
+    assert (store.try_append(writer.request()) is None) == is_slow
+    await store.release([writer.lease])
+    await store.open("a.jsonl")
+    for number in range(2, 4):
+        with (root / "a.jsonl").open("ab") as other:
+            other.write(line(number))
+        offload.taken()
+        assert (await store.open("a.jsonl")).head.seq == number
+        assert offload.taken() == is_slow
+        assert (await store.read("a.jsonl", writer.head.generation, number - 1)).lines == [line(number)[:-1]]
+        assert offload.taken() == is_slow
     await store.aclose()
 
 

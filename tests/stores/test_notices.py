@@ -17,6 +17,7 @@ from watchfiles import _rust_notify
 from treering.events.stores.files import notices
 from treering.events.stores.files.notices import Notices, Place
 
+TICK_S = 2**-10  # what passes with each look at the clock
 EVERYWHERE = {(1, "/elsewhere/file")}
 
 
@@ -26,6 +27,7 @@ class System:
     def __init__(self) -> None:
         self.opened: list[list[str]] = []
         self.changes: set[tuple[int, str]] = EVERYWHERE
+        self.waits: list[tuple[int, int, int]] = []
         self.fails_to: str = ""
         self.now = 0.0
 
@@ -38,7 +40,7 @@ class System:
     def watch(
         self, debounce_ms: int, step_ms: int, wait_ms: int, stop: threading.Event
     ) -> set[tuple[int, str]] | Literal["stop", "timeout"]:
-        assert wait_ms >= 1
+        self.waits.append((debounce_ms, step_ms, wait_ms))
         self._fail("watch")
         return self.changes
 
@@ -47,7 +49,7 @@ class System:
             raise OSError(24, "too many open files")
 
     def time(self) -> float:
-        self.now += 0.001
+        self.now += TICK_S
         return self.now
 
 
@@ -122,7 +124,7 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
         assert ["".join(folders) for folders in system.opened] == opened
 
     with here.place() as first, here.place() as second:
-        await first.wait(0.0025)
+        await first.wait(2.5 * TICK_S)
         assert system.opened == [], "there is nothing to watch yet"
         await now(first, at("x/a"), "x")
         await now(first, at("x/a"))
@@ -154,10 +156,10 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
         place.watch(at("x/a"))
         for wait_s, passed_s, attempts in [
             (60.0, 0.0, 1),
-            (0.001, 0.0, 1),
-            (0.001, 59.0, 1),
+            (TICK_S, 0.0, 1),
+            (TICK_S, 59.0, 1),
             (60.0, 2.0, 2),
-            (0.001, 58.0, 2),
+            (TICK_S, 58.0, 2),
         ]:
             system.now += passed_s
             await place.wait(wait_s)
@@ -170,7 +172,7 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
         system.fails_to = "watch"
         await place.wait(60)
         assert [each["event"] for each in logs] == ["watch_polls"] * 2
-        for wait_s, passed_s, attempts in [(0.001, 0.5, 3), (60.0, 0.6, 4)]:
+        for wait_s, passed_s, attempts in [(TICK_S, 0.5, 3), (60.0, 0.6, 4)]:
             system.now += passed_s
             await place.wait(wait_s)
             assert len(system.opened) == attempts
@@ -236,7 +238,7 @@ async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_f
             assert told == []
             for place in idle:
                 place.noticed = False
-                await place.wait(0.003)
+                await place.wait(3 * TICK_S)
             system.now += 1.0
             await expect("a")  # its time is over, and only `b` still waits
             await anyio.wait_all_tasks_blocked()
@@ -274,3 +276,14 @@ async def test_notifications_are_closed_after_the_last_watch(
             await first.wait(0.0)
         assert opened[-1]() is None
     assert len(opened) == 2
+
+
+@pytest.mark.parametrize(("wait_s", "wait_ms"), [(60.0, 59_999), (1.25 * TICK_S, 1), (1.5, 1_499)])
+async def test_the_thread_of_the_system_waits_as_long_as_the_watch(
+    system: System, at: Callable[..., frozenset[str]], wait_s: float, wait_ms: int
+) -> None:
+    with Notices().place() as place:
+        place.watch(at("x/a"))
+        await place.wait(60)
+        await place.wait(wait_s)
+    assert system.waits == [(20, 5, wait_ms)]

@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from treering.events.disk import OsDisk
-from treering.events.errors import LeafMoved
+from treering.events.errors import AppendFailed, LeafMoved
 from treering.events.stores.base import Blob, Cursor, Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
@@ -351,6 +351,28 @@ async def test_a_leaf_record_of_another_head_is_refused(root: Path, log: Path) -
         with pytest.raises(LeafMoved):
             await store.save(writer.lease, "leaf", head, b"{}")
     assert not (root / "a.jsonl.leaf").exists()
+    await store.aclose()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 999, 1000])
+async def test_temporary_files_that_were_left_are_not_touched(taken: int) -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    writer = await own(store)
+    await writer.append(line(1))
+    names = [f"/s/a.jsonl.leaf.tmp-{os.getpid()}-{number}" for number in range(1, taken + 1)]
+    for name in names:
+        disk.close(disk.open(name, os.O_CREAT))
+    if taken < 1000:
+        await store.save(writer.lease, "leaf", writer.head, b"leaf")
+        await store.save(writer.lease, "index", writer.head, b"index")
+        names += ["/s/a.jsonl.leaf", "/s/a.jsonl.index"]
+    else:
+        with pytest.raises(AppendFailed, match="names for temporary files"):
+            await store.save(writer.lease, "leaf", writer.head, b"leaf")
+    assert {path for path in memory.files() if ".treering" not in path} == {"/s/a.jsonl", *names}
+    assert disk.counts["datasync"] == disk.counts["sync_directory"] == 0, "the system may write them when it likes"
     await store.aclose()
 
 

@@ -527,18 +527,19 @@ class Log:
         torn: TornTail | None = None
         with self.naming_errors():
             if self.table.scanned == 0 < (size := disk.fstat(fd).size):  # the newline is missing from the header
-                torn = TornTail(0, size)
                 write_all(disk, fd, b"\n")
                 self._load()
+                torn = TornTail(0, size)
             for _ in range(_REPAIRS_MAX):
                 start, size = self.table.scanned, disk.fstat(fd).size
                 if size <= start:
                     break
+                kept_in: str | None = None
                 if tail.needs_newline(disk, fd, start, size, shared=shared):
-                    torn = TornTail(start, size - start)
                     write_all(disk, fd, b"\n")
                 else:  # None: another program went on, and what it finished is no tail
-                    torn = TornTail(start, size - start, tail.move_away(disk, self.path, fd, start, size))
+                    kept_in = tail.move_away(disk, self.path, fd, start, size)
+                torn = TornTail(start, size - start, kept_in)
                 self.table.grow(disk, fd, disk.fstat(fd).size)
                 self.head = Cursor(self.head.generation, self.table.count)
             self.size = size
