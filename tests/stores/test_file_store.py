@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
+from msgspec.structs import replace
 
 from treering.events.disk import OsDisk
 from treering.events.errors import (
@@ -286,6 +287,28 @@ async def test_a_pause_outside_of_a_write_does_not_count_as_a_slow_disk(root: Pa
     for number in range(1, 4):
         writer.commit(store.try_append(writer.request(line(number))), 1)
     await store.aclose()
+
+
+@pytest.mark.parametrize("newline", [b"\n", b""])
+@pytest.mark.parametrize("size", [100, 4095, 4096, 4097, 16_384, 16_385, 65_536, 300_000])
+async def test_a_header_of_any_length_is_read(size: int, newline: bytes) -> None:
+    header = header_of("session")
+    header = replace(header, title="x" * (size - len(NATIVE.encode_header(replace(header, title="")))))
+    block = NATIVE.encode_header(header)
+    assert len(block) == size
+    data = block[:-1] + newline + (line(1) if newline else b"")
+    disk = MemoryDisk()
+    disk.make_directory("/s")
+    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_CREAT)
+    disk.write(fd, data)
+    disk.close(fd)
+    for store in (FileStore("/s", disk=disk, offload=AtOnce()), FileStore("/s", disk=disk, offload=AtOnce())):
+        opening = await store.open("a.jsonl")
+        assert (opening.header, opening.head.seq) == (header, len(newline))
+        writer = await own(store)
+        assert (writer.lease.header, writer.head.seq) == (header, len(newline))
+        assert disk.files()["/s/a.jsonl"] == block + (line(1) if newline else b"")
+        await store.aclose()
 
 
 class CountingOffload(AtOnce):

@@ -251,6 +251,32 @@ async def test_a_log_that_was_changed_while_closed_has_a_new_generation(
     await again.aclose()
 
 
+LONG = line(1, "x" * 20_000)
+EDGES = [(0, True), (4095, True), (4096, False), (len(LONG) - 4097, False), (len(LONG) - 4096, True)]
+
+
+@pytest.mark.parametrize(("at", "is_noticed"), [*EDGES, (len(LONG) - 2, True)])
+@pytest.mark.parametrize(("added", "modified"), [(b"", 1), (b"", 2), (line(2), 2)])
+async def test_a_changed_byte_is_noticed_in_the_first_and_the_last_four_kilobytes(
+    root: Path, added: bytes, modified: int, at: int, is_noticed: bool
+) -> None:
+    path = root / "a.jsonl"
+    path.write_bytes(HEADER + LONG)
+    os.utime(path, ns=(1, 1))
+    head = await save_snapshot(root)
+    changed = bytearray(HEADER + LONG + added)
+    changed[len(HEADER) + at] ^= 1
+    path.write_bytes(changed)
+    os.utime(path, ns=(modified, modified))
+    store = FileStore(root)
+    opened = (await store.open("a.jsonl")).head
+    assert opened.seq == 1 + bool(added)
+    is_stale = is_noticed or (modified > 1 and not added)
+    assert await store.load("a.jsonl", "index") == (None if is_stale else Blob(head, b"the index"))
+    assert (opened.generation != head.generation) == is_noticed
+    await store.aclose()
+
+
 @pytest.mark.parametrize("call", ["open", "pread"])
 async def test_a_snapshot_that_cannot_be_read_or_goes_away_is_as_good_as_none(call: str) -> None:
     """A reader needs three reads of it: its beginning, its table and, for the index, both again."""
