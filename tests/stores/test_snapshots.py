@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LeafMoved
 from treering.events.stores.base import Blob, Cursor, Lease
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
@@ -249,6 +249,37 @@ async def test_a_log_that_was_changed_while_closed_has_a_new_generation(
     again = FileStore(root)
     assert (await again.open("a.jsonl")).head == reader
     await again.aclose()
+
+
+@pytest.mark.parametrize("damages", [False, True])
+@pytest.mark.parametrize(("durability", "saved"), [("file", 4), ("file", 0), ("file", None), ("os", 4)])
+async def test_an_owner_writes_again_what_no_snapshot_says_was_flushed(
+    durability: Durability, saved: int | None, damages: bool
+) -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/s", disk=disk, offload=AtOnce(), durability=durability)
+    writer = await own(store)
+    await writer.append(*lines(1, 4))
+    if saved is not None:
+        await store.save(writer.lease, "index", Cursor(writer.head.generation, saved), b"the index")
+    await store.aclose()
+    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_APPEND)
+    disk.write(fd, line(5))
+    disk.close(fd)
+    if damages and saved is not None:
+        fd = disk.open("/s/a.jsonl.index", os.O_WRONLY)
+        disk.seek(fd, 100)
+        disk.write(fd, b"?")
+        disk.close(fd)
+    ends = [len(HEADER_OF_A + b"".join(lines(1, seq))) for seq in range(6)]
+    disk.reset_counts()
+    store = FileStore("/s", disk=disk, offload=AtOnce(), durability="file")
+    disk.fail("rename", errno.ENOSPC, times=None)
+    disk.fail("write", errno.ENOSPC, path="*.index.*", times=None)
+    assert (await own(store)).head.seq == 5
+    start = ends[saved] if saved is not None and durability == "file" and not damages else 0
+    assert disk.bytes_written == ends[5] - start
+    await store.aclose()
 
 
 LONG = line(1, "x" * 20_000)
