@@ -14,6 +14,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import pytest
 from msgspec.structs import replace
 
+from treering.events.block import Block
 from treering.events.disk import OsDisk
 from treering.events.errors import (
     Conflict,
@@ -343,7 +344,9 @@ async def test_the_event_loop_reads_and_writes_only_files_of_local_disks(
         offload.taken()
         assert (await store.open("a.jsonl")).head.seq == number
         assert offload.taken() == is_slow
-        assert (await store.read("a.jsonl", writer.head.generation, number - 1)).lines == [line(number)[:-1]]
+        page = await store.read("a.jsonl", writer.head.generation, number - 1)
+        assert list(page.lines) == [line(number)[:-1]]
+        assert isinstance(page.lines, Block)
         assert offload.taken() == is_slow
     await store.aclose()
 

@@ -17,6 +17,7 @@ from treering.events.errors import AppendFailed, LogReplaced, NotASession, Sessi
 from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("session"))
@@ -282,6 +283,74 @@ async def test_a_file_that_is_no_longer_a_session_is_noticed_while_it_is_closed(
         with pytest.raises(SessionNotFound if is_owned else NotASession):
             await store.open("a.jsonl")
     assert log.read_bytes() == content
+    await store.aclose()
+
+
+class ChangingDisk(WrappedDisk):
+    """A disk on which another program acts just before a call for a log."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.before = ""
+        self.act: Callable[[], object] = lambda: None
+
+    def _is_about_to(self, call: str) -> None:
+        if call == self.before:
+            self.before = ""
+            self.act()
+
+    def open(self, path: str, flags: int) -> int:
+        if path.endswith(".jsonl"):
+            self._is_about_to("open")
+        return super().open(path, flags)
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        self._is_about_to("pread")
+        return super().pread(fd, length, offset)
+
+
+def rewrite_with_an_open_end(log: Path) -> None:
+    log.write_bytes(HEADER + line(11) + line(12)[:-1])
+
+
+def garble(log: Path) -> None:
+    log.write_bytes(HEADER + b"z" * (log.stat().st_size - len(HEADER)))
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+@pytest.mark.parametrize("text", ["", "x" * 400_000], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("call", "change", "left"),
+    [
+        ("pread", shorten, 1),
+        ("pread", garble, 0),
+        ("pread", rewrite_with_an_open_end, 2),
+        ("open", replace, 2),
+        ("open", rewrite, 2),
+    ],
+)
+async def test_lines_that_change_while_they_are_read_are_not_mixed_with_others(
+    root: Path, log: Path, call: str, change: Callable[[Path], None], left: int, text: str, is_owned: bool
+) -> None:
+    disk = ChangingDisk()
+    store = FileStore(root, disk=disk, offload=AtOnce(), open_files_max=1)
+    log.write_bytes(HEADER + line(1) + b"".join(lines(2, 4, text)))
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    if is_owned:
+        await own(store)
+    before = (await store.open("a.jsonl")).head
+    assert len(await read_all(store, "a.jsonl")) == 4
+    await read_all(store, "b.jsonl")  # uses the only open file
+    disk.before, disk.act = call, lambda: change(log)
+    with pytest.raises(LogReplaced):
+        await store.bodies("a.jsonl", before.generation, [2, 4])
+    assert disk.before == ""
+    after = (await store.open("a.jsonl")).head
+    assert after.generation != before.generation
+    left -= is_owned and change is rewrite_with_an_open_end
+    assert after.seq == left
+    expected = log.read_bytes()[len(HEADER) :].splitlines()
+    assert await read_all(store, "a.jsonl") == expected[:left]
     await store.aclose()
 
 

@@ -134,7 +134,7 @@ class Log:
         self.ref = ref
         self.path = path
         self.packed: PackedDisk | None = None
-        self.slow = False
+        self.slow: bool
         self.counter = 0
         self._saved_counter: int
         self._forget()
