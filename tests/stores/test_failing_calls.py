@@ -230,6 +230,26 @@ async def test_after_any_failing_call_the_owner_is_told_and_no_acknowledged_line
     assert found == expected.strip()
 
 
+async def test_appends_stay_in_doubt_until_the_doubt_is_resolved() -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/sessions", disk=disk, offload=AtOnce(), durability="file")
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    writer = Writer(store, lease)
+    await writer.append(line(1))
+    for number in range(2, 5):
+        disk.fail("datasync", errno.EIO, path=LOG)
+        [first] = await store.append([writer.request(line(number))])
+        assert isinstance(first, InDoubt)
+        for _ in range(2):
+            assert await store.append([writer.request(line(number))]) == [first]
+        writer.head = await store.resolve(lease)
+        assert writer.head.seq == number
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
+    await store.release([lease])
+    await store.aclose()
+
+
 @pytest.mark.parametrize("call", sorted(PATHS))
 async def test_a_failing_call_leaves_a_packed_log_readable_and_it_can_be_unpacked_again(call: str) -> None:
     has_ended = False
