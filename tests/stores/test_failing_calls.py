@@ -26,7 +26,7 @@ from treering.events.stores.files import Durability, FileStore, Writes
 from treering.events.stores.files.table import CHUNK
 from treering.testing.disks import Fault, FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 T = TypeVar("T")
 
@@ -369,6 +369,64 @@ async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
             await store.put(lease, NATIVE, NEW_HEADER, bad)
         assert logs_of(disk) == {LOG: NEW_HEADER + b"".join(bodies)}
     await store.aclose()
+
+
+async def test_appends_stay_in_doubt_until_the_doubt_is_resolved() -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/sessions", disk=disk, offload=AtOnce(), durability="file")
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    writer = Writer(store, lease)
+    await writer.append(line(1))
+    for number in range(2, 5):
+        disk.fail("datasync", errno.EIO, path=LOG)
+        [first] = await store.append([writer.request(line(number))])
+        assert isinstance(first, InDoubt)
+        for _ in range(2):
+            assert await store.append([writer.request(line(number))]) == [first]
+        writer.head = await store.resolve(lease)
+        assert writer.head.seq == number
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
+    await store.release([lease])
+    await store.aclose()
+
+
+@pytest.mark.parametrize("call", sorted(PATHS))
+async def test_a_failing_call_leaves_a_packed_log_readable_and_it_can_be_unpacked_again(call: str) -> None:
+    has_ended = False
+    for nth in count(1):
+        memory = MemoryDisk()
+        memory.make_directory("/sessions")
+        append(memory, NEW_HEADER + b"".join(lines(1, 5)))
+        disk = SharedDisk(memory)
+        store = FileStore("/sessions", disk=disk, offload=AtOnce())
+        [lease] = await store.acquire(["a.jsonl"], "me")
+        assert isinstance(lease, Lease)
+        await store.pack(lease)
+        await store.release([lease])
+        [lease] = await store.acquire(["a.jsonl"], "me")
+        assert isinstance(lease, Lease)
+        assert lease.packed
+        head, fault = lease.head, disk.fail(call, errno.EIO, path=PATHS[call], nth=nth)
+        try:
+            lease = await store.unpack(lease)
+        except OSError:
+            assert fault.hits
+            assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
+            lease = await store.unpack(lease)
+        has_ended = not fault.hits
+        fault.lift()
+        assert (lease.head.seq, lease.packed) == (head.seq, False)
+        await Writer(store, lease).append(line(6))
+        assert await read_all(store, "a.jsonl") == bare(lines(1, 6))
+        await store.release([lease])
+        await store.aclose()
+        assert memory.open_files == 0
+        files = {path: data for path, data in memory.files().items() if path.startswith(LOG)}
+        assert {path for path in files if not path.endswith(".index")} == {LOG}
+        assert files[LOG] == NEW_HEADER + b"".join(lines(1, 6))
+        if has_ended:
+            break
 
 
 async def write_answers() -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
+from msgspec.structs import replace
 
+from treering.events.block import Block
 from treering.events.disk import OsDisk
 from treering.events.errors import (
     Conflict,
@@ -26,8 +28,13 @@ from treering.events.errors import (
 )
 from treering.events.stores.base import Append, Cursor, Lease
 from treering.events.stores.files import Durability, FileStore
+from treering.events.stores.files import log as log_module
 from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 HEADER = NATIVE.encode_header(header_of("session"))
 
@@ -280,6 +287,67 @@ async def test_a_pause_outside_of_a_write_does_not_count_as_a_slow_disk(root: Pa
     writer = await own(store)
     for number in range(1, 4):
         writer.commit(store.try_append(writer.request(line(number))), 1)
+    await store.aclose()
+
+
+@pytest.mark.parametrize("newline", [b"\n", b""])
+@pytest.mark.parametrize("size", [100, 4095, 4096, 4097, 16_384, 16_385, 65_536, 300_000])
+async def test_a_header_of_any_length_is_read(size: int, newline: bytes) -> None:
+    header = header_of("session")
+    header = replace(header, title="x" * (size - len(NATIVE.encode_header(replace(header, title="")))))
+    block = NATIVE.encode_header(header)
+    assert len(block) == size
+    data = block[:-1] + newline + (line(1) if newline else b"")
+    disk = MemoryDisk()
+    disk.make_directory("/s")
+    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_CREAT)
+    disk.write(fd, data)
+    disk.close(fd)
+    for store in (FileStore("/s", disk=disk, offload=AtOnce()), FileStore("/s", disk=disk, offload=AtOnce())):
+        opening = await store.open("a.jsonl")
+        assert (opening.header, opening.head.seq) == (header, len(newline))
+        writer = await own(store)
+        assert (writer.lease.header, writer.head.seq) == (header, len(newline))
+        assert disk.files()["/s/a.jsonl"] == block + (line(1) if newline else b"")
+        await store.aclose()
+
+
+class CountingOffload(AtOnce):
+    """Counts the calls that would run in a thread."""
+
+    count = 0
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.count += 1
+        return await super().__call__(fn, *args)
+
+    def taken(self) -> int:
+        count, self.count = self.count, 0
+        return count
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+async def test_the_event_loop_reads_and_writes_only_files_of_local_disks(
+    root: Path, monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    monkeypatch.setattr(log_module, "is_slow_device", lambda _: is_slow)
+    offload = CountingOffload()
+    store = FileStore(root, offload=offload)
+    writer = await own(store)
+    writer.commit(store.try_append(writer.request(line(1))), 1)  # the folder was known to be on a local disk
+    assert (store.try_append(writer.request()) is None) == is_slow
+    await store.release([writer.lease])
+    await store.open("a.jsonl")
+    for number in range(2, 4):
+        with (root / "a.jsonl").open("ab") as other:
+            other.write(line(number))
+        offload.taken()
+        assert (await store.open("a.jsonl")).head.seq == number
+        assert offload.taken() == is_slow
+        page = await store.read("a.jsonl", writer.head.generation, number - 1)
+        assert list(page.lines) == [line(number)[:-1]]
+        assert isinstance(page.lines, Block)
+        assert offload.taken() == is_slow
     await store.aclose()
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from treering.events.dialects.native import is_object
 from treering.events.disk import OsDisk
-from treering.events.errors import AppendFailed, LogReplaced, SessionNotFound
-from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease, Outcome
+from treering.events.errors import AppendFailed, LogReplaced, NotASession, SessionNotFound
+from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("session"))
@@ -221,11 +223,12 @@ async def test_a_file_that_is_no_longer_a_session_is_not_written_to(store: FileS
     log.write_bytes(HEADER + line(1))
     writer = await own(store)
     log.write_bytes(b"hello\n" * 1000)
+    first = await attempt(writer, line(2))
+    assert isinstance(first, Failed)
+    assert isinstance(first.error, AppendFailed)
+    assert first.head == Cursor("", 0)
     for _ in range(2):
-        outcome = await attempt(writer, line(2))
-        assert isinstance(outcome, Failed | Fenced)
-        if isinstance(outcome, Failed):
-            assert isinstance(outcome.error, AppendFailed)
+        assert await attempt(writer, line(2)) == Fenced(Cursor("", 0), writer.lease.epoch)
     assert log.read_bytes() == b"hello\n" * 1000
 
 
@@ -254,6 +257,144 @@ async def test_a_rewritten_file_with_the_same_inode_and_size_has_a_new_generatio
     assert isinstance(outcome, Fenced)
     assert outcome.head.generation != writer.head.generation
     assert log.read_bytes() == content
+    await store.aclose()
+
+
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+@pytest.mark.parametrize("is_owned", [True, False])
+async def test_a_file_that_is_no_longer_a_session_is_noticed_while_it_is_closed(
+    root: Path, log: Path, writes: Writes, is_owned: bool
+) -> None:
+    store = FileStore(root, open_files_max=1, writes=writes)
+    content = HEADER + line(1)
+    for path in (log, root / "b.jsonl"):
+        path.write_bytes(content)
+    writer = await own(store) if is_owned else None
+    await read_all(store, "a.jsonl")
+    await read_all(store, "b.jsonl")  # uses the only open file
+    log.write_bytes(content.replace(b"session", b"torrent"))
+    os.utime(log, ns=(1, 1))
+    content = log.read_bytes()
+    for number in range(3):
+        if writer is not None:
+            outcome = await attempt(writer, line(2))
+            assert isinstance(outcome, Fenced if number else Failed)
+            assert outcome.head == Cursor("", 0)
+        with pytest.raises(SessionNotFound if is_owned else NotASession):
+            await store.open("a.jsonl")
+    assert log.read_bytes() == content
+    await store.aclose()
+
+
+class ChangingDisk(WrappedDisk):
+    """A disk on which another program acts just before a call for a log."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.before = ""
+        self.act: Callable[[], object] = lambda: None
+
+    def _is_about_to(self, call: str) -> None:
+        if call == self.before:
+            self.before = ""
+            self.act()
+
+    def open(self, path: str, flags: int) -> int:
+        if path.endswith(".jsonl"):
+            self._is_about_to("open")
+        return super().open(path, flags)
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        self._is_about_to("pread")
+        return super().pread(fd, length, offset)
+
+
+def rewrite_with_an_open_end(log: Path) -> None:
+    log.write_bytes(HEADER + line(11) + line(12)[:-1])
+
+
+def garble(log: Path) -> None:
+    log.write_bytes(HEADER + b"z" * (log.stat().st_size - len(HEADER)))
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+@pytest.mark.parametrize("text", ["", "x" * 400_000], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("call", "change", "left"),
+    [
+        ("pread", shorten, 1),
+        ("pread", garble, 0),
+        ("pread", rewrite_with_an_open_end, 2),
+        ("open", replace, 2),
+        ("open", rewrite, 2),
+    ],
+)
+async def test_lines_that_change_while_they_are_read_are_not_mixed_with_others(
+    root: Path, log: Path, call: str, change: Callable[[Path], None], left: int, text: str, is_owned: bool
+) -> None:
+    disk = ChangingDisk()
+    store = FileStore(root, disk=disk, offload=AtOnce(), open_files_max=1)
+    log.write_bytes(HEADER + line(1) + b"".join(lines(2, 4, text)))
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    if is_owned:
+        await own(store)
+    before = (await store.open("a.jsonl")).head
+    assert len(await read_all(store, "a.jsonl")) == 4
+    await read_all(store, "b.jsonl")  # uses the only open file
+    disk.before, disk.act = call, lambda: change(log)
+    with pytest.raises(LogReplaced):
+        await store.bodies("a.jsonl", before.generation, [2, 4])
+    assert disk.before == ""
+    after = (await store.open("a.jsonl")).head
+    assert after.generation != before.generation
+    left -= is_owned and change is rewrite_with_an_open_end
+    assert after.seq == left
+    expected = log.read_bytes()[len(HEADER) :].splitlines()
+    assert await read_all(store, "a.jsonl") == expected[:left]
+    await store.aclose()
+
+
+WHOLE_FRAGMENT = line(3)[:-1]
+PIECES = [
+    line(1), line(2)[:9], line(2)[9:-1], b"\n", b"\n \t", b"\n", WHOLE_FRAGMENT, b" ", b"\r\n", WHOLE_FRAGMENT,
+    b"more", b"\n" + line(4) + line(5)[:-1], b"\n", b"[1]", b"\n" + WHOLE_FRAGMENT, b"\n{", b"}\n" + line(6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ["reader", "reader of two", "owner"])
+@pytest.mark.parametrize("header", [HEADER, PI_HEADER], ids=["native", "pi"])
+async def test_whatever_another_program_appends_is_read_as_far_as_it_goes(
+    root: Path, log: Path, header: bytes, role: str
+) -> None:
+    store = FileStore(root, open_files_max=1)
+    content = header if role == "owner" else header[:-1]
+    for path in (log, root / "b.jsonl"):
+        path.write_bytes(content)
+    if role == "owner":
+        await own(store)
+    before = (await store.open("a.jsonl")).head
+    if role != "owner":
+        append(log, b"\n")
+        content += b"\n"
+    generation = (await store.open("a.jsonl")).head.generation
+    assert (generation == before.generation) == (role == "owner"), "a header that goes on may be another one"
+    for number, piece in enumerate(PIECES):
+        append(log, piece)
+        content += piece
+        *whole, tail = content[len(header) :].split(b"\n")
+        expected = [each.removesuffix(b"\r") for each in whole if each.strip()]
+        if role != "owner" and is_object(tail):
+            expected.append(tail)
+        head = (await store.open("a.jsonl")).head
+        assert head == Cursor(generation, len(expected)), number
+        assert await read_all(store, "a.jsonl") == expected
+        if role == "reader of two":
+            await read_all(store, "b.jsonl")  # uses the only open file
+            append(root / "b.jsonl", b"\n" + line(number))
+    assert log.read_bytes() == content
+    other = FileStore(root)
+    assert await read_all(other, "a.jsonl") == expected
+    await other.aclose()
     await store.aclose()
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Literal
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 from watchfiles import _rust_notify
@@ -13,6 +17,7 @@ from watchfiles import _rust_notify
 from treering.events.stores.files import notices
 from treering.events.stores.files.notices import Notices, Place
 
+TICK_S = 2**-10  # what passes with each look at the clock
 EVERYWHERE = {(1, "/elsewhere/file")}
 
 
@@ -22,6 +27,7 @@ class System:
     def __init__(self) -> None:
         self.opened: list[list[str]] = []
         self.changes: set[tuple[int, str]] = EVERYWHERE
+        self.waits: list[tuple[int, int, int]] = []
         self.fails_to: str = ""
         self.now = 0.0
 
@@ -31,8 +37,10 @@ class System:
         self._fail("open")
         return self
 
-    def watch(self, debounce_ms: int, step_ms: int, wait_ms: int, stop: object) -> set[tuple[int, str]]:
-        assert wait_ms >= 1
+    def watch(
+        self, debounce_ms: int, step_ms: int, wait_ms: int, stop: threading.Event
+    ) -> set[tuple[int, str]] | Literal["stop", "timeout"]:
+        self.waits.append((debounce_ms, step_ms, wait_ms))
         self._fail("watch")
         return self.changes
 
@@ -41,8 +49,27 @@ class System:
             raise OSError(24, "too many open files")
 
     def time(self) -> float:
-        self.now += 0.001
+        self.now += TICK_S
         return self.now
+
+
+class BlockingSystem(System):
+    """Blocks whoever listens until `arrived` is set, until it is stopped, or until its time is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = threading.Event()
+
+    def watch(
+        self, debounce_ms: int, step_ms: int, wait_ms: int, stop: threading.Event
+    ) -> set[tuple[int, str]] | Literal["stop", "timeout"]:
+        for _ in range(wait_ms):
+            if self.arrived.wait(0.001):
+                self.arrived.clear()
+                return self.changes
+            if stop.is_set():
+                return "stop"
+        return "timeout"
 
 
 @pytest.fixture
@@ -57,6 +84,8 @@ def system(monkeypatch: pytest.MonkeyPatch) -> System:
 def at(tmp_path: Path) -> Callable[..., frozenset[str]]:
     for name in "uvwxyz":
         (tmp_path / name).mkdir()
+    with suppress(OSError):  # some systems have only names in UTF-8
+        (tmp_path / "caf\udce9").mkdir()
     return lambda *names: frozenset(str(tmp_path / name) + "/" * name.endswith("/") for name in names)
 
 
@@ -97,7 +126,7 @@ async def test_the_folders_that_are_watched_are_those_that_are_needed(
         assert ["".join(folders) for folders in system.opened] == opened
 
     with here.place() as first, here.place() as second:
-        await first.wait(0.001)
+        await first.wait(2.5 * TICK_S)
         assert system.opened == [], "there is nothing to watch yet"
         await now(first, at("x/a"), "x")
         await now(first, at("x/a"))
@@ -129,10 +158,10 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
         place.watch(at("x/a"))
         for wait_s, passed_s, attempts in [
             (60.0, 0.0, 1),
-            (0.001, 0.0, 1),
-            (0.001, 59.0, 1),
+            (2.5 * TICK_S, 0.0, 1),
+            (2.5 * TICK_S, 59.0, 1),
             (60.0, 2.0, 2),
-            (0.001, 58.0, 2),
+            (2.5 * TICK_S, 58.0, 2),
         ]:
             system.now += passed_s
             await place.wait(wait_s)
@@ -145,9 +174,128 @@ async def test_after_a_failure_files_are_checked_by_time_until_it_is_tried_again
         system.fails_to = "watch"
         await place.wait(60)
         assert [each["event"] for each in logs] == ["watch_polls"] * 2
-        for wait_s, passed_s, attempts in [(0.001, 0.5, 3), (60.0, 0.6, 4)]:
+        waits = len(system.waits)
+        for wait_s, passed_s, attempts in [(2.5 * TICK_S, 0.5, 3), (60.0, 0.6, 4)]:
             system.now += passed_s
             await place.wait(wait_s)
-            assert len(system.opened) == attempts
+            assert (len(system.opened), len(system.waits)) == (attempts, waits)
         await place.wait(60)
         assert len(logs) == 2, "it is said once until notifications arrive again"
+    system.fails_to = "open"
+    for attempts in (5, 6):  # a new watch of no others tries at once, and says so
+        with here.place() as place, capture_logs() as logs:
+            place.watch(at("x/a"))
+            await place.wait(60)
+        assert (len(system.opened), len(logs)) == (attempts, 1)
+
+
+async def test_whoever_waits_is_told_though_others_listen_leave_or_watch_other_folders(
+    at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = BlockingSystem()
+    monkeypatch.setattr(_rust_notify, "RustNotify", lambda *given: system(*given))
+    monkeypatch.setattr(notices, "current_time", system.time)
+    here, told = Notices(), list[str]()
+
+    async def wait(name: str, wait_s: float, scope: anyio.CancelScope) -> None:
+        with scope:
+            await places[name].wait(wait_s)
+            told.append(name)
+
+    async def expect(*names: str) -> None:
+        with anyio.fail_after(10):
+            while len(told) < len(names):
+                await anyio.wait_all_tasks_blocked()
+                await anyio.lowlevel.checkpoint()
+        assert sorted(told) == [*names]
+        told.clear()
+
+    with ExitStack() as stack, capture_logs() as logs:
+        places = {name: stack.enter_context(here.place()) for name in "abcd"}
+        idle = [stack.enter_context(here.place()) for _ in range(30)]
+        for place in places.values():
+            place.watch(at("x/a"))
+        async with anyio.create_task_group() as group:
+
+            async def begin(name: str, wait_s: float = 60) -> anyio.CancelScope:
+                scope = anyio.CancelScope()
+                group.start_soon(wait, name, wait_s, scope)
+                await anyio.wait_all_tasks_blocked()
+                return scope
+
+            for name in "abcd":
+                await begin(name)
+            await expect(*"abcd")
+            assert system.opened == [["x"]]
+
+            listening = await begin("a")
+            await begin("b")
+            listening.cancel()  # what its thread is told from now on is lost, so all are told to look
+            await expect("b")
+            assert system.opened == [["x"]] * 2
+            for name in "acd":
+                await places[name].wait(60)
+
+            await begin("a", 0.3)
+            await begin("b")
+            assert told == []
+            for place in idle:
+                place.noticed = False
+                await place.wait(3 * TICK_S)
+            system.now += 1.0
+            await expect("a")  # its time is over, and only `b` still waits
+            await anyio.wait_all_tasks_blocked()
+            await begin("c")
+            system.changes = {(1, path) for path in at("x/a")}
+            system.arrived.set()
+            await expect("b", "c")
+
+            await begin("b")
+            await begin("c")
+            places["d"].watch(at("y/a"))
+            await expect("b", "c")
+            assert system.opened == [["x"]] * 2 + [["x", "y"]]
+
+            for name in "ad":
+                await places[name].wait(60)
+            await begin("b")
+            await begin("d")
+            for name, path in [("d", "y/a"), ("b", "x/a")]:
+                system.changes = {(1, each) for each in at(path)}
+                system.arrived.set()
+                await expect(name)
+        assert logs == []
+
+
+async def test_notifications_are_closed_after_the_last_watch(
+    at: Callable[..., frozenset[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[weakref.ref[System]] = []
+
+    def open_them(*given: list[str]) -> System:
+        system = System()
+        opened.append(weakref.ref(system))
+        return system(*given)
+
+    monkeypatch.setattr(_rust_notify, "RustNotify", open_them)
+    here = Notices()
+    for _ in range(2):
+        with here.place() as first:
+            with here.place() as second:
+                second.watch(at("x/a"))
+                await second.wait(60)
+            assert opened[-1]() is not None
+            await first.wait(0.0)
+        assert opened[-1]() is None
+    assert len(opened) == 2
+
+
+@pytest.mark.parametrize(("wait_s", "wait_ms"), [(60.0, 59_999), (1.25 * TICK_S, 1), (1.5, 1_499)])
+async def test_the_thread_of_the_system_waits_as_long_as_the_watch(
+    system: System, at: Callable[..., frozenset[str]], wait_s: float, wait_ms: int
+) -> None:
+    with Notices().place() as place:
+        place.watch(at("x/a"))
+        await place.wait(60)
+        await place.wait(wait_s)
+    assert system.waits == [(20, 5, wait_ms)]

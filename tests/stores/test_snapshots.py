@@ -4,21 +4,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from treering.events.disk import OsDisk
-from treering.events.errors import LeafMoved
+from treering.events.errors import AppendFailed, LeafMoved
 from treering.events.stores.base import Blob, Cursor, Lease
-from treering.events.stores.files import FileStore
-from treering.testing.disks import WrappedDisk
+from treering.events.stores.files import Durability, FileStore
+from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("session"))
+HEADER_OF_A = NATIVE.encode_header(header_of("id-of-a.jsonl"))
 COUNT = 2000
 
 
@@ -247,6 +251,132 @@ async def test_a_log_that_was_changed_while_closed_has_a_new_generation(
     await again.aclose()
 
 
+@pytest.mark.parametrize("damages", [False, True])
+@pytest.mark.parametrize(("durability", "saved"), [("file", 4), ("file", 0), ("file", None), ("os", 4)])
+async def test_an_owner_writes_again_what_no_snapshot_says_was_flushed(
+    durability: Durability, saved: int | None, damages: bool
+) -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/s", disk=disk, offload=AtOnce(), durability=durability)
+    writer = await own(store)
+    await writer.append(*lines(1, 4))
+    if saved is not None:
+        await store.save(writer.lease, "index", Cursor(writer.head.generation, saved), b"the index")
+    await store.aclose()
+    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_APPEND)
+    disk.write(fd, line(5))
+    disk.close(fd)
+    if damages and saved is not None:
+        fd = disk.open("/s/a.jsonl.index", os.O_WRONLY)
+        disk.seek(fd, 100)
+        disk.write(fd, b"?")
+        disk.close(fd)
+    ends = [len(HEADER_OF_A + b"".join(lines(1, seq))) for seq in range(6)]
+    disk.reset_counts()
+    store = FileStore("/s", disk=disk, offload=AtOnce(), durability="file")
+    disk.fail("rename", errno.ENOSPC, times=None)
+    disk.fail("write", errno.ENOSPC, path="*.index.*", times=None)
+    assert (await own(store)).head.seq == 5
+    start = ends[saved] if saved is not None and durability == "file" and not damages else 0
+    assert disk.bytes_written == ends[5] - start
+    await store.aclose()
+
+
+LONG = line(1, "x" * 20_000)
+EDGES = [(0, True), (4095, True), (4096, False), (len(LONG) - 4097, False), (len(LONG) - 4096, True)]
+
+
+@pytest.mark.parametrize(("at", "is_noticed"), [*EDGES, (len(LONG) - 2, True)])
+@pytest.mark.parametrize(("added", "modified"), [(b"", 1), (b"", 2), (line(2), 2)])
+async def test_a_changed_byte_is_noticed_in_the_first_and_the_last_four_kilobytes(
+    root: Path, added: bytes, modified: int, at: int, is_noticed: bool
+) -> None:
+    path = root / "a.jsonl"
+    path.write_bytes(HEADER + LONG)
+    os.utime(path, ns=(1, 1))
+    head = await save_snapshot(root)
+    changed = bytearray(HEADER + LONG + added)
+    changed[len(HEADER) + at] ^= 1
+    path.write_bytes(changed)
+    os.utime(path, ns=(modified, modified))
+    store = FileStore(root)
+    opened = (await store.open("a.jsonl")).head
+    assert opened.seq == 1 + bool(added)
+    is_stale = is_noticed or (modified > 1 and not added)
+    assert await store.load("a.jsonl", "index") == (None if is_stale else Blob(head, b"the index"))
+    assert (opened.generation != head.generation) == is_noticed
+    await store.aclose()
+
+
+@pytest.mark.parametrize("call", ["open", "pread"])
+async def test_a_snapshot_that_cannot_be_read_or_goes_away_is_as_good_as_none(call: str) -> None:
+    """A reader needs three reads of it: its beginning, its table and, for the index, both again."""
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    writer = await own(store)
+    await writer.append(*lines(1, 9))
+    await store.save(writer.lease, "index", writer.head, b"the index")
+    await store.aclose()
+    loaded: list[bool] = []
+    for nth in range(1, 6):
+        store = FileStore("/s", disk=disk, offload=AtOnce())
+        fault = disk.fail(call, errno.ENOENT, path="*.index", nth=nth)
+        assert (await store.open("a.jsonl")).head == writer.head
+        blob = await store.load("a.jsonl", "index")
+        assert blob in (None, Blob(writer.head, b"the index"))
+        assert await read_all(store, "a.jsonl") == bare(lines(1, 9))
+        loaded.append(blob is not None)
+        assert fault.hits == (nth < 5)
+        fault.lift()
+        await store.aclose()
+    assert loaded == [True, True, False, False, True]
+
+
+@pytest.mark.parametrize("damage", [slice(0, 1), slice(16, 17), slice(96, 100), slice(100, 108), slice(-8, None)])
+async def test_the_counter_of_a_damaged_snapshot_is_saved_at_once_or_it_is_said_why_not(damage: slice) -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    writer = await own(store)
+    await writer.append(*lines(1, 3))
+    await store.save(writer.lease, "index", writer.head, b"the index")
+    await store.aclose()
+    memory = disk.inner
+    assert isinstance(memory, MemoryDisk)
+
+    def rewrite(path: str, data: bytes) -> None:
+        fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        disk.write(fd, data)
+        disk.close(fd)
+
+    whole = HEADER_OF_A + b"".join(lines(1, 3))
+    rewrite("/s/a.jsonl", whole.replace(b"entry-1", b"other-1"))  # another generation, so its counter is saved
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    second = await own(store)
+    assert second.head.generation != writer.head.generation
+    await store.aclose()
+    saved = bytearray(memory.files()["/s/a.jsonl.index"])
+    assert len(saved) == 100 + 4 * 8
+    damaged = saved[:]
+    damaged[damage] = bytes(each ^ 1 for each in damaged[damage])
+    rewrite("/s/a.jsonl.index", bytes(damaged))
+    is_table = (damage.start or 0) >= 100 or damage.start < 0
+    for fails in (True, False):
+        store = FileStore("/s", disk=disk, offload=AtOnce())
+        if fails:
+            disk.fail("rename", errno.ENOSPC, path="*.index")
+        with capture_logs() as logs:
+            third = await own(store)
+        disk.heal()
+        expected = {
+            "event": "snapshot_not_saved", "log_level": "debug", "session_id": "id-of-a.jsonl", "ref": "a.jsonl",
+        }  # fmt: skip
+        assert [{key: each[key] for key in expected} for each in logs] == [expected] * (fails and is_table)
+        assert all("No space left" in each["error"] for each in logs)
+        assert (third.head == second.head) == is_table, "the counter is kept if only the table is damaged"
+        await store.aclose()
+    assert (memory.files()["/s/a.jsonl.index"] == saved) == is_table
+
+
 async def test_a_leaf_record_is_readable_and_survives_a_copy(root: Path, log: Path, tmp_path: Path) -> None:
     head = await save_snapshot(root)
     record = (root / "a.jsonl.leaf").read_bytes()
@@ -278,6 +408,28 @@ async def test_a_leaf_record_of_another_head_is_refused(root: Path, log: Path) -
         with pytest.raises(LeafMoved):
             await store.save(writer.lease, "leaf", head, b"{}")
     assert not (root / "a.jsonl.leaf").exists()
+    await store.aclose()
+
+
+@pytest.mark.parametrize("taken", [0, 1, 999, 1000])
+async def test_temporary_files_that_were_left_are_not_touched(taken: int) -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    writer = await own(store)
+    await writer.append(line(1))
+    names = [f"/s/a.jsonl.leaf.tmp-{os.getpid()}-{number}" for number in range(1, taken + 1)]
+    for name in names:
+        disk.close(disk.open(name, os.O_CREAT))
+    if taken < 1000:
+        await store.save(writer.lease, "leaf", writer.head, b"leaf")
+        await store.save(writer.lease, "index", writer.head, b"index")
+        names += ["/s/a.jsonl.leaf", "/s/a.jsonl.index"]
+    else:
+        with pytest.raises(AppendFailed, match="names for temporary files"):
+            await store.save(writer.lease, "leaf", writer.head, b"leaf")
+    assert {path for path in memory.files() if ".treering" not in path} == {"/s/a.jsonl", *names}
+    assert disk.counts["datasync"] == disk.counts["sync_directory"] == 0, "the system may write them when it likes"
     await store.aclose()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,9 +18,9 @@ from treering.events.dialects.pi import PiDialect
 from treering.events.dialects.torn_header import is_torn_header
 from treering.events.disk import Disk
 from treering.events.entries import Header
-from treering.events.stores.base import Lease
+from treering.events.stores.base import Lease, TornTail
 from treering.events.stores.files import FileStore
-from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
@@ -141,6 +142,34 @@ async def test_moving_a_fragment_again_after_a_crash_gives_the_same_file(store: 
     assert (root / "a.jsonl").read_bytes() == WHOLE
 
 
+@pytest.mark.parametrize(
+    ("left", "repaired", "tail", "is_moved", "count"),
+    [
+        (WHOLE, WHOLE, None, False, 3),
+        (WHOLE + b'{"half', WHOLE, (len(WHOLE), 6), True, 3),
+        (WHOLE[:-1], WHOLE, (len(WHOLE) - len(line(3)), len(line(3)) - 1), False, 3),
+        (WHOLE + b"\n \t", WHOLE + b"\n \t\n", (len(WHOLE) + 1, 2), False, 3),
+        (HEADER[:-1], HEADER, (0, len(HEADER) - 1), False, 0),
+        (HEADER[:30], b"", (0, 30), True, 0),
+        (b"", b"", None, False, 0),
+        (PI_HEADER[:-1], PI_HEADER, (0, len(PI_HEADER) - 1), False, 0),
+        (PI_HEADER + b'{"half', PI_HEADER + b'{"half\n', (len(PI_HEADER), 6), False, 1),
+    ],
+)
+async def test_an_owner_is_told_what_the_tail_was(
+    store: FileStore, root: Path, left: bytes, repaired: bytes, tail: tuple[int, int] | None, is_moved: bool, count: int
+) -> None:
+    path = root / "a.jsonl"
+    path.write_bytes(left)
+    lease = (await own(store)).lease
+    moved = left[len(repaired) :] if is_moved else b""
+    kept_in = f"{root}/{name_of(moved, len(repaired))}" if is_moved else None
+    assert lease.torn == (tail and TornTail(*tail, kept_in))
+    assert lease.head.seq == count
+    assert path.read_bytes() == repaired
+    assert torn_files(root) == ({name_of(moved, len(repaired)): moved} if is_moved else {})
+
+
 OMP_HEADER = OmpDialect().encode_header(header_of("session"))
 KEYED = Header(id="é", version=1, timestamp=header_of("s").timestamp, cwd='/"w\\', key="k", title="\\")
 
@@ -229,12 +258,13 @@ class BusyDisk(WrappedDisk):
     """A disk on which another program appends as soon as a torn tail was copied for the first time."""
 
     busy = True
+    theirs = b" theirs\n" + line(5) + b'{"more'
 
     def rename(self, source: str, target: str) -> None:
         super().rename(source, target)
         if ".torn-" in target and self.busy:
             self.busy = False
-            put_log(self.inner, b" theirs\n" + line(5) + b'{"more', 0)
+            put_log(self.inner, self.theirs, 0)
 
 
 async def test_a_tail_that_grows_while_it_is_copied_is_not_cut() -> None:
@@ -246,4 +276,42 @@ async def test_a_tail_that_grows_while_it_is_copied_is_not_cut() -> None:
     await writer.append(line(6))
     assert disk.files()["/s/a.jsonl"] == WHOLE + b'{"half": theirs\n' + line(5) + line(6)
     assert b'{"more' in disk.files().values()
+    await store.aclose()
+
+
+@pytest.mark.parametrize("kept", [10, 60])
+async def test_a_header_that_another_program_completes_while_it_is_copied_is_a_session(kept: int) -> None:
+    disk = MemoryDisk()
+    put_log(disk, HEADER[:kept])
+    busy = BusyDisk(disk)
+    busy.theirs = HEADER[kept:] + line(1) + b'{"half'
+    store = FileStore("/s", disk=busy, offload=AtOnce())
+    writer = await own(store)
+    assert (writer.lease.header, writer.head.seq) == (header_of("session"), 1)
+    await writer.append(line(2))
+    assert disk.files()["/s/a.jsonl"] == HEADER + line(1) + line(2)
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("left", "exists"),
+    [
+        (b"", False),
+        (HEADER[:1], False),
+        (HEADER[:40] + bytes(64 * 1024 - 41), False),
+        (HEADER[:40] + bytes(64 * 1024 - 40), True),
+        (HEADER[:-1], True),
+        (HEADER, True),
+        (b"theirs", True),
+    ],
+)
+async def test_a_file_exists_unless_it_holds_only_the_beginning_of_a_header(left: bytes, exists: bool) -> None:
+    disk = FaultyDisk(MemoryDisk())
+    put_log(disk, left)
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    assert await store.exists("a.jsonl") == exists
+    assert not await store.exists("b.jsonl")
+    if left:
+        disk.fail("pread", errno.EIO)
+        assert await store.exists("a.jsonl") or len(left) >= 64 * 1024, "whoever opens it is told"
     await store.aclose()

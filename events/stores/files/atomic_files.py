@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
-from itertools import count
 
 from ...disk import Disk, write_all
+
+_NAMES_MAX = 1000
+"""How many temporary files one process may have left beside a file."""
 
 
 class NameNotFlushed(OSError):
@@ -57,11 +60,15 @@ def removed_on_error(disk: Disk, path: str) -> Generator[None]:
 
 
 def open_temporary(disk: Disk, path: str) -> tuple[int, str]:
-    """Create a temporary file beside `path`, open for writing; return its descriptor and its path."""
-    for number in count(1):
+    """Create a temporary file beside `path`, open for writing; return its descriptor and its path.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    for number in range(1, _NAMES_MAX + 1):
         temporary = f"{path}.tmp-{os.getpid()}-{number}"
-        try:
+        with suppress(FileExistsError):
             return disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), temporary
-        except FileExistsError:
-            continue
-    raise AssertionError("unreachable")
+    raise FileExistsError(
+        errno.EEXIST, "all names for temporary files are taken: delete those of no running process", path
+    )

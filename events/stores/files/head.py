@@ -31,14 +31,15 @@ def read_head(disk: Disk, fd: int, path: str, size: int) -> tuple[Detected, byte
         at_end = len(block) < length
         needed = header_size(block, at_end=at_end)
         if needed is not None or at_end:
-            try:
-                detected = detect(block[:needed], path)
-            except NotASession:
-                if len(block) < size or not is_torn_header(block):
-                    raise
-                raise TornHeader("only the beginning of a header was written", where=Where(path)) from None
-            return detected, block[: detected.size]
-        length *= 4
+            break
+        length += length
+    try:
+        detected = detect(block[:needed], path)
+    except NotASession:
+        if len(block) < size or not is_torn_header(block):
+            raise
+        raise TornHeader("only the beginning of a header was written", where=Where(path)) from None
+    return detected, block[: detected.size]
 
 
 def holds_session(disk: Disk, path: str, size: int) -> bool:

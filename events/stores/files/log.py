@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 import anyio
 
@@ -41,6 +41,9 @@ NOWHERE = Cursor("", 0)
 
 _NOT_SAVED = -1
 """The saved counter if the snapshot's table is damaged: it differs from every counter, so the snapshot is rewritten."""
+
+_REPAIRS_MAX = 100
+"""How often a tail is repaired at a time, however often another program goes on writing; the next append finds more."""
 
 
 class Log:
@@ -129,19 +132,18 @@ class Log:
         self.ref = ref
         self.path = path
         self.packed: PackedDisk | None = None
-        self.slow = False
-        self.counter: int = 0
-        self._saved_counter: int = 0
-        self.modified_ns_seen = 0
+        self.slow: bool
+        self.counter = 0
+        self._saved_counter: int
         self._forget()
 
         self.fd = -1
-        self.pool_place = 0
-        self.recently_used = False
+        self.pool_place: int
+        self.recently_used: bool
 
         self.lease: Lease | None = None
         self.held: Held | None = None
-        self.epoch = 0
+        self.epoch: int
         self.torn: TornTail | None = None
         self.busy = False
         self.idle: anyio.Event | None = None
@@ -159,8 +161,7 @@ class Log:
         self.dialect: Dialect | None = None
         self.table = Table(array("Q", [0]))
         self.head = NOWHERE
-        self.device = self.inode = self.size = self.flushed_end = 0
-        self.header_crc = 0
+        self.device = self.inode = self.size = self.flushed_end = self.modified_ns_seen = self.header_crc = 0
         self._reader_extent: Extent | None = None  # an owner needs none: it compares the file with its own last write
 
     @property
@@ -250,8 +251,8 @@ class Log:
             OSError: The file cannot be read or written.
         """
         self._load()
-        if self.header is None and self._set_torn_header_aside():
-            self._load()  # unless another program has gone on writing it
+        if self.header is None:
+            self._set_torn_header_aside()
         if (
             reader is not None
             and self.header is not None  # files that are missing have the same generation
@@ -267,31 +268,25 @@ class Log:
         if self.header is not None:
             with self.opened(os.O_RDWR | os.O_APPEND) as fd:
                 self.torn = self.settle(fd)
-            self._save_counter()
+            self._save_counter(self.header)
 
-    def _set_torn_header_aside(self) -> bool:
-        """Move the beginning of a header to a file beside the log, which is empty then; return False if it is none."""
-        try:
-            with self.opened(os.O_RDWR | os.O_APPEND) as fd, self.naming_errors():
-                size = self.disk.fstat(fd).size
-                try:
-                    read_head(self.disk, fd, self.path, size)
-                except TornHeader:
-                    if kept_in := tail.move_away(self.disk, self.path, fd, 0, size):
-                        self.torn = TornTail(0, size, kept_in)
-                    return True
-        except (FileNotFoundError, NotASession):
-            pass
-        return False
+    def _set_torn_header_aside(self) -> None:
+        """Move the beginning of a header to a file beside the log, which is empty then, unless it has grown."""
+        with suppress(FileNotFoundError, NotASession), self.opened(os.O_RDWR | os.O_APPEND) as fd, self.naming_errors():
+            size = self.disk.fstat(fd).size
+            try:
+                read_head(self.disk, fd, self.path, size)
+            except TornHeader:
+                if (kept_in := tail.move_away(self.disk, self.path, fd, 0, size)) is not None:
+                    self.torn = TornTail(0, size, kept_in)
 
-    def _save_counter(self) -> None:
+    def _save_counter(self, header: Header) -> None:
         """Save the generation counter if the snapshot is damaged or has another value."""
         if self._saved_counter != self.counter:
             try:
                 self.save_snapshot(self.table.count, None)
             except (OSError, LogReplaced) as error:
-                session_id = self.header.id if self.header is not None else None
-                logger().debug("snapshot_not_saved", session_id=session_id, ref=self.ref, error=str(error))
+                logger().debug("snapshot_not_saved", session_id=header.id, ref=self.ref, error=str(error))
             self._saved_counter = self.counter
 
     def _load(self, *, changed: bool = False, open_end: bool = False) -> None:
@@ -394,7 +389,7 @@ class Log:
         generation = self._generation_of(fd, stat, crc, self.counter, table)
         self._take_over(stat, crc, self.counter, table, generation)
         self.header, self.dialect = header, dialect
-        self._save_counter()
+        self._save_counter(header)
 
     # -- changes since the last look
 
@@ -485,9 +480,11 @@ class Log:
         It does not if it was shortened and then grew again, or was rewritten in place with a longer content.
         """
         table, extent = self.table, self._reader_extent
+        if table.scanned < table.ends[0]:
+            return stat.size == self.size  # the header had no newline: what follows may be one, or make it another
         if self.lease is None and extent is not None and extent.end == table.ends[-1]:
             return extent == self.extent(fd, table, table.count)
-        return stat.size == self.size or not table.scanned or self.disk.pread(fd, 1, table.scanned - 1) == b"\n"
+        return stat.size == self.size or self.disk.pread(fd, 1, table.scanned - 1) == b"\n"
 
     def continues_with_own_fd(self, stat: FileStat) -> bool:
         """Tell the same with a descriptor outside the pool, after checking that it is the same file."""
@@ -518,7 +515,7 @@ class Log:
             self._forget()
             raise
         if self.lease is not None and self.header is not None:
-            self._save_counter()
+            self._save_counter(self.header)
         assert self.head.generation != before or not before
 
     def settle(self, fd: int) -> TornTail | None:
@@ -526,26 +523,24 @@ class Log:
         disk, shared = self.disk, self.dialect is not None and self.dialect.shared
         torn: TornTail | None = None
         with self.naming_errors():
-            while True:
+            if self.table.scanned == 0 < (size := disk.fstat(fd).size):  # the newline is missing from the header
+                write_all(disk, fd, b"\n")
+                self._load()
+                torn = TornTail(0, size)
+            for _ in range(_REPAIRS_MAX):
                 start, size = self.table.scanned, disk.fstat(fd).size
                 if size <= start:
-                    self.size = size
-                    return torn
-                torn = TornTail(start, size - start)
-                if start == 0 or tail.needs_newline(disk, fd, start, size, shared=shared):
+                    break
+                kept_in: str | None = None
+                if tail.needs_newline(disk, fd, start, size, shared=shared):
                     write_all(disk, fd, b"\n")
-                    size = disk.fstat(fd).size
-                    if start == 0:  # the newline was missing from the header
-                        self._load()
-                        continue
-                elif kept_in := tail.move_away(disk, self.path, fd, start, size):
-                    torn = TornTail(start, size - start, kept_in)
-                    size = start
-                else:
-                    size = disk.fstat(fd).size  # another program went on: what it finished is no tail
-                self.table.grow(disk, fd, size)
-                self.size = size
+                else:  # None: another program went on, and what it finished is no tail
+                    kept_in = tail.move_away(disk, self.path, fd, start, size)
+                torn = TornTail(start, size - start, kept_in)
+                self.table.grow(disk, fd, disk.fstat(fd).size)
                 self.head = Cursor(self.head.generation, self.table.count)
+            self.size = size
+        return torn
 
     # -- lines
 

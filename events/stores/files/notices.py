@@ -89,7 +89,6 @@ class Notices:
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(1)  # the thread blocks for long, so it must not count against the default limit
         self._places: dict[Place, None] = {}
-        self._places_by_path: dict[str, list[Place]] = {}
         self._counts_by_folder: Counter[str] = Counter()
         self._random = random.Random()  # the program's own generator is left alone
         self._native: RustNotify | None = None
@@ -115,16 +114,11 @@ class Notices:
     def watch(self, place: Place, paths: frozenset[str]) -> None:
         """Set the paths whose changes concern a place."""
         for path in place.paths - paths:
-            places = self._places_by_path[path]
-            places.remove(place)
-            if not places:
-                del self._places_by_path[path]
             folder = os.path.dirname(path)
             self._counts_by_folder[folder] -= 1
             if not self._counts_by_folder[folder]:
                 del self._counts_by_folder[folder]
         for path in paths - place.paths:
-            self._places_by_path.setdefault(path, []).append(place)
             self._counts_by_folder[os.path.dirname(path)] += 1
         place.paths = paths
         # Reopening makes every watch check its files, so folders that are no longer needed may stay for a while.
@@ -209,14 +203,13 @@ class Notices:
         """Notify the places that the changes concern."""
         if isinstance(changes, str):
             return
-        for _, path in changes:
-            if os.path.dirname(path) not in self._watched:
-                self._notify(self._places)  # the path is reported under another name than it was requested by
-                return
-        for _, path in changes:
-            self._notify(self._places_by_path.get(path, ()))
-        for folder in {os.path.dirname(path) for _, path in changes}:
-            self._notify(self._places_by_path.get(f"{folder}/", ()))
+        paths = {path for _, path in changes}
+        folders = set(map(os.path.dirname, paths))
+        if folders <= self._watched:
+            affected = paths.union(f"{folder}/" for folder in folders)
+            self._notify([place for place in self._places if not place.paths.isdisjoint(affected)])
+        else:
+            self._notify(self._places)  # a path is reported under another name than it was requested by
 
     @staticmethod
     def _notify(places: Iterable[Place]) -> None:

@@ -1,9 +1,11 @@
 """The snapshot beside a log, `abc.jsonl.index`: the line table and the index at one head, in one file to agree.
 
     offset      size            content
-    0           100             the fixed part, with a checksum of its own: see `_FIXED`
+    0           100             the fixed part, with a checksum of its own: see `_FIXED` and `_CRC`
     100         8 per line + 8  the line table: where the header block and each line end
     after that  the rest        the index, if there is one
+
+Numbers are in the byte order of the machine; the checksum of a snapshot from a machine of the other order is wrong.
 
 The snapshot is derived. It names the bytes that it describes (by the inode, the size, and checksums of the header and
 of both ends), and is ignored if the log does not match: a torn, foreign or stale snapshot is not an error. It also
@@ -14,7 +16,6 @@ generation changes even if the inode was reused.
 from __future__ import annotations
 
 import struct
-import sys
 from array import array
 from zlib import crc32
 
@@ -26,7 +27,9 @@ from .beside import INDEX_SUFFIX
 from .extent import Extent, extent_of
 
 _MAGIC = b"treering-index-1"
-_FIXED = struct.Struct("<16s10QI")
+_FIXED = struct.Struct("=16s5Q2I3Q2I")
+_CRC = struct.Struct("=I")
+_TABLE_AT = _FIXED.size + _CRC.size
 _HAS_INDEX = 1
 _FLUSHED = 2
 
@@ -78,29 +81,25 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
     """Return the fixed part of a log's snapshot; None if there is no snapshot or that part is damaged."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
-            fixed, size = disk.pread(fd, _FIXED.size, 0), disk.fstat(fd).size
+            head = disk.pread(fd, _TABLE_AT, 0)
     except OSError:
         return None
-    if len(fixed) != _FIXED.size or not fixed.startswith(_MAGIC):
+    fixed, crc = head[: _FIXED.size], head[_FIXED.size :]
+    if not fixed.startswith(_MAGIC) or crc != _CRC.pack(crc32(fixed)):
         return None
-    *_, crc = fields = _FIXED.unpack(fixed)
-    if crc != crc32(fixed[:-4]):
-        return None
-    _, counter, inode, modified_ns, start, end, crcs, lines, flags, index_size, more_crcs, _ = fields
-    index_at = _FIXED.size + (lines + 1) * 8
-    if size != index_at + index_size:
-        return None
+    _, counter, inode, modified_ns, start, end, edges_crc, header_crc, lines, flags, *of_rest = _FIXED.unpack(fixed)
+    index_size, index_crc, table_crc = of_rest
     return Snapshot(
         counter,
         inode,
         modified_ns,
-        Extent(start, end, crcs >> 32, crcs & 0xFFFFFFFF),
+        Extent(start, end, header_crc, edges_crc),
         lines,
         bool(flags & _HAS_INDEX),
         bool(flags & _FLUSHED),
-        more_crcs >> 32,
-        more_crcs & 0xFFFFFFFF,
-        index_at,
+        table_crc,
+        index_crc,
+        _TABLE_AT + (lines + 1) * 8,
         index_size,
     )
 
@@ -109,15 +108,13 @@ def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
     """Return the line table of a snapshot; None if it is damaged or the file was replaced after `snapshot` was read."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
-            table = disk.pread(fd, snapshot.index_at - _FIXED.size, _FIXED.size)
+            table = disk.pread(fd, snapshot.index_at - _TABLE_AT, _TABLE_AT)
     except OSError:
         return None
     if crc32(table) != snapshot.table_crc:
         return None
     ends = array("Q")
     ends.frombytes(table)
-    if sys.byteorder == "big":
-        ends.byteswap()
     return ends if (ends[0], ends[-1]) == (snapshot.extent.start, snapshot.extent.end) else None
 
 
@@ -147,9 +144,6 @@ def write_snapshot(
     Raises:
         OSError: The snapshot cannot be written.
     """
-    if sys.byteorder == "big":
-        ends = ends[:]
-        ends.byteswap()
     table = ends.tobytes()
     data = index or b""
     fixed = _FIXED.pack(
@@ -159,12 +153,12 @@ def write_snapshot(
         stat.modified_ns,
         extent.start,
         extent.end,
-        extent.header_crc << 32 | extent.edges_crc,
+        extent.edges_crc,
+        extent.header_crc,
         len(ends) - 1,
-        (0 if index is None else _HAS_INDEX) | (_FLUSHED if flushed else 0),
+        _HAS_INDEX * (index is not None) | _FLUSHED * flushed,
         len(data),
-        crc32(table) << 32 | crc32(data),
-        0,
+        crc32(data),
+        crc32(table),
     )
-    head = fixed[:-4] + crc32(fixed[:-4]).to_bytes(4, "little")
-    write_atomically(disk, path + INDEX_SUFFIX, [head, table, data], sync=False)
+    write_atomically(disk, path + INDEX_SUFFIX, [fixed, _CRC.pack(crc32(fixed)), table, data], sync=False)
