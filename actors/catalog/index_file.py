@@ -1,12 +1,13 @@
 """The file of the index: one line of JSON for each session under a root, in `.treering/index.jsonl`.
 
     {"treering_index":1,"bytes":118}
-    {"ref":"abc.jsonl","size":811,"modified_ns":1767261607000000000,"inode":42,"session":{"id":"abc","title":...}}
+    {"ref":"abc.jsonl","size":811,"modified_ns":1767261607000000000,"inode":42,"session":{"id":"abc",...},"crc32":7}
 
-It is derived. A line is valid while the session's file has the size, time and inode in the line; of two lines about one
-session, the later one is valid. Changes are appended, so that a short-lived program writes one line and not all of
-them; when the file has grown to more than twice its size, it is rewritten under another name and renamed. Two processes
-may do all of this to one file at the same time: at worst a line is missing, and is rebuilt.
+It is derived. A line whose checksum differs is damaged, and one without a checksum was written before there was one. A
+line is valid while the session's file has the size, time and inode in the line; of two lines about one session, the
+later one is valid. Changes are appended, so that a short-lived program writes one line and not all of them; when the
+file has grown to more than twice its size, it is rewritten under another name and renamed. Two processes may do all of
+this to one file at the same time: at worst a line is missing, and is rebuilt.
 
 Nothing here is an error: an index that is missing, torn, foreign or of a newer version is treated as empty.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -114,9 +116,8 @@ class IndexFile:
         lines: dict[Ref, IndexLine] = {}
         damaged: list[int] = []
         for number, line in enumerate(rest.split(b"\n"), 2):
-            try:
-                decoded = _decode_line(line)
-            except (ValueError, RecursionError):
+            decoded = _decoded(line)
+            if decoded is None:
                 if line:
                     damaged.append(number)
             else:
@@ -190,8 +191,24 @@ class IndexFile:
             return b"".join(self._disk.pread(fd, _READ_BYTES, at) for at in range(0, size, _READ_BYTES))
 
 
+_CHECKSUM = b',"crc32":'
+"""What begins the last field of a line: the checksum of the line without that field."""
+
+
 def _encoded(line: IndexLine) -> bytes:
-    return _encode(replace(line, session=replace(line.session, path=None))) + b"\n"
+    whole = _encode(replace(line, session=replace(line.session, path=None)))
+    return b"%b%b%d}\n" % (whole[:-1], _CHECKSUM, crc32(whole))
+
+
+def _decoded(line: bytes) -> IndexLine | None:
+    """Return a line, or None if it is damaged; one that was written before lines had a checksum is taken as it is."""
+    fields, mark, checksum = line.rpartition(_CHECKSUM)
+    if mark and checksum != b"%d}" % crc32(fields + b"}"):
+        return None
+    try:
+        return _decode_line(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _head(line: bytes) -> _Head | None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from treering import SessionHost
 from treering.cli import main
 
-from .sessions import create_session
+from .sessions import create_session, without_checksums
 
 
 def doctor(root: Path, *options: str) -> Result:
@@ -26,13 +26,13 @@ def codes(root: Path) -> list[str]:
 def replace_bytes(path: Path, old: bytes, new: bytes) -> None:
     before = path.read_bytes()
     assert old in before
-    path.write_bytes(before.replace(old, new))
+    path.write_bytes(without_checksums(before.replace(old, new)))
 
 
 def append_altered_line(path: Path, alter: Callable[[bytes], bytes]) -> None:
     """Append an altered copy of the first line about a session."""
     whole = path.read_bytes()
-    path.write_bytes(whole + alter(whole.splitlines(keepends=True)[1]))
+    path.write_bytes(whole + without_checksums(alter(whole.splitlines(keepends=True)[1])))
 
 
 @pytest.mark.feature("U-24")
