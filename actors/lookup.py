@@ -148,7 +148,7 @@ class SessionLookup:
 
         Raises:
             InvalidInput: `limit` or `offset` is not a whole number of 0 or more, the project is not a path, or the
-                status is neither one of these words nor the status of any session.
+                status is not a string, or one that is written for "any", such as "all".
         """
         if limit is not None:
             check_count("limit", limit)

@@ -99,7 +99,8 @@ class Catalog:
         offset: int = 0,
     ) -> list[SessionSummary]:
         """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
-        if status in _MISTAKEN_FOR_ANY:
+        # Callers without a type checker pass anything.
+        if status is not None and (not isinstance(status, str) or status in _MISTAKEN_FOR_ANY):  # pyright: ignore[reportUnnecessaryIsInstance]
             words = ", ".join(map(repr, get_args(Status)))
             raise InvalidInput(f"there is no status {status!r}: choose {words}, or the word of a program's own status")
         rows = await self.listing.rows()

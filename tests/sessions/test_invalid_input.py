@@ -307,6 +307,7 @@ UNKNOWN_WORDS: list[tuple[Callable[[Any], object], str]] = [
 UNKNOWN_WORDS_OF_SESSIONS: list[tuple[Call, str]] = [
     (lambda session: session.host.list_sessions(status="all"), "status 'all': choose 'active', .* 'any', or the word"),
     (lambda session: session.host.list_sessions(status=""), "status '': choose 'active'"),
+    (lambda session: session.host.list_sessions(status=5), "status 5: choose 'active'"),
     (lambda session: session.export("pdf"), "export format 'pdf': choose 'native', .* or 'dive'"),
     (lambda session: session.subscribe("log").__aenter__(), "view 'log': choose 'context', 'entries'"),
 ]

@@ -19,9 +19,10 @@ from treering.events.disk import Disk, OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
 from treering.events.stores.base import Committed, Fenced, InDoubt, Lease
 from treering.events.stores.files import FileStore
+from treering.events.stores.files.journal import Segment
 from treering.events.stores.files.locks import Held
 from treering.events.stores.files.private_locks import PrivateLocks
-from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
@@ -682,3 +683,22 @@ async def test_appends_whose_round_no_thread_carries_out_are_in_doubt(error: Bas
     assert logs_of(rest) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 3))}
     await store.aclose()
     assert journals_of(memory) == []
+
+
+def test_a_journal_that_is_closed_again_leaves_alone_what_has_its_descriptor_by_then() -> None:
+    """A journal whose retirement failed halfway is retired once more."""
+    closed: list[int] = []
+
+    class ClosingDisk(WrappedDisk):
+        def close(self, fd: int) -> None:
+            closed.append(fd)
+            super().close(fd)
+
+    memory = MemoryDisk()
+    memory.make_directory(ROOT)
+    segment = Segment.begin(ClosingDisk(memory), f"{ROOT}/a.journal", "nonce", [])
+    segment.close()
+    segment.close()
+    assert len(closed) == 1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        segment.write([])

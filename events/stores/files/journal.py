@@ -247,9 +247,11 @@ class Segment:
             raise
 
     def close(self) -> None:
-        """Close the file without deleting it."""
-        with suppress(OSError):
-            self._disk.close(self._fd)
+        """Close the file without deleting it; closed again, it leaves alone what has its descriptor by then."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with suppress(OSError):
+                self._disk.close(fd)
 
 
 def drop(disk: Disk, paths: Sequence[str]) -> None:
