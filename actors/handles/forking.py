@@ -179,7 +179,9 @@ def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> 
     header, ref = core.new_header(session_id, dialect=dialect, cwd=source.cwd, parent_session=parent)
     lines = list(copy.lines)
     if session_id is not None and session_id != source.id:  # an id may be that of a session that wrote some lines
-        lines = [without_marks_of(dialect, line[:-1], session_id) + b"\n" for line in lines]
+        for position, line in enumerate(lines):
+            if b'"batch"' in line:
+                lines[position] = without_marks_of(dialect, line[:-1], session_id) + b"\n"
     for position in copy.torn:
         lines[position] = still_torn(dialect, copy.lines[position][:-1], header.id) + b"\n"
     return ref, replace(copy, header=header, lines=tuple(lines))

@@ -128,6 +128,8 @@ class NativeDialect:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
+        if is_plain:
+            return line + b"\n", entry
         if read != entry:
             check_as_given(entry, read)
         if b"\n" in line:  # from raw JSON with line breaks
@@ -188,7 +190,9 @@ def _checked(entry: KnownEntry) -> KnownEntry:
         raise InvalidEntry(
             f"Expected `datetime`, got `{type(timestamp).__name__}` - at `$.timestamp` of a {name} entry"
         )
-    return entry if timestamp.tzinfo is None else msgspec.structs.replace(entry, timestamp=in_utc(timestamp))
+    if timestamp.tzinfo is UTC or timestamp.tzinfo is None:
+        return entry
+    return msgspec.structs.replace(entry, timestamp=in_utc(timestamp))
 
 
 def _is_plain(entry: KnownEntry) -> bool:
@@ -303,6 +307,8 @@ def time_of(value: JSON) -> datetime:
 
 def in_utc(time: datetime) -> datetime:
     """Return a time in UTC, taken as UTC if it has no zone; the epoch if its year is out of range in UTC."""
+    if time.tzinfo is UTC:
+        return time
     try:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except OverflowError:

@@ -37,7 +37,7 @@ def without_marks_of(dialect: Dialect, line: bytes, session_id: str) -> bytes:
 
     A path holds only some lines of a batch, and is copied into a session of any id, that of the first one included.
     """
-    entry = dialect.decode(line, 0) if b'"batch"' in line else None
+    entry = dialect.decode(line, 0)
     marked = entry is not None and entry.batch is not None and entry.batch.session == session_id
     return _with_mark(dialect, line, None) if marked else line
 
