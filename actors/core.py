@@ -18,7 +18,6 @@ from ..events.entries import Header
 from ..events.errors import HostClosed, InvalidInput, WrongThread
 from ..events.index import LogIndex
 from ..events.stores.base import Cursor, Ref
-from ..events.stores.files import FileStore
 from ..events.words import check_word
 from ..projections.base import Projection, Valued
 from ..projections.feed import Feed, Transient
@@ -144,8 +143,8 @@ class HostCore:
 
     def path_of(self, ref: Ref) -> str | None:
         """Return the path of a session's file, or None if the store keeps no files."""
-        store = self.runtime.store
-        return str(store.path_of(ref)) if isinstance(store, FileStore) else None
+        files = self.runtime.files
+        return None if files is None else files.path_of(ref)
 
     # -- reading
 

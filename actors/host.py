@@ -32,8 +32,9 @@ from ..events.errors import HostClosed, InvalidInput, SessionExists, SessionNotF
 from ..events.offload import Offload, ThreadOffload
 from ..events.roots import check_root
 from ..events.stores.base import Ref, Store
-from ..events.stores.files import Durability, FileStore, Writes
+from ..events.stores.capabilities import KeepsFiles
 from ..events.stores.memory import MemoryStore
+from ..events.stores.opening import Durability, Writes, file_store
 from ..events.telemetry import failure_of, logger
 from ..events.words import check_word
 from .background import attempt, keep_running
@@ -103,7 +104,7 @@ class SessionHost(SessionLookup):
             raise InvalidInput(f"`limits` is of type `{type(limits).__name__}`: give `Limits(live_max=...)`")
         if settings is not None and not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"`settings` is of type `{type(settings).__name__}`: give `Settings.load(...)`")
-        if store is not None and not callable(getattr(store, "acquire", None)):
+        if store is not None and not callable(getattr(store, "capability", None)):
             raise InvalidInput(f"`store` is of type `{type(store).__name__}`: give a `FileStore(...)` or another store")
         if root is not None:
             check_root(root)
@@ -117,7 +118,7 @@ class SessionHost(SessionLookup):
             if root is None or not self._settings.auto_persist:
                 store = MemoryStore()
             else:
-                store = FileStore(
+                store = file_store(
                     Path(checked_path(root)),
                     durability=durability,
                     writes=writes,
@@ -136,8 +137,7 @@ class SessionHost(SessionLookup):
         self._signalled: int | None = None
 
     def __repr__(self) -> str:
-        store = self._store
-        place = repr(os.fspath(store.root)) if isinstance(store, FileStore) else f"store={type(store).__name__}()"
+        place = repr(self._files.root) if self._files is not None else f"store={type(self._store).__name__}()"
         return f"{type(self).__name__}({place})"
 
     # -- opening and closing
@@ -149,8 +149,8 @@ class SessionHost(SessionLookup):
             )
         if self._core is not None:
             raise HostClosed("a host can be used only once: create another one")
-        if isinstance(self._store, FileStore):
-            await self._offload(_require_directory, self._store)
+        if self._files is not None:
+            await self._offload(_require_directory, self._files)
         owner = f"{os.uname().nodename}:{os.getpid()}:{self._new_id()}"
         runtime = Runtime(
             store=self._store,
@@ -569,20 +569,20 @@ class SessionHost(SessionLookup):
         return sum([await registry.passivate_safely(actor) for actor in registry.actors()])
 
 
-def _require_directory(store: FileStore) -> None:
+def _require_directory(files: KeepsFiles) -> None:
     """Refuse a root that cannot hold files; one that does not exist yet is created by the first write.
 
     Raises:
         InvalidInput: Something other than a directory has its name, or that of a directory above it.
     """
     try:
-        stat = store.disk.stat(store.root)
+        stat = files.disk.stat(files.root)
     except NotADirectoryError as error:
-        raise InvalidInput(f"the root {store.root} lies below a file: give another directory") from error
+        raise InvalidInput(f"the root {files.root} lies below a file: give another directory") from error
     except OSError:  # missing or inaccessible: the first caller that needs it gets the error
         return
     if not stat.is_directory:
-        raise InvalidInput(f"the root {store.root} is not a directory: give the directory of the session files")
+        raise InvalidInput(f"the root {files.root} is not a directory: give the directory of the session files")
 
 
 def _after_fork() -> None:

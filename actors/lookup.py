@@ -14,8 +14,7 @@ import anyio
 from ..events.counts import check_count
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ..events.stores.base import Ref, Store
-from ..events.stores.files import FileStore
-from ..events.stores.files.packed import stat_if_exists
+from ..events.stores.capabilities import KeepsFiles, Recovers
 from ..projections.summary import CORRUPTED, SessionSummary
 from .access import opening
 from .commands import Unarchive
@@ -40,6 +39,8 @@ class SessionLookup:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._files = store.capability(KeepsFiles)
+        self._recovers = store.capability(Recovers)
         self._core: HostCore | None = None
         self._catalog: Catalog | None = None
         self._searching: Searching | None = None
@@ -271,17 +272,17 @@ class SessionLookup:
 
     async def _recover(self) -> None:
         """Replay the store's journal once, before a session is looked up for writing."""
-        if not self._recovered and isinstance(self._store, FileStore):
-            await self._store.recover()
+        if not self._recovered and self._recovers is not None:
+            await self._recovers.recover()
         self._recovered = True
 
     async def _exists(self, ref: Ref) -> bool:
         """Return whether there is something to open; a file whose first write was cut short counts, unread."""
         if self.core.registry.live(ref) is not None:
             return True
-        if not isinstance(self._store, FileStore):
+        if self._files is None:
             return await self._store.exists(ref)
-        stat = self._store.look_at(ref)
+        stat = self._files.look_at(ref)
         return stat is not None and stat.size > 0
 
     async def _exact(self, session_id: str) -> Ref | None:
@@ -327,12 +328,11 @@ class SessionLookup:
 
     async def _why_missing(self, ref: Ref, shown: str) -> str:
         """Return the message of an error about a log that has no row."""
-        store, core = self._store, self.core
-        if isinstance(store, FileStore):
-            stat = await core.runtime.offload(stat_if_exists, store.disk, store.path_of(ref))
-            if stat is not None and stat.is_directory:
+        if self._files is not None:
+            there = await self.core.runtime.offload(self._files.what_is_there, ref)
+            if there == "directory":
                 return f"{shown} is a directory: give the path of a session's file, or an id"
-            if stat is not None:
+            if there is not None:
                 return f"{shown} is an empty file: give a session to which something was appended"
         return f"there is no session {shown!r}: list the sessions and give one of those"
 
@@ -345,19 +345,19 @@ class SessionLookup:
             UnsupportedVersion: A newer program wrote it.
             OSError: It cannot be read.
         """
-        store, core = self._store, self.core
-        if not isinstance(store, FileStore) or not os.path.isabs(ref) or core.registry.live(ref) is not None:
+        core = self.core
+        if self._files is None or not os.path.isabs(ref) or core.registry.live(ref) is not None:
             return
-        if await core.runtime.offload(store.may_be_restored, ref):
+        if self._recovers is not None and await core.runtime.offload(self._recovers.may_be_restored, ref):
             return  # its header may be in the journal only
         try:
-            await store.open(ref)
+            await self._store.open(ref)
         except SessionNotFound as error:
             raise SessionNotFound(
                 f"there is no session at {ref}, or its file is empty: give the path of a session's file, or an id"
             ) from error
 
     def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
-        if isinstance(self._store, FileStore):
-            return self._store.ref_of(checked_path(path))
+        if self._files is not None:
+            return self._files.ref_of(checked_path(path))
         return os.fspath(path)

@@ -15,7 +15,8 @@ from enum import Enum
 import anyio
 
 from ..events.errors import LogReplaced, SessionNotFound, TreeringError
-from ..events.stores.base import ArchivingStore, Lease, Ref, Store
+from ..events.stores.base import Lease, Ref, Store
+from ..events.stores.capabilities import Packs
 
 MOVES_MAX = 4096
 """How many moves and deletions are remembered. A read that lasts while more logs are moved may raise `LogReplaced`."""
@@ -35,21 +36,22 @@ class MovedLogs:
         store: The store of the logs.
     """
 
-    __slots__ = ("_in_progress", "_later", "_store")
+    __slots__ = ("_in_progress", "_later", "_packs", "_store")
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._packs = store.capability(Packs)
         self._in_progress: dict[Ref, anyio.Event] = {}
         self._later: OrderedDict[tuple[Ref, str], str | _Fate] = OrderedDict()
 
     # -- moving and deleting
 
     async def pack(self, lease: Lease) -> str | None:
-        """Archive a log; see `ArchivingStore.pack`. Return its new generation; None if it cannot be read."""
-        assert isinstance(self._store, ArchivingStore)
+        """Archive a log; see `Packs.pack`. Return its new generation; None if it cannot be read."""
+        assert self._packs is not None
         # Readers rely on the note; only a bare asyncio cancel can still prevent it.
         with self._changing(lease.ref), anyio.CancelScope(shield=True):
-            await self._store.pack(lease)
+            await self._packs.pack(lease)
             with suppress(TreeringError, OSError):  # the next read of the log reports it
                 generation = (await self._store.open(lease.ref)).head.generation
                 self._note(lease, generation)
@@ -57,10 +59,10 @@ class MovedLogs:
         return None
 
     async def unpack(self, lease: Lease) -> Lease:
-        """Unarchive a log; see `ArchivingStore.unpack`."""
-        assert isinstance(self._store, ArchivingStore)
+        """Unarchive a log; see `Packs.unpack`."""
+        assert self._packs is not None
         with self._changing(lease.ref):
-            unpacked = await self._store.unpack(lease)
+            unpacked = await self._packs.unpack(lease)
             self._note(lease, unpacked.head.generation)
         return unpacked
 

@@ -21,7 +21,8 @@ from ..events.errors import LogReplaced, NotLive, SessionNotFound
 from ..events.ids import RECENT_MAX
 from ..events.index import LogIndex
 from ..events.kinds import Kind
-from ..events.stores.base import Blob, Cursor, LocalStore, Page, Ref
+from ..events.stores.base import Blob, Cursor, Page, Ref
+from ..events.stores.capabilities import LooksAtOnce
 from ..events.telemetry import logger
 from ..projections.building.paired_messages import PairedMessages
 from ..projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
@@ -87,7 +88,7 @@ class OpenLog:
         """Read a log's index without waiting and without activating the session.
 
         Args:
-            runtime: The host's seams; its store must be a `LocalStore`.
+            runtime: The host's seams; its store must be one that `LooksAtOnce`.
             ref: The name of the log.
             new_header: The header of a session that may have no log yet.
 
@@ -111,17 +112,17 @@ class OpenLog:
             SessionNotFound: There is no such log.
             NotLive: The store cannot read without waiting.
         """
-        store = runtime.store
-        if not isinstance(store, LocalStore):
+        looks = runtime.looks
+        if looks is None:
             raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
         for _ in range(_LOOKS_MAX - 1):
             with suppress(LogReplaced):  # archiving moves the log while it is read
-                return cls._look(runtime, store, ref)
-        return cls._look(runtime, store, ref)
+                return cls._look(runtime, looks, ref)
+        return cls._look(runtime, looks, ref)
 
     @classmethod
-    def _look(cls, runtime: Runtime, store: LocalStore, ref: Ref) -> OpenLog:
-        peeked = store.peek(ref)
+    def _look(cls, runtime: Runtime, looks: LooksAtOnce, ref: Ref) -> OpenLog:
+        peeked = looks.peek(ref)
         log = cls(runtime, ref, peeked.opening.header, peeked.opening.dialect, peeked.opening.head.generation)
         snapshot = peeked.load("index")
         if snapshot is not None:
@@ -233,8 +234,8 @@ class OpenLog:
             return
         damaged, self._damaged = self._damaged, []
         shown = damaged[:_WARNINGS_MAX]
-        store = self._runtime.store
-        places = await self._runtime.offload(store.places, self.ref, shown) if isinstance(store, LocalStore) else {}
+        named = self._runtime.places
+        places = {} if named is None else await self._runtime.offload(named.places, self.ref, shown)
         for seq in shown:
             where = str(places[seq]) if seq in places else self.ref
             logger().warning("line_damaged", session_id=self.index.header.id, where=where, seq=seq)

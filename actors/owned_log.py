@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..events.entries import Entry
 from ..events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
-from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Lease, Outcome
+from ..events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from ..projections.feed import LeafChange
 from .commands import MoveLeaf
 from .decide import decide_move
@@ -145,11 +145,12 @@ class OwnedLog:
         Raises:
             LogReplaced: Another log has taken its place; that one is served from now on.
         """
-        if self.lease.packed and isinstance(self._runtime.store, ArchivingStore):
+        packs = self._runtime.packs
+        if self.lease.packed and packs is not None:
             try:
                 self.lease = await self._runtime.moved_logs.unpack(self.lease)
             except LogReplaced:
-                self.lease = await self._runtime.store.unpack(self.lease)  # only to get the lease on the other log
+                self.lease = await packs.unpack(self.lease)  # only to get the lease on the other log
             else:
                 self.log.generation = self.lease.head.generation  # another file with the same bytes
         head = await self._runtime.store.resolve(self.lease)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ..events.child_process import after_fork_in_child
 from ..events.offload import Offload
 from ..events.stores.base import Store
-from ..events.stores.files import FileStore
+from ..events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
 from .bodies import BodyCache
 from .bounds import check_bounds
 from .moved_logs import MovedLogs
@@ -138,12 +138,17 @@ class Runtime:
         "append_turns",
         "bodies",
         "counters",
+        "files",
+        "leases",
         "limits",
+        "looks",
         "moved_logs",
         "new_id",
         "now",
         "offload",
         "owner",
+        "packs",
+        "places",
         "spawn",
         "store",
         "timer",
@@ -176,7 +181,12 @@ class Runtime:
         self.moved_logs = MovedLogs(store)
         self.touched = Touched()
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
-        if isinstance(store, FileStore) and not store.appends_at_once:
+        self.files = store.capability(KeepsFiles)
+        self.leases = store.capability(Leases)
+        self.looks = store.capability(LooksAtOnce)
+        self.packs = store.capability(Packs)
+        self.places = store.capability(NamesPlaces)
+        if store.capability(AppendsAtOnce) is None:
             self.append_turns = Turns(math.inf, timer)
 
 

@@ -1,7 +1,7 @@
 """Archive and unarchive sessions, and apply the retention that archives automatically. Nothing here deletes.
 
 Archiving a session appends a session_info entry that says so to its log, and passivates it. If the store supports it,
-the log is then packed (see `ArchivingStore`). The session is listed, searched, forked and opened read-only as before.
+the log is then packed (see `Packs`). The session is listed, searched, forked and opened read-only as before.
 Writing to it, or loading it for writing, unarchives it: it is unpacked, and another entry says so. A status that a
 program set stays as it is throughout.
 
@@ -21,9 +21,7 @@ from msgspec import Struct
 
 from ...events.entries import SessionInfo
 from ...events.errors import LeafMoved, SessionNotFound, TreeringError
-from ...events.holders import holder_of
-from ...events.stores.base import ArchivingStore, Ref
-from ...events.stores.files import FileStore
+from ...events.stores.base import Ref
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
 from .settings import Settings
@@ -110,7 +108,7 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
             await actor.perform(Append((SessionInfo(archived=True),), expected_seq=expected))
         except LeafMoved:  # another command came first
             return False
-    if isinstance(core.runtime.store, ArchivingStore):
+    if core.runtime.packs is not None:
         async with core.registry.leased(ref) as lease:
             row = await catalog.listing.row(ref)
             if row is None or not row.archived:  # the actor still answered a command that brought it back
@@ -193,8 +191,8 @@ async def _in_use(core: HostCore, ref: Ref) -> str | None:
     """Return who is using a session, or None if it is not in use."""
     if core.registry.live(ref) is not None:
         return "it is in use in this program"
-    store = core.runtime.store
-    if not isinstance(store, FileStore):
+    leases = core.runtime.leases
+    if leases is None:
         return None
-    holder = await core.runtime.offload(holder_of, store.disk, store.disk.real_path(store.path_of(ref)))
+    holder = await core.runtime.offload(leases.holder, ref)
     return None if holder is None else f"it is owned by {holder}"

@@ -16,10 +16,9 @@ from ...events.offload import carried_out
 from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
-from ...events.stores.files import FileStore
+from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
-from ..inner_roots import inner_roots
 from ..listing import Listing
 from ..naming import checked_path
 from .current import Pointers
@@ -65,12 +64,12 @@ class Catalog:
         self._pointers: Pointers | None = None
         self._writer: IndexWriter | None = None
         self.listing: Listing
-        store = core.runtime.store
-        if isinstance(store, FileStore):
-            index = IndexFile(store.disk, store.root)
-            listing = self.listing = FileListing(core.runtime, core.registry, store, index)
-            self._writer = IndexWriter(core.runtime, core.registry, store, index, listing, settings)
-            self._pointers = Pointers(store)
+        files = core.runtime.files
+        if files is not None:
+            index = IndexFile(files.disk, files.root)
+            listing = self.listing = FileListing(core.runtime, core.registry, files, index)
+            self._writer = IndexWriter(core.runtime, core.registry, files, index, listing, settings)
+            self._pointers = Pointers(files)
             core.runtime.touched.listeners.append(listing.unsaved)
             core.registry.before_passivation = listing.keep_passivated_row
         else:
@@ -188,16 +187,16 @@ class Catalog:
         self._current_by_hash = {path_hash: each for path_hash, each in self._current_by_hash.items() if each != ref}
         if self._pointers is not None:
             await self._runtime.offload(self._pointers.forget, ref)
-        store = self._runtime.store
-        if isinstance(store, FileStore):
-            await carried_out(self._runtime.offload, _forget_below, store, ref)
+        files = self._runtime.files
+        if files is not None:
+            await carried_out(self._runtime.offload, _forget_below, files, ref)
 
 
-def _forget_below(store: FileStore, ref: Ref) -> None:
+def _forget_below(files: KeepsFiles, ref: Ref) -> None:
     """Remove a deleted session from the indexes of nested folders that are roots of other hosts."""
-    for folder, inner in inner_roots(store, ref):
+    for folder, inner in files.inner_roots(ref):
         try:
-            IndexFile(store.disk, folder).forget(inner)
+            IndexFile(files.disk, folder).forget(inner)
         except OSError as error:
             logger().debug("index_not_written", **failure_of(error))
 

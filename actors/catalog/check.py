@@ -15,7 +15,8 @@ from ...events.errors import InvalidSessionId
 from ...events.findings import Finding
 from ...events.offload import ThreadOffload
 from ...events.repair import Repair
-from ...events.stores.files import FileStore
+from ...events.stores.capabilities import KeepsFiles
+from ...events.stores.opening import file_store
 from ...events.wording import counted
 from ...projections.summary import SessionSummary
 from ..runtime import Limits, Runtime, random_id, system_clock
@@ -32,9 +33,12 @@ class IndexCheck:
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
-        self._store = FileStore(root, disk=disk)
+        store = file_store(root, disk=disk)
+        files = store.capability(KeepsFiles)
+        assert files is not None
+        self._files = files
         runtime = Runtime(
-            store=self._store,
+            store=store,
             owner="doctor",
             clock=system_clock,
             new_id=random_id,
@@ -42,8 +46,8 @@ class IndexCheck:
             limits=Limits(),
             spawn=_no_task,
         )
-        self._rows = Rows(runtime, self._store)
-        self._index = IndexFile(disk, self._store.root)
+        self._rows = Rows(runtime, files)
+        self._index = IndexFile(disk, self._files.root)
 
     def findings(self) -> list[Finding]:
         """Return what is wrong with the index; a missing index is in order."""
@@ -89,7 +93,7 @@ class IndexCheck:
     def _fault(self, line: IndexLine) -> str | None:
         """Return what is wrong with a line that would be used, or None."""
         try:
-            stat = self._store.look_at(line.ref)
+            stat = self._files.look_at(line.ref)
         except InvalidSessionId:
             return f"the index has a line about {line.ref!r}, which cannot be a session file"
         if stat is None or not line.holds(stat):

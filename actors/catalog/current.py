@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from ...events.disk import Disk
 from ...events.errors import InvalidSessionId
 from ...events.stores.base import Ref
-from ...events.stores.files import FileStore
+from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.files.atomic_files import write_atomically
 from ...events.stores.files.disk_errors import refusing_to_write
 from ...events.stores.files.private_folder import PRIVATE_FOLDER
@@ -46,10 +46,10 @@ class Pointers:
         store: The store of the sessions.
     """
 
-    def __init__(self, store: FileStore) -> None:
-        self._store = store
-        self._disk: Disk = store.disk
-        self._folder = f"{store.root.rstrip('/')}/{PRIVATE_FOLDER}/{FOLDER_NAME}"
+    def __init__(self, files: KeepsFiles) -> None:
+        self._files = files
+        self._disk: Disk = files.disk
+        self._folder = f"{files.root.rstrip('/')}/{PRIVATE_FOLDER}/{FOLDER_NAME}"
 
     def get(self, project_hash: str) -> Ref | None:
         """Return the current session of a project; None if none is set or it is gone."""
@@ -57,8 +57,8 @@ class Pointers:
         if target is None:
             return None
         try:
-            ref = self._store.ref_of(os.path.join(self._folder, target))
-            stat = self._store.look_at(ref)
+            ref = self._files.ref_of(os.path.join(self._folder, target))
+            stat = self._files.look_at(ref)
         except (InvalidSessionId, OSError, ValueError):  # the target cannot be a session
             return None
         return ref if stat is not None and stat.size else None
@@ -73,7 +73,7 @@ class Pointers:
         """
         path = f"{self._folder}/{project_hash}"
         with refusing_to_write(path):
-            self._write(path, os.path.relpath(self._store.path_of(ref), self._folder))
+            self._write(path, os.path.relpath(self._files.path_of(ref), self._folder))
 
     def _write(self, path: str, target: str) -> None:
         self._disk.make_directory(self._folder)
@@ -99,7 +99,7 @@ class Pointers:
 
     def forget(self, ref: Ref) -> None:
         """Remove every pointer to a session that is gone."""
-        session_path = self._store.path_of(ref)
+        session_path = self._files.path_of(ref)
         for name, path in self._paths():
             if path == session_path:
                 self.clear(name)
@@ -114,7 +114,7 @@ class Pointers:
         for _, path in self._paths():
             with suppress(OSError, ValueError):  # the target cannot be a session
                 real_paths.append(self._disk.real_path(path))
-        return frozenset(ref for ref in refs if self._disk.real_path(self._store.path_of(ref)) in real_paths)
+        return frozenset(ref for ref in refs if self._disk.real_path(self._files.path_of(ref)) in real_paths)
 
     def _paths(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each pointer, and the path to which it points; links there are not followed."""

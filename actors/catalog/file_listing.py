@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ...events.disk import FileStat
 from ...events.stores.base import Ref
-from ...events.stores.files import FileStore
+from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
@@ -53,7 +53,7 @@ class FileListing:
     Args:
         runtime: The host's seams.
         registry: The live sessions.
-        store: The runtime's store.
+        files: The files of the runtime's store.
         index: The file of the index.
 
     Attributes:
@@ -64,12 +64,12 @@ class FileListing:
         lock: The lock for work on this state.
     """
 
-    def __init__(self, runtime: Runtime, registry: Registry, store: FileStore, index: IndexFile) -> None:
+    def __init__(self, runtime: Runtime, registry: Registry, files: KeepsFiles, index: IndexFile) -> None:
         self._runtime = runtime
         self._registry = registry
-        self._store = store
+        self._files = files
         self._index = index
-        self._rows = Rows(runtime, store)
+        self._rows = Rows(runtime, files)
         self._accessed: dict[Ref, datetime] = {}
         self._passivated: dict[Ref, Remembered] = {}
         self._sorted: list[SessionSummary] | None = None
@@ -102,7 +102,7 @@ class FileListing:
         """Return one session's row, or None if it does not exist; its file is opened only if it changed."""
         async with self.lock:
             await self.load()
-            stat = await self._runtime.offload(self._store.look_at, ref)
+            stat = await self._runtime.offload(self._files.look_at, ref)
             if stat is None or not stat.size:
                 return None
             held = self.held.get(ref)
@@ -119,7 +119,7 @@ class FileListing:
         Args:
             held: The current lines, which must not change meanwhile.
         """
-        files = self._store.scan()
+        files = self._files.scan()
         stale = [ref for ref, stat in files.items() if (line := held.get(ref)) is None or not line.holds(stat)]
         if not stale and len(files) == len(held):
             return files, [], []
@@ -161,7 +161,7 @@ class FileListing:
         actor = self._registry.live(ref)
         if actor is None:
             return self._passivated.get(ref)
-        file_state = self._store.left(ref)
+        file_state = self._files.left(ref)
         if file_state is None or file_state[0] != actor.log.index.seen:
             return None
         return Remembered(self._rows.of_live(actor), *file_state[1:])

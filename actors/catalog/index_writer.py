@@ -17,7 +17,7 @@ import anyio
 from ...events.kinds import Kind
 from ...events.offload import carried_out
 from ...events.stores.base import Ref
-from ...events.stores.files import FileStore
+from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
 from ..registry import Registry
 from ..runtime import Runtime
@@ -38,7 +38,7 @@ class IndexWriter:
     Args:
         runtime: The host's seams.
         registry: The live sessions.
-        store: The runtime's store.
+        files: The files of the runtime's store.
         index: The file of the index.
         listing: The lines to write.
         settings: The intervals.
@@ -48,14 +48,14 @@ class IndexWriter:
         self,
         runtime: Runtime,
         registry: Registry,
-        store: FileStore,
+        files: KeepsFiles,
         index: IndexFile,
         listing: FileListing,
         settings: Settings,
     ) -> None:
         self._runtime = runtime
         self._registry = registry
-        self._store = store
+        self._files = files
         self._index = index
         self._listing = listing
         self._debounce_s = settings.debounce_ms / 1000
@@ -176,7 +176,7 @@ class IndexWriter:
         grown: list[Ref] = []
         for ref, remembered in known.items():
             try:
-                stat = self._store.look_at(ref)
+                stat = self._files.look_at(ref)
             except OSError:  # a listing reports the problem
                 continue
             if stat is None or not stat.size:

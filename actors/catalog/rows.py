@@ -17,7 +17,7 @@ from ...events.errors import SessionNotFound, TreeringError
 from ...events.index import LogIndex
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
-from ...events.stores.files import FileStore
+from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.files.beside import INDEX_SUFFIX
 from ...events.stores.files.head import TornHeader, read_head
 from ...projections.summary import SessionSummary, corrupted, summarize
@@ -41,15 +41,15 @@ class Rows:
         store: The runtime's store, which holds the sessions.
     """
 
-    def __init__(self, runtime: Runtime, store: FileStore) -> None:
+    def __init__(self, runtime: Runtime, files: KeepsFiles) -> None:
         self._runtime = runtime
-        self._store = store
+        self._files = files
         self._hashes: dict[str, str] = {}
 
     def of_live(self, actor: SessionActor) -> SessionSummary:
         """Make the row of a live session from memory; the hash of its project is left out if it is not cached."""
         log = actor.log
-        row = summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._store.path_of(log.ref))
+        row = summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._files.path_of(log.ref))
         known = self._hashes.get(row.project) if row.project is not None else None
         return row if known is None else replace(row, project_hash=known)
 
@@ -74,7 +74,7 @@ class Rows:
             ref: The session.
             stat: The current stat of its file.
         """
-        path = self._store.path_of(ref)
+        path = self._files.path_of(ref)
         try:
             try:
                 read_whole = stat.size <= _SMALL_BYTES or (stat.size <= _WHOLE_MAX and not self._has_snapshot(path))
@@ -90,7 +90,7 @@ class Rows:
 
     def _has_snapshot(self, path: str) -> bool:
         try:
-            self._store.disk.stat(path + INDEX_SUFFIX)
+            self._files.disk.stat(path + INDEX_SUFFIX)
         except OSError:
             return False
         return True
@@ -102,16 +102,16 @@ class Rows:
 
     def _whole(self, path: str) -> tuple[LogIndex, str]:
         """Fold a small file."""
-        with opened(self._store.disk, path) as fd:
-            size = self._store.disk.fstat(fd).size
+        with opened(self._files.disk, path) as fd:
+            size = self._files.disk.fstat(fd).size
             if not size:
                 raise SessionNotFound(f"there is no session at {path}: the file is empty")
             try:
-                detected, _ = read_head(self._store.disk, fd, path, size)
+                detected, _ = read_head(self._files.disk, fd, path, size)
             except TornHeader as error:
                 raise SessionNotFound(f"there is no session at {path}: its first write was cut short") from error
             # Without the header, so that the lines need not be copied to be separated from it.
-            data = self._store.disk.pread(fd, size - detected.size, detected.size)
+            data = self._files.disk.pread(fd, size - detected.size, detected.size)
         dialect = detected.dialect
         index = LogIndex(detected.header, model_changes_win=dialect.model_changes_win)
         end = data.rfind(b"\n") + 1

@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING
 
 from ...events.dialects.base import Dialect
 from ...events.dialects.torn import still_torn
-from ...events.disk import Disk, opened
 from ...events.entries import Header
 from ...events.foreign.dialect_conversion import Restated
 from ...events.kinds import Kind
-from ...events.stores.files import FileStore
-from ...events.stores.files.head import read_head
-from ...events.stores.files.packed_disk import reading_disk
 from ..naming import current
 from ..open_log import OpenLog
 from .selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible
@@ -53,19 +49,13 @@ def _copied_line(log: OpenLog, one: Numbered, session_id: str) -> bytes:
 
 async def _header_block(core: HostCore, handle: Handle, selection: Selection, header: Header) -> bytes:
     """Return the header of a copy, byte for byte if a whole file is copied, since it may hold unknown fields."""
-    log, store = selection.log, core.runtime.store
-    if selection.whole and isinstance(store, FileStore) and await store.exists(handle.ref):
-        block = await core.runtime.offload(_block, store.disk, store.path_of(handle.ref))
+    log, files = selection.log, core.runtime.files
+    if selection.whole and files is not None and await core.runtime.store.exists(handle.ref):
+        block = await core.runtime.offload(files.header_block, handle.ref)
         if not block.endswith(b"\n"):
             block += b"\n"
         return log.dialect.migrated_header(block)
     return current(log.dialect).encode_header(header)
-
-
-def _block(disk: Disk, path: str) -> bytes:
-    disk = reading_disk(disk, path) or disk
-    with opened(disk, path) as fd:
-        return read_head(disk, fd, path, disk.fstat(fd).size)[1]
 
 
 async def _converted(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:

@@ -21,7 +21,7 @@ from ...events.dialects.torn import still_torn, without_marks_of
 from ...events.entries import Header
 from ...events.errors import SessionExists
 from ...events.kinds import Kind
-from ...events.stores.base import ArchivingStore, Ref
+from ...events.stores.base import Ref
 from ..leaf_record import encode_leaf
 from ..naming import current, new_ref
 from ..open_log import OpenLog
@@ -137,7 +137,7 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
         if lease.header is not None and not replacing and lease.head != unfinished.get(ref):
             raise _exists_error(ref)
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
-            if lease.packed and isinstance(store, ArchivingStore):
+            if lease.packed and core.runtime.packs is not None:
                 lease = await moved_logs.unpack(lease)
             header = dialect.encode_header(copy.header)
             with moved_logs.replacing(lease) as note_replaced:

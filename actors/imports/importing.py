@@ -41,8 +41,7 @@ from ...events.foreign.storage_reading import unreadable
 from ...events.foreign.walk import Found, Walk
 from ...events.index import LogIndex
 from ...events.kinds import TYPE_NAMES, Kind
-from ...events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
-from ...events.stores.files import FileStore
+from ...events.stores.base import Append, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
 from ...events.wording import entries_counted
 from ..catalog.archiving import unarchive
 from ..leaf_record import encode_leaf
@@ -68,8 +67,8 @@ _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, Session
 async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
     """Import all sessions of a file or folder; see `SessionHost.import_sessions`."""
     offload = core.runtime.offload
-    store = core.runtime.store
-    own_root = Path(store.root) if isinstance(store, FileStore) else None
+    files = core.runtime.files
+    own_root = None if files is None else Path(files.root)
     walk = await offload(_walk, Path(path), format, own_root)
     sessions = walk.sessions()
     finder, reports = LogFinder(core), ImportReports()
@@ -263,7 +262,7 @@ def _left_out(findings: Iterable[Finding]) -> tuple[LeftOut, ...]:
 async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
     """Write a session that does not exist yet, while its source is read."""
     store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
-    if not isinstance(store, FileStore):  # only a file store is sure to write off the event loop
+    if core.runtime.files is None:  # only a store of files is sure to write off the event loop
         lines = iter(await core.runtime.offload(list, lines))
     async with put_log(store, lease, incoming.dialect, incoming.block, lines) as head:
         if incoming.leaf != incoming.last:
@@ -290,7 +289,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     lines, head = _lines(incoming, existing, found.path), lease.head
     try:
         while batch := await runtime.offload(_batch, lines):
-            if lease.packed and isinstance(runtime.store, ArchivingStore):
+            if lease.packed and runtime.packs is not None:
                 lease = await runtime.moved_logs.unpack(lease)
                 head = lease.head
             head = await _append(core, Append(lease, head, tuple(batch)))

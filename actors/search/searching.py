@@ -26,13 +26,12 @@ from ...events.findings import Finding, unreadable
 from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
-from ...events.stores.files import FileStore
+from ...events.stores.capabilities import KeepsFiles
 from ...projections.search.lines import TextReader
 from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
 from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import SessionSummary
-from ..inner_roots import inner_roots
 from ..listing import Listing
 from ..naming import check_text, checked_path
 from ..runtime import Runtime
@@ -104,15 +103,15 @@ class Searching:
 
         This waits for a running update of the index, which may have read the session before it was deleted.
         """
-        index, store = await self._index_for(None), self._runtime.store
+        index, files = await self._index_for(None), self._runtime.files
         if index is not None:
             async with self._turn:
                 try:
                     await self._runtime.offload(index.update, (), (ref,))
                 except IndexUnavailable as error:
                     warn_index_unavailable(error)
-        if isinstance(store, FileStore) and isinstance(store.disk, OsDisk):
-            await carried_out(self._runtime.offload, _forget_below, store, ref)
+        if files is not None and isinstance(files.disk, OsDisk):
+            await carried_out(self._runtime.offload, _forget_below, files, ref)
 
     async def aclose(self) -> None:
         """Close the index's file for good."""
@@ -250,15 +249,15 @@ class Searching:
 
     async def _files(self) -> Files | None:
         """Return the state of the files of all logs without opening them; None if the store has no files."""
-        store = self._runtime.store
-        return await self._runtime.offload(store.scan) if isinstance(store, FileStore) else None
+        scanning = self._runtime.files
+        return None if scanning is None else await self._runtime.offload(scanning.scan)
 
     async def _index_for(self, requested: bool | None) -> SearchIndex | None:
         """Return the index if it was requested or exists, and is possible; it is not opened yet."""
-        store = self._runtime.store
-        if self._closed or requested is False or not isinstance(store, FileStore) or not isinstance(store.disk, OsDisk):
+        files = self._runtime.files
+        if self._closed or requested is False or files is None or not isinstance(files.disk, OsDisk):
             return None
-        index = self._index or SearchIndex(store.root)
+        index = self._index or SearchIndex(files.root)
         usable = await self._runtime.offload(index.exists) or (
             requested and await self._runtime.offload(index.can_be_created)
         )
@@ -281,9 +280,9 @@ def _groups(rows: Iterable[SessionSummary], numbers: Mapping[Ref, int]) -> Itera
                 size = min(2 * size, _LOOKUPS_AT_ONCE)
 
 
-def _forget_below(store: FileStore, ref: Ref) -> None:
+def _forget_below(files: KeepsFiles, ref: Ref) -> None:
     """Remove a deleted session from the indexes of folders inside the root that were roots of other hosts."""
-    for folder, inner in inner_roots(store, ref):
+    for folder, inner in files.inner_roots(ref):
         index = SearchIndex(folder)
         if index.exists():
             try:

@@ -8,7 +8,6 @@ from zlib import crc32
 
 from ...events.errors import LogReplaced, TreeringError
 from ...events.stores.base import Cursor, Opening, Ref
-from ...events.stores.files import FileStore
 from ...events.telemetry import logger
 from ...projections.search.lines import TextReader
 from ...projections.search.texts import EntryText
@@ -62,7 +61,7 @@ async def _portions_of(
     try:
         store = runtime.store
         opening = await store.open(ref)
-        if isinstance(store, FileStore) and not store.reads_all(ref):
+        if runtime.files is not None and not runtime.files.reads_all(ref):
             stamp = UNFINISHED  # not all of the file is readable yet, and its stamp may stay the same when it is
         head, before = opening.head, known.checkpoint if known is not None else None
         if before is not None and not await _holds(runtime, ref, head, before):

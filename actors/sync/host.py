@@ -13,7 +13,7 @@ from ...events.disk import Disk
 from ...events.errors import InvalidInput
 from ...events.offload import Offload
 from ...events.stores.base import Store
-from ...events.stores.files import Durability, Writes
+from ...events.stores.opening import Durability, Writes
 from ...events.words import check_word
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings

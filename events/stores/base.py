@@ -14,16 +14,18 @@ even if the caller is cancelled.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Protocol, Self, TypeAlias, runtime_checkable
+from typing import Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
 from ..dialects.base import Dialect
 from ..entries import Header
-from ..errors import AppendError, InvalidInput, SessionLocked, Where
+from ..errors import AppendError, InvalidInput, SessionLocked
+
+T = TypeVar("T")
 
 Ref: TypeAlias = str
 """The name of a log within its store. It is opaque to callers: what it maps to is up to the store."""
@@ -96,7 +98,7 @@ class Lease(Struct, frozen=True, gc=False):
         header: The log's header; None if the log does not exist yet.
         dialect: The dialect of the log's lines; None if the log does not exist yet.
         torn: The torn tail that was repaired when the lease was granted; None if there was none.
-        packed: Whether the log is packed and has to be unpacked before an append; see `ArchivingStore`.
+        packed: Whether the log is packed and has to be unpacked before an append; see `Packs`.
     """
 
     ref: Ref
@@ -209,6 +211,14 @@ class Store(Protocol):
     order and independently: a failure of one log does not affect the others.
     """
 
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        """Return the object that can do for this store what a protocol of `capabilities` says; None if none can.
+
+        Args:
+            kind: The protocol, such as `Packs`.
+        """
+        ...
+
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire the right to append to logs. Repair torn tails and migrate old formats in the process.
 
@@ -319,52 +329,4 @@ class Peek(Protocol):
 
     def read(self, after: int) -> Page:
         """See `Store.read`."""
-        ...
-
-
-@runtime_checkable
-class ArchivingStore(Protocol):
-    """A store that can compress logs at rest.
-
-    A packed log is listed, read and removed under the same name as before, and its lines are the same bytes. Appending
-    to it requires unpacking it first: the lease says that the log is packed. A store without these methods keeps
-    archived sessions uncompressed.
-    """
-
-    async def pack(self, lease: Lease) -> None:
-        """Pack a log, and end its lease. After a crash, the log is whole, and either packed or not.
-
-        Raises:
-            Conflict: The lease has ended, or another program changed the log meanwhile.
-        """
-        ...
-
-    async def unpack(self, lease: Lease) -> Lease:
-        """Unpack a packed log; return the lease that replaces `lease`. A log that is not packed is left unchanged.
-
-        Raises:
-            Conflict: The lease has ended.
-            LogReplaced: Another program has put a log in its place; calling again returns the lease on that one.
-        """
-        ...
-
-
-@runtime_checkable
-class LocalStore(Protocol):
-    """A store on this machine, which can be read without waiting.
-
-    It serves synchronous reads of the index of a passivated session. In any other store, such a read raises an error
-    that says to activate the session first.
-    """
-
-    def peek(self, ref: Ref) -> Peek:
-        """Open a log for a single read, without waiting.
-
-        Raises:
-            SessionNotFound: There is no such log.
-        """
-        ...
-
-    def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
-        """Find the positions of lines, for messages to people. Lines that cannot be found are omitted. May be slow."""
         ...

@@ -6,9 +6,10 @@ It implements the same protocol as the file store, so that a host behaves the sa
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
@@ -27,12 +28,17 @@ from ..errors import (
 )
 from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref
 from .blobs import check_kind
+from .capabilities import AppendsAtOnce, LooksAtOnce, NamesPlaces, offered
 from .lines import check_header, check_lines
+
+T = TypeVar("T")
 
 PAGE = 1024 * 1024
 """The maximum size in bytes of a page with more than one line."""
 
 _NOWHERE = Cursor("", 0)
+
+_CAPABILITIES = frozenset[object]({AppendsAtOnce, LooksAtOnce, NamesPlaces})
 
 
 class _Log:
@@ -135,6 +141,10 @@ class MemoryStore:
     def __init__(self, shelf: Shelf | None = None) -> None:
         self._shelf = Shelf() if shelf is None else shelf
         self._closed = False
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        """Return this store as one of its capabilities; see `Store.capability`."""
+        return offered(self, kind, _CAPABILITIES)
 
     # -- owning
 
@@ -239,11 +249,11 @@ class MemoryStore:
         return Opening(log.header, log.dialect, log.head)
 
     def peek(self, ref: Ref) -> MemoryPeek:
-        """Open a log for a single read; see `LocalStore.peek`."""
+        """Open a log for a single read; see `LooksAtOnce.peek`."""
         return MemoryPeek(self._existing_log(ref))
 
     def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
-        """Return the positions of lines, as if the log were a file; see `LocalStore.places`."""
+        """Return the positions of lines, as if the log were a file; see `NamesPlaces.places`."""
         return {seq: Where(ref, seq + 1) for seq in seqs}
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:

@@ -4,7 +4,8 @@ pytest does not collect this file: `test_conformance.py` runs it, and checks tha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ from treering.events.stores.base import (
 from treering.events.stores.memory import MemoryStore
 from treering.testing.stores import StoreSuite
 
+T = TypeVar("T")
+
 
 class Sound:
     """Passes everything on to a correct store, and remembers the latest lease of each log."""
@@ -36,6 +39,9 @@ class Sound:
     def __init__(self) -> None:
         self.inner: Store = MemoryStore()
         self.latest: dict[Ref, Lease] = {}
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return None
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         answers = await self.inner.acquire(refs, owner)

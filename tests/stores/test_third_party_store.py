@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
@@ -44,8 +45,11 @@ from treering.events.stores.base import (
     Store,
 )
 from treering.events.stores.blobs import check_kind
+from treering.events.stores.capabilities import AppendsAtOnce, offered
 from treering.events.stores.lines import check_header, check_lines
 from treering.testing.stores import StoreSuite
+
+T = TypeVar("T")
 
 PAGE_BYTES = 256 * 1024
 POLL_S = 0.002
@@ -68,6 +72,9 @@ class SqliteStore:
         self._db: sqlite3.Connection | None = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
         self._db.executescript("pragma journal_mode = wal; pragma synchronous = off;" + SCHEMA)
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return offered(self, kind, {AppendsAtOnce})
 
     # -- owning
 

@@ -174,6 +174,9 @@ class ThreadedStore:
             return call
         return lambda *args, **kwargs: self._bridge.read(partial(original, *args, **kwargs))
 
+    def capability(self, kind: Any) -> Any:
+        return None if self._store.capability(kind) is None else self  # whose calls go through the bridge
+
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         found: list[Outcome] = await _in_thread(partial(self._bridge.wait, partial(self._store.append, appends)))
         return found

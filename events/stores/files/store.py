@@ -26,14 +26,14 @@ import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, TypeVar, get_args
 from uuid import uuid4
 
 import anyio
 
 from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
-from ...disk import Disk, FileStat, OsDisk
+from ...disk import Disk, FileStat, OsDisk, opened
 from ...errors import (
     Conflict,
     InvalidInput,
@@ -49,6 +49,17 @@ from ...telemetry import logger
 from ...words import check_word
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
+from ..capabilities import (
+    AppendsAtOnce,
+    KeepsFiles,
+    Leases,
+    LooksAtOnce,
+    NamesPlaces,
+    Packs,
+    Recovers,
+    ScansChanges,
+    offered,
+)
 from ..lines import check_header
 from . import archiving, listing, removal
 from .appender import Appender, Pace
@@ -56,18 +67,19 @@ from .blob_files import load_blob, save_blob
 from .codecs import SUFFIXES
 from .disk_errors import naming_errors, refusing_to_write
 from .group_committer import GroupCommitter
-from .head import holds_session
+from .head import holds_session, read_head
 from .journal_replay import JournalReplay
 from .locks import Locks
 from .log import Log
 from .logs import Logs
 from .mounts import is_slow_folder
-from .names import Names
+from .names import Names, folders_between
 from .open_files import OpenFiles
 from .open_files import open_files_max as default_open_files_max
 from .own_journals import OwnJournals
 from .ownership import Ownership
 from .packed import stat_if_exists
+from .packed_disk import reading_disk
 from .peek import FilePeek
 from .private_locks import locks_of
 from .records import suffix_of
@@ -79,6 +91,8 @@ from .table import CHUNK
 from .unreadable_folders import UnreadableFolders
 from .watcher import Watch
 
+T = TypeVar("T")
+
 Durability: TypeAlias = Literal["os", "file", "group"]
 """What an acknowledged append survives: with "os" a crash of the process, with "file" and "group" also a power cut.
 "file" flushes each file by itself, "group" flushes one journal for all sessions; see docs/durability.md."""
@@ -87,6 +101,9 @@ Writes: TypeAlias = Literal["auto", "inline", "thread"]
 
 JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 """The default size limit of the journal of durability "group"."""
+
+
+_CAPABILITIES = frozenset[object]({KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs, Recovers, ScansChanges})
 
 
 def _fresh_id() -> str:
@@ -214,6 +231,10 @@ class FileStore:
         """Whether `try_append` may append: not if appends are flushed, or written in threads."""
         return self._appender.at_once
 
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        """Return this store as one of its capabilities; see `Store.capability`."""
+        return offered(self, kind, _CAPABILITIES | {AppendsAtOnce} if self.appends_at_once else _CAPABILITIES)
+
     @property
     def open_files(self) -> int:
         """The number of log files that are open now."""
@@ -230,6 +251,20 @@ class FileStore:
     def ref_of(self, path: str | os.PathLike[str]) -> Ref:
         """Return the canonical ref of a file, with all links followed."""
         return self._names.ref_of(os.fspath(path))
+
+    def inner_roots(self, ref: Ref) -> list[tuple[str, Ref]]:
+        """Return the folders between a log and the root; see `KeepsFiles.inner_roots`."""
+        path = self._disk.real_path(self.path_of(ref))
+        if not path.startswith(self.root.rstrip("/") + "/"):
+            return []
+        return [(folder, path[len(folder) + 1 :]) for folder in folders_between(self.root, path)[:-1]]
+
+    def what_is_there(self, ref: Ref) -> str | None:
+        """Return what has the path of a log that cannot be found; see `KeepsFiles.what_is_there`."""
+        stat = stat_if_exists(self._disk, self.path_of(ref))
+        if stat is None:
+            return None
+        return "directory" if stat.is_directory else "empty file"
 
     # -- owning
 
@@ -274,6 +309,13 @@ class FileStore:
         """Release leases; see `Store.release`."""
         for lease in leases:
             await self._ownership.release(lease)
+
+    def holder(self, ref: Ref) -> str | None:
+        """Return who holds a log; see `Leases.holder`."""
+        from ...holders import holder_of  # only needed where something else uses the session
+
+        holder = holder_of(self._disk, self._disk.real_path(self.path_of(ref)))
+        return None if holder is None else str(holder)
 
     # -- appending
 
@@ -325,12 +367,19 @@ class FileStore:
         return Opening(log.header, log.dialect, log.head)
 
     def peek(self, ref: Ref) -> FilePeek:
-        """Open a log for a single read; see `LocalStore.peek`."""
+        """Open a log for a single read; see `LooksAtOnce.peek`."""
         self._logs.check_open()
         return FilePeek(self._disk, ref, self.path_of(ref))
 
+    def header_block(self, ref: Ref) -> bytes:
+        """Return the header block of a log; see `KeepsFiles.header_block`."""
+        path = self.path_of(ref)
+        disk = reading_disk(self._disk, path) or self._disk
+        with opened(disk, path) as fd:
+            return read_head(disk, fd, path, disk.fstat(fd).size)[1]
+
     def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
-        """Find the positions of lines in their file; see `LocalStore.places`."""
+        """Find the positions of lines in their file; see `NamesPlaces.places`."""
         from ...doctor import places  # only needed to report damage
 
         try:
@@ -418,7 +467,7 @@ class FileStore:
             removal.remove(self._disk, self.root, log.path)
 
     async def pack(self, lease: Lease) -> None:
-        """Pack a log; see `ArchivingStore.pack`.
+        """Pack a log; see `Packs.pack`.
 
         Raises:
             Conflict: The lease has ended, another program changed the log meanwhile, or its content is in doubt.
@@ -441,7 +490,7 @@ class FileStore:
             archiving.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
 
     async def unpack(self, lease: Lease) -> Lease:
-        """Unpack a packed log; see `ArchivingStore.unpack`.
+        """Unpack a packed log; see `Packs.unpack`.
 
         Raises:
             Conflict: The lease has ended.

@@ -1,25 +1,27 @@
-"""Tests for packed logs, which take less space; skipped for stores that are not an `ArchivingStore`."""
+"""Tests for packed logs, which take less space; skipped for stores that do not declare `Packs`."""
 
 from __future__ import annotations
 
 import pytest
 
 from ...events.errors import Conflict, SessionNotFound
-from ...events.stores.base import ArchivingStore, Committed, Cursor, Lease, Store
+from ...events.stores.base import Committed, Cursor, Lease, Store
+from ...events.stores.capabilities import Packs
 from .case import StoreCase, Writer, bare, line, lines, read_all
 
 
 class Packing(StoreCase):
     """The promises of `pack` and `unpack`."""
 
-    async def make_packed_log(self, store: Store) -> ArchivingStore:
+    async def make_packed_log(self, store: Store) -> Packs:
         """Create a log of five lines and pack it."""
-        if not isinstance(store, ArchivingStore):
+        packs = store.capability(Packs)
+        if packs is None:
             pytest.skip("the store cannot pack logs")
         writer = await self.writer(store, "a")
         await writer.append(*lines(1, 5))
-        await store.pack(writer.lease)
-        return store
+        await packs.pack(writer.lease)
+        return packs
 
     async def acquire_log(self, store: Store) -> Lease:
         """Acquire the log, assert that it succeeded, and return the lease."""
@@ -63,18 +65,19 @@ class Packing(StoreCase):
         )
 
     async def test_where_the_leaf_was_moved_to_is_kept(self, store: Store) -> None:
-        if not isinstance(store, ArchivingStore):
+        packs = store.capability(Packs)
+        if packs is None:
             pytest.skip("the store cannot pack logs")
         writer = await self.writer(store, "a")
         head = await writer.append(*lines(1, 5))
         await store.save(writer.lease, "leaf", head, b"where")
-        await store.pack(writer.lease)
+        await packs.pack(writer.lease)
         for lease in (await self.acquire_log(store), None):
             blob = await store.load(self.ref("a"), "leaf")
             assert blob is not None
             assert (blob.head.seq, blob.data) == (5, b"where")
             if lease is not None:
-                await store.unpack(lease)
+                await packs.unpack(lease)
 
     async def test_a_packed_log_is_removed_and_replaced_like_any_other(self, store: Store) -> None:
         await self.make_packed_log(store)
