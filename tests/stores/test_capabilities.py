@@ -1,0 +1,94 @@
+"""What a store declares it can do, and what a host does without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from treering import FileStore, MemoryStore, SessionHost
+from treering.events.errors import NotLive
+from treering.events.stores.capabilities import (
+    AppendsAtOnce,
+    KeepsFiles,
+    Leases,
+    LooksAtOnce,
+    NamesPlaces,
+    Packs,
+    Recovers,
+    ScansChanges,
+    offered,
+)
+
+T = TypeVar("T")
+
+ALL: tuple[type, ...] = (
+    AppendsAtOnce,
+    KeepsFiles,
+    Leases,
+    LooksAtOnce,
+    NamesPlaces,
+    Packs,
+    Recovers,
+    ScansChanges,
+)
+
+
+def of_files(store: FileStore) -> tuple[KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs, Recovers, ScansChanges]:
+    """Let the type checkers compare the file store with all that it declares."""
+    return store, store, store, store, store, store, store
+
+
+def of_memory(store: MemoryStore) -> tuple[AppendsAtOnce, LooksAtOnce, NamesPlaces]:
+    """Let the type checkers compare the memory store with all that it declares."""
+    return store, store, store
+
+
+def declared(store: FileStore | MemoryStore) -> set[type]:
+    return {kind for kind in ALL if store.capability(kind) is not None}
+
+
+async def test_a_file_store_has_every_capability_and_answers_each_with_what_can_do_it(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    for kind in ALL:
+        assert isinstance(store.capability(kind), kind)
+    await store.aclose()
+
+
+async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_writes_in_threads(tmp_path: Path) -> None:
+    group, file = FileStore(tmp_path, durability="group"), FileStore(tmp_path, durability="file")
+    threaded = FileStore(tmp_path, writes="thread")
+    for store in (group, threaded):
+        assert declared(store) == {*ALL} - {AppendsAtOnce}
+        await store.aclose()
+    assert (file.capability(AppendsAtOnce) is not None) == file.appends_at_once
+    await file.aclose()
+
+
+def test_a_memory_store_declares_what_needs_no_disk() -> None:
+    assert declared(MemoryStore()) == {AppendsAtOnce, LooksAtOnce, NamesPlaces}
+
+
+class Least(MemoryStore):
+    """A store that has no capability."""
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return offered(self, kind, ())
+
+
+async def test_a_host_works_with_a_store_that_has_no_capability() -> None:
+    async with SessionHost(store=Least()) as host:
+        session = await host.create("s")
+        await session.append_message("user", "find me")
+        await session.append_message("user", "again")
+        assert [row.id for row in await host.list_sessions()] == ["s"]
+        async with host.search("find") as hits:
+            assert [hit.session_id async for hit in hits] == ["s"]
+        await host.archive("s")
+        (row,) = await host.list_sessions(status="archived")
+        assert (row.id, row.path) == ("s", None)
+        await host.passivate_idle()
+        with pytest.raises(NotLive, match="await `refresh` first"):
+            session.tree()
