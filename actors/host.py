@@ -30,11 +30,11 @@ from ..events.disk import Disk, OsDisk
 from ..events.entries import Header
 from ..events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
 from ..events.offload import Offload, ThreadOffload
-from ..events.roots import check_root
+from ..events.roots import scheme_of, without_file_scheme
 from ..events.stores.base import Ref, Store
 from ..events.stores.capabilities import KeepsFiles
 from ..events.stores.memory import MemoryStore
-from ..events.stores.opening import Durability, Writes, file_store
+from ..events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
 from ..events.telemetry import failure_of, logger
 from ..events.words import check_word
 from .background import attempt, keep_running
@@ -63,7 +63,8 @@ class SessionHost(SessionLookup):
 
     Args:
         root: The directory of the session files, created by the first write; None keeps everything in memory. A text
-            that begins like an address, such as "sqlite:", is refused; "./sqlite:" is a path, and so is every `Path`.
+            that begins like an address is a URL: "file:/path", "memory:", or one of an installed store (entry points
+            `treering.stores`); other schemes are refused. "./sqlite:" is a path, and so is every `Path`.
         store: A store of your own, instead of `root`.
         dialect: The format of new sessions: "native", "pi" or "omp". An existing file keeps its own.
         durability: What an acknowledged append survives: "os" the end of the process, "file" and "group" a power cut.
@@ -107,7 +108,7 @@ class SessionHost(SessionLookup):
         if store is not None and not callable(getattr(store, "capability", None)):
             raise InvalidInput(f"`store` is of type `{type(store).__name__}`: give a `FileStore(...)` or another store")
         if root is not None:
-            check_root(root)
+            check_scheme(root)
         check_word("durability", durability, get_args(Durability))
         check_word("value of `writes`", writes, get_args(Writes))
         offload = offload or ThreadOffload()
@@ -117,9 +118,11 @@ class SessionHost(SessionLookup):
         if store is None:
             if root is None or not self._settings.auto_persist:
                 store = MemoryStore()
+            elif isinstance(root, str) and scheme_of(root) not in (None, "file"):
+                store = store_of_scheme(root, durability=durability, offload=offload, new_id=new_id)
             else:
                 store = file_store(
-                    Path(checked_path(root)),
+                    Path(checked_path(without_file_scheme(root))),
                     durability=durability,
                     writes=writes,
                     disk=disk or OsDisk(),

@@ -4,10 +4,40 @@ from __future__ import annotations
 
 import os
 import re
+from urllib.parse import unquote
 
 from .errors import InvalidInput
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def scheme_of(root: str | os.PathLike[str]) -> str | None:
+    """Return the word before the colon with which an address begins, in lower case; None for a path."""
+    scheme = _SCHEME.match(root) if isinstance(root, str) else None
+    return None if scheme is None else scheme[1].lower()
+
+
+def without_file_scheme(root: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path that a `file:` URL names, such as "file:/srv/logs", "file:///srv/logs" or "file:logs".
+
+    Anything else is returned unchanged.
+
+    Raises:
+        InvalidInput: The URL names another machine, or no path.
+    """
+    if not isinstance(root, str) or scheme_of(root) != "file":
+        return root
+    path = root.partition(":")[2]
+    if path.startswith("//"):
+        machine, _, rest = path[2:].partition("/")
+        if machine not in ("", "localhost"):
+            raise InvalidInput(
+                f"{root!r} names a file of the machine {machine!r}: give 'file:/path', with one slash or with three"
+            )
+        path = f"/{rest}"
+    if not path:
+        raise InvalidInput(f"{root!r} names no directory: give 'file:/path'")
+    return unquote(path)
 
 
 def check_root(root: str | os.PathLike[str], what: str = "the root") -> None:

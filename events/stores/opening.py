@@ -1,16 +1,31 @@
-"""The one place outside the file store that makes one; callers use it as a `Store` with capabilities."""
+"""Where a host gets its store: from a path or a URL.
+
+This is the one place outside the file store that makes one; callers use it as a `Store` with capabilities. Packages
+offer stores of other kinds under the entry point group `treering.stores`: the name is the scheme of their URLs, and the
+object is called with the URL and the keyword arguments `durability`, `offload` and `new_id`, and returns a `Store`. It
+should accept keyword arguments that it does not know.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib.metadata import entry_points
 
 from ..disk import Disk
+from ..errors import InvalidInput
 from ..offload import Offload
+from ..roots import scheme_of, without_file_scheme
 from .base import Store
 from .files import Durability, FileStore, Writes
+from .memory import MemoryStore
 
-__all__ = ["Durability", "Writes", "file_store"]
+__all__ = ["Durability", "Writes", "check_scheme", "file_store", "store_of_scheme"]
+
+GROUP = "treering.stores"
+"""The entry point group of stores of other kinds."""
+
+_OURS = ("file", "memory")
 
 
 def file_store(
@@ -38,3 +53,51 @@ def file_store(
     if new_id is None:
         return FileStore(root, durability=durability, writes=writes, disk=disk, offload=offload)
     return FileStore(root, durability=durability, writes=writes, disk=disk, offload=offload, new_id=new_id)
+
+
+def check_scheme(root: str | os.PathLike[str]) -> None:
+    """Refuse a URL of which no store is known, without loading one.
+
+    Args:
+        root: A path, or a URL: `file:/path`, `memory:`, or one of an installed store.
+
+    Raises:
+        InvalidInput: No installed store has this scheme, or it names something that its store cannot.
+    """
+    scheme = scheme_of(root)
+    if scheme is None:
+        return
+    assert isinstance(root, str)
+    if scheme == "file":
+        without_file_scheme(root)
+    elif scheme == "memory":
+        if root.partition(":")[2]:
+            raise InvalidInput("a store in memory has no name: give 'memory:' alone")
+    elif scheme not in (names := entry_points(group=GROUP).names):
+        raise InvalidInput(  # the rest is not repeated, since it may hold a password
+            f"the root begins with '{root.partition(':')[0]}:', like an address, but there is no store of this kind; "
+            f"there are {', '.join(f'{each}:' for each in sorted({*_OURS, *names}))}: install the package that has it, "
+            f"or give the path of a directory, './{root.partition(':')[0]}:…' if its name really begins so"
+        )
+
+
+def store_of_scheme(url: str, *, durability: Durability, offload: Offload, new_id: Callable[[], str]) -> Store:
+    """Return the store of a URL that `check_scheme` accepted and that is no `file:` URL.
+
+    Args:
+        url: The URL.
+        durability: What an acknowledged append survives.
+        offload: Runs blocking work.
+        new_id: Returns a new unique id.
+
+    Raises:
+        InvalidInput: What the entry point returned is not a store.
+    """
+    scheme = scheme_of(url)
+    if scheme == "memory":
+        return MemoryStore()
+    (found, *_) = entry_points(group=GROUP, name=scheme or "")
+    store: Store = found.load()(url, durability=durability, offload=offload, new_id=new_id)
+    if not callable(getattr(store, "capability", None)):
+        raise InvalidInput(f"{found.value!r}, which serves '{scheme}:', returned `{type(store).__name__}`, no store")
+    return store

@@ -29,6 +29,9 @@ def test_the_root_comes_from_the_option_the_environment_or_the_platform(
     if os.name == "posix" and os.uname().sysname == "Linux":
         assert Home.at().root == str(tmp_path / "data" / "treering" / "sessions")
     assert Home.at("~/logs").root == str(tmp_path / "logs")
+    assert Home.at(f"file:{tmp_path}/a%20b").root == str(tmp_path / "a b")
+    monkeypatch.setenv("TREERING_ROOT", f"file://{tmp_path}/logs")
+    assert Home.at().root == str(tmp_path / "logs")
 
 
 @pytest.mark.parametrize("address", ["postgresql://anna:secret@db/x", "sqlite:s.db", "S3://bucket", "py+x.y-1:"])

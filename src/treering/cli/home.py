@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ..actors.catalog.root import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
-from ..events.roots import check_root
+from ..events.roots import check_root, without_file_scheme
 from .logs import logs_on_stderr
 from .output import run, sentence
 from .rows import name_of
@@ -53,14 +53,17 @@ class Home(Struct, frozen=True):
         """Return the home for a root, by default that of the environment or the platform.
 
         Args:
-            root: The directory; `~` is expanded.
+            root: The directory, or its `file:` URL; `~` is expanded in a path.
 
         Raises:
-            InvalidInput: It begins like an address, such as "sqlite:".
+            InvalidInput: It begins like another address, such as "sqlite:".
         """
-        if root:
-            check_root(root, "--root")
-        path = os.path.abspath(os.path.expanduser(root)) if root else str(default_root())
+        if not root:
+            return cls(str(default_root()), os.getcwd())
+        folder = without_file_scheme(root)
+        if folder is root:
+            check_root(folder, "--root")
+        path = os.path.abspath(os.path.expanduser(folder))
         return cls(path, os.getcwd())
 
     @property

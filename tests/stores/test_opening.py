@@ -1,0 +1,87 @@
+"""A path or a URL chooses a host's store."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+
+from treering import InvalidInput, MemoryStore, SessionHost
+from treering.events.stores import opening
+
+made: list[tuple[str, set[str]]] = []
+
+
+def make_toy(url: str, **options: object) -> MemoryStore:
+    made.append((url, set(options)))
+    return MemoryStore()
+
+
+def make_nothing(url: str, **options: object) -> None:
+    """Return what is no store."""
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install packages that offer stores for `toy:` and `nothing:`."""
+    points = EntryPoints(
+        EntryPoint(name, f"{__name__}:{value}", opening.GROUP)
+        for name, value in (("toy", "make_toy"), ("nothing", "make_nothing"))
+    )
+
+    def found(*, group: str, name: str | None = None) -> EntryPoints:
+        assert group == opening.GROUP
+        return points if name is None else points.select(name=name)
+
+    monkeypatch.setattr(opening, "entry_points", found)
+    made.clear()
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "file://localhost{}", "FILE:{}"])
+async def test_a_path_and_a_file_url_choose_the_folder(form: str, tmp_path: Path) -> None:
+    folder = tmp_path / "a b"
+    text = str(folder) if form == "{}" else str(folder).replace(" ", "%20")
+    async with SessionHost(form.format(text)) as host:
+        await (await host.create("s")).append_message("user", "Hello")
+    assert os.listdir(tmp_path) == ["a b"]
+    assert (folder / "s.jsonl").is_file()
+
+
+async def test_memory_keeps_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with SessionHost("memory:") as host:
+        await (await host.create("s")).append_message("user", "Hello")
+        assert [row.path for row in await host.list_sessions()] == [None]
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("memory:mine", "a store in memory has no name"),
+        ("file:", "names no directory"),
+        ("file://server/logs", "of the machine 'server'"),
+        ("redis://anna:secret@db", r"the root begins with 'redis:', like an address.*there are file:, memory:"),
+    ],
+)
+def test_a_url_that_no_store_serves_is_refused_by_name(url: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said) as refused:
+        SessionHost(url)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("toys")
+async def test_an_installed_store_is_found_by_its_scheme_and_given_the_url() -> None:
+    async with SessionHost("toy://there/x") as host:
+        await (await host.create("s")).append_message("user", "Hello")
+    assert made == [("toy://there/x", {"durability", "offload", "new_id"})]
+    with pytest.raises(InvalidInput, match="there are file:, memory:, nothing:, toy:"):
+        SessionHost("redis:")
+
+
+@pytest.mark.usefixtures("toys")
+def test_what_is_no_store_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"make_nothing', which serves 'nothing:', returned `NoneType`"):
+        SessionHost("nothing:")
