@@ -37,6 +37,7 @@ pytest.register_assert_rewrite(
         for part in (
             "case",
             "appending",
+            "declaring",
             "keeping",
             "listing",
             "ownership",
@@ -51,6 +52,7 @@ pytest.register_assert_rewrite(
 
 from .appending import Appending  # must follow the registration above
 from .case import StoreCase
+from .declaring import Declaring
 from .keeping import Keeping
 from .listing import Listing
 from .ownership import Ownership
@@ -63,5 +65,5 @@ from .watching import Watching
 __all__ = ["StoreCase", "StoreSuite"]
 
 
-class StoreSuite(Ownership, Appending, Reading, Keeping, Rewriting, Packing, Listing, Watching, Pressure):
+class StoreSuite(Ownership, Appending, Reading, Keeping, Rewriting, Packing, Declaring, Listing, Watching, Pressure):
     """Tests for everything that the store protocol promises; see the module for how to use it."""
