@@ -14,12 +14,11 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ..events.entries import Message, SessionInfo
-from ..events.errors import AppendFailed, DialectCannot, LogReplaced, TreeringError
+from ..events.entries import SessionInfo
+from ..events.errors import AppendFailed, LogReplaced, TreeringError
 from ..events.stores import base as stores
 from ..events.stores.base import Committed, Failed, Fenced, Lease, Outcome
 from ..events.telemetry import logger
@@ -29,7 +28,6 @@ from .decide import (
     Draft,
     Entries,
     decide,
-    decide_message,
     decide_move,
     needs_own_write,
     seqs_to_read,
@@ -112,57 +110,29 @@ class SessionActor:
 
         If the caller is cancelled, the command is either not accepted or carried out whole.
         """
-        if isinstance(command, Append) and self._can_append_now():
-            await checkpoint_if_cancelled()
-            draft = Draft(self.log.index)
-            if not seqs_to_read(draft, command):
-                decision = self._decide(draft, command, NO_ENTRIES)
-                remainder = self._write_now(decision)
-                if remainder is not None:
-                    return await self._finish(command, remainder)
-                return decision.entries
-        return await self._perform_through_mailbox(command)
-
-    async def append_message(self, message: Message) -> str:
-        """Append a message below the leaf and return its id: `perform` of that command, in fewer steps."""
-        if not self._can_append_now():
-            return (await self._perform_through_mailbox(Append((message,))))[0].id or ""
-        await checkpoint_if_cancelled()
-        owned, runtime = self._owned, self._runtime
-        log = owned.log
-        decided = decide_message(log.index, message, runtime.now(), runtime.new_id, log.dialect)
-        line, entry = log.dialect.write(decided)
-        request = owned.request(entry.seq, (line,), atomic=False)
+        owned, index = self._owned, self._owned.log.index
+        if type(command) is not Append or self._mailbox.serving or owned.stale or index.info.archived:
+            return await self._perform_through_mailbox(command)
+        draft = Draft(index)
+        if seqs_to_read(draft, command):
+            return await self._perform_through_mailbox(command)
+        runtime = self._runtime
+        decision = decide(draft, command, runtime.now(), runtime.new_id, owned.log.dialect)
         started = runtime.timer()
-        outcome = owned.try_append(request)
-        if isinstance(outcome, Committed) and outcome.head.seq == entry.seq:
-            owned.apply_one(entry, len(line), outcome, started)
-            return entry.id or ""
-        remainder = self._remainder(Decision([entry], [line]), request, outcome, started)
-        return (await self._finish(Append((message,)), remainder))[0].id or ""
+        request = owned.request((decision,))
+        outcome = runtime.store.try_append(request)
+        if isinstance(outcome, Committed) and outcome.head.seq == decision.entries[-1].seq:
+            owned.apply((decision,), outcome, started)
+            return decision.entries
+        return await self._finish(command, self._remainder(decision, request, outcome, started))
 
     # -- carrying them out
-
-    def _can_append_now(self) -> bool:
-        """Tell whether an append can be carried out on its caller's task."""
-        return not (self._mailbox.serving or self._owned.stale or self._owned.archived)
 
     async def _perform_through_mailbox(self, command: Command | AnswerFromLog) -> CommandResult:
         """Queue a command behind those that wait, and return its result."""
         mail = Mail(command)
         await self._mailbox.put(mail, self._run)
         return await mail.reply()
-
-    def _write_now(self, decision: Decision) -> _Remainder | None:
-        """Write a decided append without waiting, and return what is left to do; None if nothing is."""
-        lines = tuple(decision.lines)
-        request = self._owned.request(decision.entries[0].seq, lines, atomic=len(lines) > 1)
-        started = self._runtime.timer()
-        outcome = self._owned.try_append(request)
-        if isinstance(outcome, Committed) and _landed_as_decided(outcome, decision):
-            self._owned.apply((decision,), outcome, started)
-            return None
-        return self._remainder(decision, request, outcome, started)
 
     def _remainder(
         self, decision: Decision, request: stores.Append, outcome: Outcome | None, started: float
@@ -315,7 +285,7 @@ class SessionActor:
         if mail.answered:
             return
         restoring = Append((SessionInfo(archived=False),))
-        decision = self._decide(Draft(self.log.index), restoring, NO_ENTRIES)
+        decision = self._decide(Draft(self.log.index), restoring)
         decision.mail = status_mail = Mail(restoring)
         await self._commit([decision])
         if status_mail.answered:
@@ -343,29 +313,14 @@ class SessionActor:
             draft.add(entry)
         return decision
 
-    def _decide(self, draft: Draft, command: Append, entries: Entries) -> Decision:
-        """Decide a command and encode its lines; the entries are kept as decoded from their encoded lines."""
-        dialect = self.log.dialect
-        decided, is_new = decide(draft, command, self._runtime.now(), self._runtime.new_id, dialect, entries)
-        if not is_new:
-            return Decision(list(decided), [])
-        if command.aside and not dialect.can_append_aside:
-            raise DialectCannot(
-                f"the {dialect.name} format cannot store an entry that does not become the leaf: use a native session"
-            )
-        decision = Decision([], [])
-        for entry in decided:
-            line, as_decoded = dialect.write(entry)
-            decision.entries.append(as_decoded)
-            decision.lines.append(line)
-        return decision
+    def _decide(self, draft: Draft, command: Append, entries: Entries = NO_ENTRIES) -> Decision:
+        return decide(draft, command, self._runtime.now(), self._runtime.new_id, self.log.dialect, entries)
 
     # -- writing
 
     async def _commit(self, group: Sequence[Decision]) -> list[Mail]:
         """Write a group of commands and reply to each, or return those that must be decided again."""
-        lines = tuple(line for each in group for line in each.lines)
-        request = self._owned.request(group[0].entries[0].seq, lines, atomic=len(group) == 1 and len(lines) > 1)
+        request = self._owned.request(group)
         started = self._runtime.timer()
         outcome = self._owned.try_append(request)
         if outcome is None:

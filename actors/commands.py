@@ -11,6 +11,7 @@ from typing import TypeAlias, TypedDict
 from msgspec import UNSET, Struct, UnsetType
 
 from ..events.entries import Payload
+from .naming import check_text
 
 
 class AppendOptions(TypedDict, total=False):
@@ -40,6 +41,18 @@ class Append(Struct, frozen=True, gc=False):
     expected_leaf: str | UnsetType | None = UNSET
     expected_seq: int | None = None
     command_id: str | None = None
+
+
+def append_command(payloads: tuple[Payload, ...], options: AppendOptions) -> Append:
+    """Return the command to append payloads.
+
+    Raises:
+        InvalidInput: The command id is not a string, or contains bytes that are not UTF-8.
+    """
+    if options:
+        check_text("the command id", options.get("command_id"))
+        return Append(payloads, **options)
+    return Append(payloads)
 
 
 class MoveLeaf(Struct, frozen=True):

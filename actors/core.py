@@ -81,7 +81,6 @@ class HostCore:
         self.registry = Registry(runtime, self.folds.save)
         self.unfinished_copies: dict[Ref, Cursor] = {}
         self._views: WeakValueDictionary[tuple[Ref, str, bool], SharedView[Any, Any]] = WeakValueDictionary()
-        self._thread = threading.get_ident()
         self._dead = False
 
     def new_header(
@@ -133,7 +132,7 @@ class HostCore:
         if self.registry.closing:
             state = "belongs to the process that this one was forked from" if self._dead else "is closed"
             raise HostClosed(f"the host {state}: open another one")
-        if threading.get_ident() != self._thread:
+        if threading.get_ident() != self.registry.thread:
             raise WrongThread("the handle belongs to the event loop of another thread: use `SyncHost` from threads")
 
     def die(self) -> None:

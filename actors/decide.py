@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 from uuid import UUID, uuid5
 
 import msgspec
@@ -27,26 +27,26 @@ from ..events.entries import (
     Entry,
     KnownEntry,
     Label,
-    Message,
     MessageEntry,
     OpaqueEntry,
     Payload,
     SessionInfo,
     ToolExecution,
-    entry_class,
+    entry_of,
     payload_of,
 )
-from ..events.errors import CommandConflict, EntryNotFound, InvalidEntry, LeafMoved, UnsafeCut
+from ..events.errors import CommandConflict, DialectCannot, EntryNotFound, InvalidEntry, LeafMoved, UnsafeCut
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
 from .commands import AnswerFromLog, Append, Command, MoveLeaf
+from .mail import Decision
 from .system_message import system_message
 
 Entries: TypeAlias = Mapping[int, Entry | None]
 """Entries by seq; None for a damaged line."""
 
-NewEntries: TypeAlias = Sequence[KnownEntry]
+NewEntries: TypeAlias = Sequence[Entry]
 """The entries that the same command has produced so far."""
 
 NO_ENTRIES: Entries = {}
@@ -83,11 +83,7 @@ class Draft:
     def find(self, entry_id: object) -> int:
         """Return the seq of an entry, committed or drafted; 0 if there is none, or if the id is not a string."""
         drafted = self._ids.get(entry_id, 0) if self._ids and isinstance(entry_id, str) else 0
-        return drafted or self.index.find(entry_id)
-
-    def is_used(self, entry_id: str) -> bool:
-        """Return whether an entry with this id exists."""
-        return self.find(entry_id) != 0
+        return drafted or self.index.ids.find(entry_id)
 
     def add(self, entry: Entry) -> None:
         """Add an entry that is about to be written."""
@@ -118,9 +114,10 @@ def command_entry_id(session_id: str, command_id: str, position: int) -> str:
 
 def seqs_to_read(draft: Draft, command: Append) -> Sequence[int]:
     """Return the seqs of the committed entries that must be read before this command is decided."""
-    if command.command_id is None and _READS_ENTRIES.isdisjoint(map(type, command.payloads)):
-        return ()
-    if command.command_id is not None:
+    if command.command_id is None:
+        if _READS_ENTRIES.isdisjoint(map(type, command.payloads)):
+            return ()
+    else:
         earlier = _earlier(draft, command, command.command_id)
         if earlier:
             return earlier
@@ -143,7 +140,7 @@ def decide(
     new_id: Callable[[], str],
     dialect: Dialect,
     entries: Entries = NO_ENTRIES,
-) -> tuple[list[KnownEntry], bool]:
+) -> Decision:
     """Decide an append.
 
     Args:
@@ -151,70 +148,59 @@ def decide(
         command: The append.
         now: The time of the new entries, unless the session's last entry is later.
         new_id: The host's source of uuid4 strings.
-        dialect: Determines the form of ids in the log.
+        dialect: The dialect of the log.
         entries: The entries named by `seqs_to_read`.
 
     Returns:
-        The entries, and whether they are new: False if the same command was carried out before.
+        The new entries as they will be read back, and their lines; no lines if the same command was carried out before.
 
     Raises:
         Conflict: The state is not the one that the caller expected, or the command id was used for another command.
-        InvalidInput: A payload breaks a rule of its type.
+        InvalidInput: A payload breaks a rule of its type, or the dialect cannot write it.
         EntryNotFound: It refers to an entry that does not exist.
     """
-    if not command.payloads:
+    aside, command_id, count = command.aside, command.command_id, len(command.payloads)
+    if not count:
         raise InvalidEntry("nothing to append: give at least one payload")
-    if command.command_id is not None:
-        earlier = _earlier(draft, command, command.command_id)
+    if command_id is not None:
+        earlier = _earlier(draft, command, command_id)
         if earlier:
-            return _repeated(command, earlier, entries), False
+            return Decision([*_repeated(command, earlier, entries)], [])
     if command.expected_leaf is not UNSET or command.expected_seq is not None:
         _check_expectations(draft, command)
-    parent_id = _parent_id(draft, command)
+    parent_id = _parent_id(draft, command, dialect) if aside or command.below is not UNSET else draft.leaf_id
     time = max(draft.last_time, now)
-    session_id = draft.index.header.id
-    count = len(command.payloads)
-    new_entries: list[KnownEntry] = []
-    for position, payload in enumerate(command.payloads):
+    batch: Batch | None = None
+    decided: list[Entry] = []
+    lines: list[bytes] = []
+    for seq, payload in enumerate(command.payloads, draft.head + 1):
         check = _CHECKS.get(type(payload))
-        checked = payload if check is None else check(draft, command, payload, entries, new_entries)
-        if command.command_id is not None:
-            entry_id = command_entry_id(session_id, command.command_id, position)
+        checked = payload if check is None else check(draft, command, payload, entries, decided)
+        if command_id is None:
+            entry_id = dialect.new_id(new_id(), draft.find)
         else:
-            entry_id = dialect.new_id(new_id(), draft.is_used)
-        kind = entry_class(checked)
-        fields: dict[str, Any] = {kind.type: checked}
+            entry_id = command_entry_id(draft.index.header.id, command_id, len(decided))
         if count > 1:
-            fields["batch"] = Batch(session_id, new_entries[0].id if new_entries else entry_id, position, count)
-        new_entries.append(
-            kind(
+            first_id = decided[0].id if decided else entry_id
+            batch = Batch(draft.index.header.id, first_id or "", len(decided), count)
+        line, entry = dialect.write(
+            entry_of(
+                checked,
                 id=entry_id,
                 parent_id=parent_id,
                 timestamp=time,
-                seq=draft.head + 1 + position,
-                aside=command.aside,
-                command_id=command.command_id,
-                **fields,
+                seq=seq,
+                aside=aside,
+                command_id=command_id,
+                batch=batch,
             )
         )
+        decided.append(entry)
+        lines.append(line)
         parent_id = entry_id
-    if count > 1 and len({entry.id for entry in new_entries}) < count:
+    if count > 1 and len({entry.id for entry in decided}) < count:
         raise InvalidEntry("the id source returned the same id twice: it must return a fresh id each time")
-    return new_entries, True
-
-
-def decide_message(
-    index: LogIndex, message: Message, now: datetime, new_id: Callable[[], str], dialect: Dialect
-) -> MessageEntry:
-    """Decide the append of one message below the leaf: what `decide` returns for it, without a draft."""
-    head, leaf_id, last_time = index.position()
-    return MessageEntry(
-        id=dialect.new_id(new_id(), index.ids.find),
-        parent_id=leaf_id,
-        timestamp=max(last_time, now),
-        seq=head + 1,
-        message=message,
-    )
+    return Decision(decided, lines)
 
 
 def decide_move(index: LogIndex, command: MoveLeaf) -> int:
@@ -261,13 +247,15 @@ def _check_expectations(draft: Draft, command: Append) -> None:
         )
 
 
-def _parent_id(draft: Draft, command: Append) -> str | None:
+def _parent_id(draft: Draft, command: Append, dialect: Dialect) -> str | None:
     if isinstance(command.below, UnsetType):
-        if command.aside:
-            raise InvalidEntry("an entry that is appended aside needs a parent: give `below`")
-        return draft.leaf_id
-    if command.below is not None and not draft.is_used(command.below):
+        raise InvalidEntry("an entry that is appended aside needs a parent: give `below`")
+    if command.below is not None and not draft.find(command.below):
         raise EntryNotFound(command.below)
+    if command.aside and not dialect.can_append_aside:
+        raise DialectCannot(
+            f"the {dialect.name} format cannot store an entry that does not become the leaf: use a native session"
+        )
     return command.below
 
 
@@ -319,7 +307,7 @@ def _compact(payload: Payload) -> bytes:
 
 def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries) -> Payload:
     assert isinstance(payload, Label)
-    if not draft.is_used(payload.target_id) and all(entry.id != payload.target_id for entry in new_entries):
+    if not draft.find(payload.target_id) and all(entry.id != payload.target_id for entry in new_entries):
         raise EntryNotFound(payload.target_id)
     return payload
 
@@ -328,7 +316,7 @@ def _check_execution(
     draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries
 ) -> Payload:
     assert isinstance(payload, ToolExecution)
-    if payload.message_id is not None and not draft.is_used(payload.message_id):
+    if payload.message_id is not None and not draft.find(payload.message_id):
         raise EntryNotFound(payload.message_id)
     return payload
 

@@ -242,35 +242,20 @@ class OpenLog:
         if len(damaged) > len(shown):
             logger().warning("more_lines_damaged", session_id=self.index.header.id, count=len(damaged) - len(shown))
 
-    def appended(self, entries: Sequence[Entry], sizes: Sequence[int]) -> None:
-        """Fold the entries that one command just wrote here, and publish them.
-
-        Args:
-            entries: The entries.
-            sizes: The sizes of their lines, in bytes.
-        """
-        index, first, folded = self.index, entries[0].seq, 0
-        if first != len(index.kinds) or index.withheld:  # a reader may have folded some of them meanwhile
-            folded = max(0, index.seen + 1 - first)
-        if folded:
-            index.fold_all(entries[folded:])
+    def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> int:
+        """Fold the entries that one command just wrote here, publish them, and return the size of their lines."""
+        index, bodies, size = self.index, self._runtime.bodies, sum(map(len, lines))
+        folded = index.seen + 1 - entries[0].seq
+        if folded > 0:  # a reader has folded some of them meanwhile
+            entries, lines = entries[folded:], lines[folded:]
+            index.fold_all(entries)
         else:
             index.fold_batch(entries)
-        for entry, size in zip(entries[folded:], sizes[folded:], strict=True):
-            self._runtime.bodies.put(self._number, entry.seq, entry, size)
+        for entry, line in zip(entries, lines, strict=True):
+            bodies.put(self._number, entry.seq, entry, len(line))
             if self.feed is not None:
-                self._publish(self.feed, entry.seq, entry, size)
-
-    def appended_one(self, entry: Entry, size: int) -> None:
-        """Fold an entry that was just written here, and publish it: `appended` for one entry, in fewer steps."""
-        index, seq = self.index, entry.seq
-        if seq != len(index.kinds) or index.withheld:
-            self.appended((entry,), (size,))
-            return
-        index.fold(entry)
-        self._runtime.bodies.put(self._number, seq, entry, size)
-        if self.feed is not None:
-            self._publish(self.feed, seq, entry, size)
+                self._publish(self.feed, entry.seq, entry, len(line))
+        return size
 
     def attach(self, feed: Feed | None) -> None:
         """Publish to this feed what is appended from now on, including lines that are still withheld."""

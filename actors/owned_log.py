@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..events.entries import Entry
 from ..events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
 from ..events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from ..projections.feed import LeafChange
@@ -67,10 +66,13 @@ class OwnedLog:
 
     # -- appending
 
-    def request(self, first: int, lines: tuple[bytes, ...], *, atomic: bool) -> Append:
-        """Return the request to append lines, the first of them with this seq."""
-        log = self.log
-        return Append(self.lease, Cursor(log.generation, first - 1), lines, atomic, self._header_block, log.dialect)
+    def request(self, group: Sequence[Decision]) -> Append:
+        """Return the request to append the lines of decided commands; those of a single command land together."""
+        log, first = self.log, group[0]
+        lines = first.lines if len(group) == 1 else [line for each in group for line in each.lines]
+        head = Cursor(log.generation, first.entries[0].seq - 1)
+        atomic = len(lines) > 1 and len(group) == 1
+        return Append(self.lease, head, tuple(lines), atomic, self._header_block, log.dialect)
 
     def try_append(self, request: Append) -> Outcome | None:
         """Append without waiting, or return None."""
@@ -87,23 +89,10 @@ class OwnedLog:
         self._header_block = None
         size = count = 0
         for each in group:
-            sizes = list(map(len, each.lines))
-            self.log.appended(each.entries, sizes)
-            size += sum(sizes)
-            count += len(sizes)
-        self._count(count, size, started)
-
-    def apply_one(self, entry: Entry, size: int, outcome: Committed, started: float) -> None:
-        """Apply a committed entry to the state and to every view: `apply` for one entry, in fewer steps."""
-        self.log.generation = outcome.head.generation
-        self._header_block = None
-        self.log.appended_one(entry, size)
-        self._count(1, size, started)
-
-    def _count(self, entries: int, size: int, started: float) -> None:
-        """Count a write that began at this time, and tell the subscribers of the listing."""
+            size += self.log.appended(each.entries, each.lines)
+            count += len(each.entries)
         runtime = self._runtime
-        runtime.counters.committed(entries, size, runtime.timer() - started)
+        runtime.counters.committed(count, size, runtime.timer() - started)
         if runtime.touched.listeners:
             runtime.touched.add(self.log.ref)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from threading import get_ident
 from weakref import WeakValueDictionary
 
 import anyio
@@ -64,6 +65,7 @@ class Registry:
     Attributes:
         before_passivation: Called with each actor that is about to be passivated.
         closing: Whether no more sessions are activated.
+        thread: The thread of the host's event loop.
     """
 
     def __init__(self, runtime: Runtime, before_release: Callable[[Lease], Awaitable[None]]) -> None:
@@ -76,6 +78,7 @@ class Registry:
         self._creations: WeakValueDictionary[Ref, Creation] = WeakValueDictionary()
         self.before_passivation: Callable[[SessionActor], None] | None = None
         self.closing = False
+        self.thread = get_ident()
 
     def __len__(self) -> int:
         return len(self._live)
@@ -89,6 +92,18 @@ class Registry:
         actor = self._live.get(ref)
         if actor is not None:
             actor.recent = True
+        return actor
+
+    def use_in_turn(self, ref: Ref) -> SessionActor | None:
+        """Return a session's actor if a command can go to it right away, and mark it as recently used.
+
+        Returns:
+            None if the session is not live, others must go on first, or the host must refuse; see `HostCore.check`.
+        """
+        actor = self._live.get(ref)
+        if actor is None or self.closing or get_ident() != self.thread or self._runtime.append_turns.is_over():
+            return None
+        actor.recent = True
         return actor
 
     def actors(self) -> list[SessionActor]:

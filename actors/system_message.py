@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Raw
 
 from ..events.content import JSON, plain_text, raw_json
-from ..events.entries import CompactionEntry, Entry, KnownEntry, MessageEntry
+from ..events.entries import CompactionEntry, Entry, MessageEntry
 from ..events.foreign.values import as_object, as_objects, as_text
 from ..events.index import LogIndex
 from ..events.kinds import Kind
@@ -25,7 +25,7 @@ def system_message(
     leaf: int,
     path: Iterable[int],
     entries: Mapping[int, Entry | None],
-    new_entries: Sequence[KnownEntry],
+    new_entries: Sequence[Entry],
 ) -> Raw | None:
     """Return the system message for a compaction to store, or None if the context shows no system message.
 

@@ -26,7 +26,8 @@ class Touched:
         """Note that a log was written to, or removed."""
         for listener in self.listeners:
             listener[ref] = None
-        self.wake()
+        if self._event is not None:
+            self.wake()
 
     def close(self) -> None:
         """Let the subscribers read what is there, and then end."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -619,6 +619,47 @@ def entry_class(payload: Payload) -> type[KnownEntry]:
             f"a value of type `{type(payload).__name__}` cannot be appended: give a payload, such as "
             "`message(role, content)`"
         ) from None
+
+
+def entry_of(
+    payload: Payload,
+    *,
+    id: str,
+    parent_id: str | None,
+    timestamp: datetime,
+    seq: int,
+    aside: bool = False,
+    command_id: str | None = None,
+    batch: Batch | None = None,
+) -> KnownEntry:
+    """Return the entry that carries a payload; see `EntryBase` for the fields.
+
+    Raises:
+        InvalidEntry: The value is not a payload.
+    """
+    if type(payload) is Message:  # nearly all are, and naming the field is five times as fast as the general way
+        return MessageEntry(
+            id=id,
+            parent_id=parent_id,
+            timestamp=timestamp,
+            seq=seq,
+            aside=aside,
+            command_id=command_id,
+            batch=batch,
+            message=payload,
+        )
+    kind = entry_class(payload)
+    payload_field: dict[str, Any] = {kind.type: payload}
+    return kind(
+        id=id,
+        parent_id=parent_id,
+        timestamp=timestamp,
+        seq=seq,
+        aside=aside,
+        command_id=command_id,
+        batch=batch,
+        **payload_field,
+    )
 
 
 def payload_of(entry: KnownEntry) -> Payload:

@@ -36,12 +36,12 @@ from .entries import (
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
 from .kinds import (
+    KIND_OF_ROLE,
     MESSAGE_KINDS,
     TYPE_NAMES,
     Kind,
     asked_text,
     kind_of,
-    kind_of_message,
     kinds_of_messages,
     names_model,
 )
@@ -316,9 +316,9 @@ class LogIndex:
             self._abort()
         if len(entries) >= _RUN_MIN and self._end_of_run(entries, 0, marked=True) == len(entries):
             self._add_run(cast(Sequence[MessageEntry], entries))
-            return
-        for entry in entries:
-            self._add(entry)
+        else:
+            for entry in entries:
+                self._add(entry)
 
     def _end_of_run(self, entries: Sequence[Entry | None], at: int, *, marked: bool) -> int:
         """Return the end of the run of messages from `at` on that each follow the line before and become the leaf.
@@ -492,7 +492,7 @@ class LogIndex:
 
     def _note_message(self, entry: MessageEntry, seq: int) -> int:
         """Count a message, and return its kind."""
-        kind = kind_of_message(entry.message)
+        kind = KIND_OF_ROLE.get(entry.message.role, Kind.OTHER_MESSAGE)
         self.message_counts[kind] += 1
         if kind in _SPOKEN:
             if entry.timestamp > self.last_message_time:  # noqa: PLR1730 - max() costs a call on the hot path

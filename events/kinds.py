@@ -58,7 +58,8 @@ _BY_TYPE: Final = {
     "usage": Kind.USAGE,
     "context_edit": Kind.CONTEXT_EDIT,
 }
-_BY_ROLE: Final = {"user": Kind.USER, "assistant": Kind.ASSISTANT, "tool": Kind.TOOL, "system": Kind.SYSTEM}
+KIND_OF_ROLE: Final = {"user": Kind.USER, "assistant": Kind.ASSISTANT, "tool": Kind.TOOL, "system": Kind.SYSTEM}
+"""The kind of a message with this role; with any other role it is `Kind.OTHER_MESSAGE`."""
 _OTHER_MESSAGE: Final = Kind.OTHER_MESSAGE
 
 RESET_TYPE: Final = "reset_boundary"
@@ -76,12 +77,12 @@ TYPE_NAMES: Final = {
 
 def kind_of_message(message: Message) -> int:
     """Return the kind of a message, which follows from its role."""
-    return _BY_ROLE.get(message.role, _OTHER_MESSAGE)
+    return KIND_OF_ROLE.get(message.role, _OTHER_MESSAGE)
 
 
 def kinds_of_messages(entries: Sequence[MessageEntry]) -> list[int]:
     """Return the kind of each message; faster than one call for each."""
-    kind_of_role = _BY_ROLE.get
+    kind_of_role = KIND_OF_ROLE.get
     return [kind_of_role(entry.message.role, _OTHER_MESSAGE) for entry in entries]
 
 

@@ -26,7 +26,7 @@ from ...events.entries import (
     checked_usage,
 )
 from ...events.errors import InvalidEntry
-from ..commands import AppendOptions
+from ..commands import AppendOptions, append_command
 from .handle import Handle
 
 
@@ -53,7 +53,8 @@ class Appending(Handle):
             AppendFailed: The write failed; nothing was written.
             AppendInDoubt: It is unknown whether the entry was written; retry with the same `command_id`.
         """
-        return await self._append_one(payload, options)
+        (entry,) = await self._perform(append_command((payload,), options))
+        return entry.id or ""
 
     async def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
         """Append entries, each below the one before, all of them or none; see `append`."""
@@ -100,7 +101,8 @@ class Appending(Handle):
             tool_name=tool_name,
             raw_metadata=None if metadata is None else raw_object(metadata, "metadata"),
         )
-        return await self._append_one(message, options)
+        (entry,) = await self._perform(append_command((message,), options))
+        return entry.id or ""
 
     async def append_model_change(self, provider: str, model_id: str, **options: Unpack[AppendOptions]) -> str:
         """Record that another model answers from here on; see `append`."""

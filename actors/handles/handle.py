@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ...events.entries import Entry, Message, Payload
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from ...events.entries import Entry, Payload
 from ...events.errors import AppendFailed, InvalidInput, LogReplaced, ReadOnly, SessionClosed, TreeringError
 from ...events.index import LogIndex
 from ...events.stores.base import Ref
-from ..commands import Append, AppendOptions, MoveLeaf
+from ..commands import Append, AppendOptions, MoveLeaf, append_command
 from ..follower import Follower
 from ..mail import unreachable_error
-from ..naming import check_text
 from ..own_task import on_own_task
 from ..registry import NewLog
 
 if TYPE_CHECKING:
-    from ..actor import SessionActor
     from ..core import HostCore
     from ..open_log import OpenLog
 
@@ -74,44 +74,22 @@ class Handle:
         return await self._core.log(self.ref, self._new_log, self._follower)
 
     async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
-        check_text("the command id", options.get("command_id"))
-        entries = await self._perform(Append(payloads, **options))
-        return [entry.id or "" for entry in entries]
-
-    def _append_one(self, payload: Payload, options: AppendOptions) -> Awaitable[str]:
-        if not options and type(payload) is Message:
-            actor = self._live_actor()
-            if actor is not None:
-                turn_is_over = self._core.runtime.append_turns.is_over()
-                return self._append_in_turn(payload) if turn_is_over else actor.append_message(payload)
-        return self._append_first(payload, options)
-
-    async def _append_in_turn(self, message: Message) -> str:
-        """Let others go on, and append a message."""
-        await self._core.runtime.append_turns.pass_on()
-        actor = self._live_actor()
-        return await (self._append_first(message, {}) if actor is None else actor.append_message(message))
-
-    async def _append_first(self, payload: Payload, options: AppendOptions) -> str:
-        return (await self._append((payload,), options))[0]
+        return [entry.id or "" for entry in await self._perform(append_command(payloads, options))]
 
     def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
-        actor = self._live_actor()
-        if actor is None or self._core.runtime.append_turns.is_over():
-            return self._perform_in_turn(command)
-        return actor.perform(command)
-
-    def _live_actor(self) -> SessionActor | None:
-        """Return the actor that may write the session, or None if the session has to be activated first."""
-        self._check()
-        if self._follower is not None:
-            raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
-        return self._core.registry.use(self.ref)
+        """Carry out a command: at once if the session is live and it is this task's turn."""
+        writable = not self._closed and self._follower is None
+        actor = self._core.registry.use_in_turn(self.ref) if writable else None
+        return self._perform_in_turn(command) if actor is None else actor.perform(command)
 
     async def _perform_in_turn(self, command: Append | MoveLeaf) -> list[Entry]:
         """Let others go on if it is their turn, activate the session if it is not live, and carry out a command."""
+        self._check()
+        if self._follower is not None:
+            raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
         if self._core.runtime.append_turns.is_over():
             await self._core.runtime.append_turns.pass_on()
+            await checkpoint_if_cancelled()
         try:
             actor = await self._core.registry.actor(self.ref, self._new_log)
         except (ReadOnly, InvalidInput, AppendFailed, OSError) as error:
