@@ -47,7 +47,7 @@ class MovedLogs:
     async def pack(self, lease: Lease) -> str | None:
         """Archive a log; see `ArchivingStore.pack`. Return its new generation; None if it cannot be read."""
         assert isinstance(self._store, ArchivingStore)
-        # Readers rely on the note; only a bare asyncio cancel can still prevent it.
+        # Readers rely on the note: this runs on a task of the host, where nothing passes the shield.
         with self._changing(lease.ref), anyio.CancelScope(shield=True):
             await self._store.pack(lease)
             with suppress(TreeringError, OSError):  # the next read of the log reports it

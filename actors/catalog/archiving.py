@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from ...events.stores.base import ArchivingStore, Ref
 from ...events.stores.files import FileStore
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
+from ..own_task import on_own_task
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -111,14 +113,22 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
         except LeafMoved:  # another command came first
             return False
     if isinstance(core.runtime.store, ArchivingStore):
-        async with core.registry.leased(ref) as lease:
-            row = await catalog.listing.row(ref)
-            if row is None or not row.archived:  # the actor still answered a command that brought it back
-                return False
-            generation = await core.runtime.moved_logs.pack(lease)
-            if generation is not None:
-                core.registry.packed(ref, generation)
+        # Readers rely on what is noted when the file has moved.
+        if not await on_own_task(core.runtime, partial(_pack, core, catalog, ref)):
+            return False
     core.runtime.touched.add(ref)
+    return True
+
+
+async def _pack(core: HostCore, catalog: Catalog, ref: Ref) -> bool:
+    """Pack a log, and return whether its session is still archived."""
+    async with core.registry.leased(ref) as lease:
+        row = await catalog.listing.row(ref)
+        if row is None or not row.archived:  # the actor still answered a command that brought it back
+            return False
+        generation = await core.runtime.moved_logs.pack(lease)
+        if generation is not None:
+            core.registry.packed(ref, generation)
     return True
 
 
