@@ -147,12 +147,7 @@ class SessionHost(SessionLookup):
 
     # -- opening and closing
 
-    start = Starting()
-    """Open a host without a block: `host = await SessionHost.start("~/sessions")`; it takes the host's own arguments.
-
-    Any task may close it, with `aclose`. See `SessionHost` for the arguments and errors; `signals` are refused, since
-    they end a block.
-    """
+    start = Starting(__init__)
 
     async def aclose(self) -> None:
         """Close the host: answer every command that was accepted, passivate every session, release every lock.

@@ -127,6 +127,15 @@ SECTIONS = (
         'pass `settings=Settings.load("config.toml")`.',
         (
             Part(
+                "Opening and closing without a block",
+                "start aclose",
+                """\
+A host belongs to its event loop, not to a task: where `async with` does not fit (a notebook, the lifespan of an
+application, a fixture), any task may open it, and any other close it. If none does, nothing is lost: the host closes
+itself when the loop ends, and a `ResourceWarning` names it.
+""",
+            ),
+            Part(
                 "Getting a session",
                 "create open load get_or_create find_by_key find_recent continue_recent",
                 """\
