@@ -112,10 +112,9 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
             await actor.perform(Append((SessionInfo(archived=True),), expected_seq=expected))
         except LeafMoved:  # another command came first
             return False
-    if isinstance(core.runtime.store, ArchivingStore):
-        # Readers rely on what is noted when the file has moved.
-        if not await on_own_task(core.runtime, partial(_pack, core, catalog, ref)):
-            return False
+    store, pack = core.runtime.store, partial(_pack, core, catalog, ref)  # readers rely on what is noted when it moved
+    if isinstance(store, ArchivingStore) and not await on_own_task(core.runtime, pack):
+        return False
     core.runtime.touched.add(ref)
     return True
 
