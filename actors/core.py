@@ -82,6 +82,7 @@ class HostCore:
         self.unfinished_copies: dict[Ref, Cursor] = {}
         self._views: WeakValueDictionary[tuple[Ref, str, bool], SharedView[Any, Any]] = WeakValueDictionary()
         self._dead = False
+        self._failure: BaseException | None = None
 
     def new_header(
         self,
@@ -131,9 +132,24 @@ class HostCore:
         """
         if self.registry.closing:
             state = "belongs to the process that this one was forked from" if self._dead else "is closed"
-            raise HostClosed(f"the host {state}: open another one")
+            if self._failure is not None:
+                state = f"was ended by a failure ({self._failure!r})"
+            raise HostClosed(f"the host {state}: open another one") from self._failure
+        self.check_thread()
+
+    def check_thread(self) -> None:
+        """Refuse calls from a thread other than the host's.
+
+        Raises:
+            WrongThread: The call comes from such a thread.
+        """
         if threading.get_ident() != self.registry.thread:
             raise WrongThread("the handle belongs to the event loop of another thread: use `SyncHost` from threads")
+
+    def ended(self, failure: BaseException | None) -> None:
+        """Refuse all further calls: the host's task ended, because of this failure if it is not None."""
+        self._failure = failure
+        self.registry.closing = True
 
     def die(self) -> None:
         """Refuse all further calls: this is the child process of a fork."""

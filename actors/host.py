@@ -4,12 +4,14 @@
         session = await host.create(cwd="/work/project")
         await session.append_message("user", "Hello")
 
-A host belongs to one event loop. Everything that it starts ends with it: leaving the block answers every command that
-was accepted, passivates every session, and releases every lock.
+A host belongs to one event loop, and to no task: where no block fits, as in a notebook or a framework, it is opened by
+`host = await SessionHost.start("~/sessions")` and closed by `await host.aclose()`, in any task. Everything that it
+starts ends with it: closing answers every command that was accepted, passivates every session, and releases every lock.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -23,7 +25,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 import anyio
-from anyio.abc import TaskGroup
 
 from ..events.child_process import after_fork_in_child
 from ..events.disk import Disk, OsDisk
@@ -42,11 +43,13 @@ from .catalog.settings import Settings
 from .core import HostCore
 from .handles.forking import copy_of, fork, put
 from .handles.session import Session
+from .host_task import HostTask
 from .imports.report import ImportReports
 from .lookup import SessionLike, SessionLookup
 from .naming import DialectName, absolute, check_text, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .search.hits import Search
+from .starting import Starting, Unclosed
 from .statistics import HostStatistics, SessionStatistics
 
 if TYPE_CHECKING:
@@ -58,8 +61,8 @@ _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 class SessionHost(SessionLookup):
     """The runtime for the sessions of one root directory or store.
 
-    Leave it in the task that entered it: leaving it in another one, as some frameworks do when they shut down, closes
-    it, but raises the `RuntimeError` of anyio's task groups and cancels the task that entered it if that still runs.
+    Open it with `async with`, or with `start` and close it with `aclose`, in any task of its event loop. A host that is
+    never closed loses nothing either: it closes itself when the loop ends, and a `ResourceWarning` says so.
 
     Args:
         root: The directory of the session files, created by the first write; None keeps everything in memory. A text
@@ -72,7 +75,8 @@ class SessionHost(SessionLookup):
         limits: The bounds of queues, caches and live sessions.
         settings: Which sessions are kept, and how often the index is written; with `auto_persist` off, all sessions are
             in memory.
-        signals: Drain and exit on SIGTERM and SIGINT; for programs that leave signals to the host.
+        signals: Drain and exit on SIGTERM and SIGINT; for programs that leave signals to the host. A signal ends the
+            block `async with`, which must be left in the task that entered it.
         clock: Returns the time.
         new_id: Returns fresh uuid4 strings; under "group" it is also called in a worker thread, for the journal.
         disk: The disk that a file store writes to.
@@ -136,7 +140,8 @@ class SessionHost(SessionLookup):
         self._clock = clock
         self._new_id = new_id
         self._offload = offload
-        self._group: TaskGroup | None = None
+        self._task: HostTask | None = None
+        self._block: anyio.CancelScope | None = None
         self._signalled: int | None = None
 
     def __repr__(self) -> str:
@@ -145,11 +150,51 @@ class SessionHost(SessionLookup):
 
     # -- opening and closing
 
+    start = Starting(__init__)
+
+    async def aclose(self) -> None:
+        """Close the host: answer every command that was accepted, passivate every session, release every lock.
+
+        Any task of the host's event loop may do this, also several at once, and again later: each returns when the host
+        is closed, even if it is cancelled meanwhile.
+
+        Raises:
+            WrongThread: The host belongs to the event loop of another thread.
+            BaseException: What went wrong in the host's own tasks, or when it was closed; it is closed nevertheless.
+        """
+        if self._task is None:
+            return
+        self.core.check_thread()
+        await self._task.end()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+
     async def __aenter__(self) -> Self:
         if self._signals and threading.current_thread() is not threading.main_thread():
             raise WrongThread(
                 "signals reach only the main thread: enter the host there, or create it without `signals`"
             )
+        await self._begin()
+        if self._signals:
+            self._block = anyio.CancelScope()
+            self._block.__enter__()
+            self._spawn(self._obey_signals)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._task.end()
+        finally:
+            if self._block is not None:
+                self._block.__exit__(kind, error, trace)
+        if self._signalled is not None:
+            raise SystemExit(128 + self._signalled)
+
+    async def _begin(self) -> None:
+        """Begin the host's task, and in it what runs as long as the host is open."""
         if self._core is not None:
             raise HostClosed("a host can be used only once: create another one")
         if self._files is not None:
@@ -169,33 +214,22 @@ class SessionHost(SessionLookup):
         core = HostCore(runtime, self._dialect)
         catalog = Catalog(core, self._settings)
         self._core, self._catalog = core, catalog
-        self._group = anyio.create_task_group()  # last, since a task group that was entered must be exited
-        await self._group.__aenter__()
+        self._task = HostTask(repr(self), self._close, self._ended)
+        await self._task.start()
+        _hosts.add(self)
         self._spawn(partial(keep_running, "sweep", core.registry.sweep))
         self._spawn(partial(keep_running, "index", catalog.run))
         if self._settings.apply_retention_at_start:
             self._spawn(partial(keep_running, "retention", self._retire))
-        if self._signals:
-            self._spawn(self._obey_signals)
-        _hosts.add(self)
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._group is not None
+    def _ended(self, failure: BaseException | None, was_asked: bool) -> None:
+        """Note that the host's task ended, which nobody may be waiting for."""
         _hosts.discard(self)
-        try:
-            with anyio.CancelScope(shield=True):
-                await self._close()
-        finally:
-            self._group.cancel_scope.cancel()
-            # The program's own error propagates unchanged; the task group has to see only a cancellation.
-            cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-            exit_args = (kind, error, trace) if cancelled else (None, None, None)
-            await self._group.__aexit__(*exit_args)
-        if self._signalled is not None:
-            raise SystemExit(128 + self._signalled)
+        self.core.ended(failure)
+        if failure is not None:
+            logger().error("host_failed", **failure_of(failure))
+        elif not was_asked:
+            Unclosed(repr(self))
 
     async def _close(self) -> None:
         """Answer accepted commands, write what is kept, and release everything, even if one of these steps fails."""
@@ -224,16 +258,16 @@ class SessionHost(SessionLookup):
             logger().info("retention_applied", archived=len(report.archived), spared=len(report.spared))
 
     def _spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        assert self._group is not None
-        self._group.start_soon(run)
+        assert self._task is not None
+        self._task.spawn(run)
 
     async def _obey_signals(self) -> None:
         """End the host's block on the first signal; leaving it drains the host."""
-        assert self._group is not None
+        assert self._block is not None
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for number in signals:
                 self._signalled = int(number)
-                self._group.cancel_scope.cancel()
+                self._block.cancel()
                 return
 
     # -- creating and opening sessions
@@ -298,6 +332,7 @@ class SessionHost(SessionLookup):
             SessionLocked: Another process or host owns the session; `load` lists everything that opening may raise.
         """
         checked_id(session_id)
+        self.core.check()
         ref = await self._exact(session_id)
         if ref is not None:
             with suppress(SessionNotFound):  # deleted meanwhile, or its first write was cut short
@@ -592,6 +627,14 @@ def _after_fork() -> None:
     """Close every host in the child of a fork: its locks, files and tasks are the parent's."""
     for host in list(_hosts):
         host.core.die()
+    _hosts.clear()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Warn of hosts whose event loops ended without telling their tasks; appended entries are in the store."""
+    for host in list(_hosts):
+        Unclosed(repr(host))
 
 
 after_fork_in_child(_after_fork)

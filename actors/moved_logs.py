@@ -49,7 +49,7 @@ class MovedLogs:
     async def pack(self, lease: Lease) -> str | None:
         """Archive a log; see `Packs.pack`. Return its new generation; None if it cannot be read."""
         assert self._packs is not None
-        # Readers rely on the note; only a bare asyncio cancel can still prevent it.
+        # Readers rely on the note: this runs on a task of the host, where nothing passes the shield.
         with self._changing(lease.ref), anyio.CancelScope(shield=True):
             await self._packs.pack(lease)
             with suppress(TreeringError, OSError):  # the next read of the log reports it

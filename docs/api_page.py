@@ -29,6 +29,7 @@ from treering import (
     TransientSubscription,
     TreeringError,
 )
+from treering.actors.starting import Starting
 from treering.events.entries import EntryBase, OpaqueEntry
 
 NOT_FOR_PROGRAMS: dict[type, set[str]] = {
@@ -126,6 +127,15 @@ SECTIONS = (
         "file by itself: "
         'pass `settings=Settings.load("config.toml")`.',
         (
+            Part(
+                "Opening and closing without a block",
+                "start aclose",
+                """\
+A host belongs to its event loop, not to a task: where `async with` does not fit (a notebook, the lifespan of an
+application, a fixture), any task may open it, and any other close it. If none does, nothing is lost: the host closes
+itself when the loop ends, and a `ResourceWarning` names it. `SyncHost` has no such calls.
+""",
+            ),
             Part(
                 "Getting a session",
                 "create open load get_or_create find_by_key find_recent continue_recent",
@@ -457,6 +467,9 @@ def _anchor(title: str) -> str:
 
 def _row(of: type, name: str) -> str:
     member = inspect.getattr_static(of, name)
+    if isinstance(member, Starting):
+        start = getattr(of, name)
+        return f"| await | `{name}({_arguments(start, skipped=0)})` | {_summary(start)} |"
     if not callable(member) and not isinstance(member, property):
         return f"| at once | `{name}` | {_cell(ATTRIBUTES[name])} |"
     if isinstance(member, property):

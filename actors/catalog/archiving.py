@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from ...events.errors import LeafMoved, SessionNotFound, TreeringError
 from ...events.stores.base import Ref
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
+from ..own_task import on_own_task
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -108,15 +110,22 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
             await actor.perform(Append((SessionInfo(archived=True),), expected_seq=expected))
         except LeafMoved:  # another command came first
             return False
-    if core.runtime.packs is not None:
-        async with core.registry.leased(ref) as lease:
-            row = await catalog.listing.row(ref)
-            if row is None or not row.archived:  # the actor still answered a command that brought it back
-                return False
-            generation = await core.runtime.moved_logs.pack(lease)
-            if generation is not None:
-                core.registry.packed(ref, generation)
+    pack = partial(_pack, core, catalog, ref)  # readers rely on what is noted when it moved
+    if core.runtime.packs is not None and not await on_own_task(core.runtime, pack):
+        return False
     core.runtime.touched.add(ref)
+    return True
+
+
+async def _pack(core: HostCore, catalog: Catalog, ref: Ref) -> bool:
+    """Pack a log, and return whether its session is still archived."""
+    async with core.registry.leased(ref) as lease:
+        row = await catalog.listing.row(ref)
+        if row is None or not row.archived:  # the actor still answered a command that brought it back
+            return False
+        generation = await core.runtime.moved_logs.pack(lease)
+        if generation is not None:
+            core.registry.packed(ref, generation)
     return True
 
 

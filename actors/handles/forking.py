@@ -10,6 +10,7 @@ else. Nor does a mark stay that would mean something under that id again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -25,6 +26,7 @@ from ...events.stores.base import Ref
 from ..leaf_record import encode_leaf
 from ..naming import current, new_ref
 from ..open_log import OpenLog
+from ..own_task import on_own_task
 from ..registry import NewLog
 from ..whole_log import put_log
 from .handle import read_log
@@ -124,6 +126,12 @@ def _handle(core: HostCore, ref: Ref, copy: SessionCopy, new_log: NewLog | None 
 
 
 async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool = False) -> Session:
+    """Write a log in one step, out of reach of whoever cancels the caller."""
+    await on_own_task(core.runtime, partial(_write_whole, core, ref, copy, replacing=replacing))
+    return _handle(core, ref, copy)
+
+
+async def _write_whole(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool) -> None:
     """Write a log in one step.
 
     Complete batches keep their marks; in another session those mean nothing. A copy whose writing failed halfway, or is
@@ -148,7 +156,6 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
                         await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
                     core.runtime.touched.add(ref)
             del unfinished[ref]
-    return _handle(core, ref, copy)
 
 
 def _exists_error(ref: Ref) -> SessionExists:

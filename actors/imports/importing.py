@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ from ..catalog.archiving import unarchive
 from ..leaf_record import encode_leaf
 from ..naming import new_ref
 from ..open_log import OpenLog
+from ..own_task import on_own_task
 from ..whole_log import put_log
 from .growing_answers import Latest
 from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
@@ -224,6 +226,11 @@ def _reading(source: Path) -> Generator[None]:
 
 
 async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
+    """Write a session out of reach of whoever cancels the caller: a part of it would look like a whole."""
+    return await on_own_task(core.runtime, partial(_write_whole, core, incoming, ref, found))
+
+
+async def _write_whole(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
     existed = archived = False
     async with core.registry.leased(ref) as lease:
         existed, archived = lease.header is not None, lease.packed

@@ -50,7 +50,7 @@ from treering.testing.disks import WrappedDisk
 
 PATIENCE_S = 30
 FACADE = (os.path.join("sync", "bridge.py"), os.path.join("sync", "subscriptions.py"))
-NOT_FOR_PROGRAMS = {"core", "log"}
+NOT_FOR_PROGRAMS = {"core", "log", "start", "aclose"}  # a blocking host is opened by `with`, in any thread
 OWN = {"twin", "copy", "bridge"}
 TWIN_TYPES = (
     (r"\bSessionLike\b", "SyncSessionLike"),

@@ -17,6 +17,15 @@ async def sessions(host: SessionHost) -> None:
     assert_type(await host.list_sessions(), list[treering.SessionSummary])
 
 
+async def without_a_block() -> None:
+    """A host is opened with the arguments of its class."""
+    host = await SessionHost.start("/work/sessions", durability="group")
+    assert_type(host, SessionHost)
+    assert_type(await host.open("id"), Session)
+    await host.aclose()
+    await SessionHost.start(durabilty="os")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
 async def by_key(host: SessionHost) -> None:
     """Conversations by key use messages."""
     assert_type(await host.get_or_create("telegram:1"), Session)

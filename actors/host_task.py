@@ -1,0 +1,131 @@
+"""The task of a host: everything that a host runs lives below it, whichever task opened the host.
+
+A task group belongs to the task that entered it. A host is opened in one task, closed in another, or never (a
+notebook, the lifespan of a framework, a fixture), so its group is entered by a task that belongs to the event loop
+alone: a system task in trio, an asyncio task elsewhere. This is the one module that names the loops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..events.errors import HostClosed
+
+_tasks: set[asyncio.Task[None]] = set()
+"""The asyncio tasks of open hosts; the event loop itself keeps only weak references."""
+
+
+class HostTask:
+    """A task that runs the task group of a host until the host is closed, and then closes it.
+
+    Args:
+        name: What the task is called in a debugger.
+        close: Closes the host; called once, on this task, out of reach of the cancellation of any scope.
+        ended: Called once when the task has ended, with what went wrong if anything did, and whether it was asked to
+            end: if not, the event loop ended, or something failed that should not.
+    """
+
+    def __init__(
+        self, name: str, close: Callable[[], Awaitable[None]], ended: Callable[[BaseException | None, bool], None]
+    ) -> None:
+        self._name = name
+        self._close = close
+        self._note_end = ended
+        self._asked = anyio.Event()
+        self._begun = anyio.Event()
+        self._ended = anyio.Event()
+        self._group: TaskGroup | None = None
+        self._failure: BaseException | None = None
+
+    async def start(self) -> None:
+        """Begin the task in a copy of the caller's context, and return when it takes work."""
+        _spawn(self._run, self._name)
+        try:
+            await _wait_through(self._begun)
+        except BaseException:
+            await self.end()
+            raise
+
+    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something below this task.
+
+        Raises:
+            HostClosed: The task has ended, and closed the host.
+        """
+        if self._group is None or self._ended.is_set():
+            raise HostClosed("the host is closed: open another one") from self._failure
+        self._group.start_soon(run)
+
+    async def end(self) -> None:
+        """Close the host on this task, or wait until it is closed if others do that already.
+
+        A caller that is cancelled meanwhile still waits; a bare cancel of asyncio is raised when the host is closed.
+
+        Raises:
+            BaseException: What ended the host before, or went wrong while it was closed; everyone who ends it gets it.
+        """
+        self._asked.set()
+        await _wait_through(self._ended)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self) -> None:
+        was_asked = False
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                self._begun.set()
+                try:
+                    await self._asked.wait()
+                    was_asked = True
+                finally:
+                    await self._end(group)
+        except anyio.get_cancelled_exc_class():
+            raise  # the event loop ends
+        except BaseException as error:  # noqa: BLE001  # for `end`: a loop would crash, or only log it
+            self._failure = self._failure or error
+        finally:
+            self._ended.set()
+            self._note_end(self._failure, was_asked)
+
+    async def _end(self, group: TaskGroup) -> None:
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._close()
+        except Exception as error:  # noqa: BLE001  # for `end`, without the wrapping of the group
+            self._failure = error
+        finally:
+            group.cancel_scope.cancel()
+
+
+async def _wait_through(event: anyio.Event) -> None:
+    """Wait for an event that will surely come, through any cancellation, which is raised then."""
+    cancelled: BaseException | None = None
+    with anyio.CancelScope(shield=True):
+        while not event.is_set():
+            try:
+                await event.wait()
+            except anyio.get_cancelled_exc_class() as error:  # a bare cancel of asyncio passes shields
+                cancelled = cancelled or error
+    if cancelled is not None:
+        raise cancelled
+
+
+def _spawn(run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+    """Start a task that belongs to the event loop, with a copy of the caller's context."""
+    if "trio" in sys.modules:
+        import trio
+
+        if trio.lowlevel.in_trio_task():
+            trio.lowlevel.spawn_system_task(run, name=name, context=copy_context())
+            return
+    task = asyncio.get_running_loop().create_task(run(), name=name)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
