@@ -11,7 +11,6 @@ import pytest
 
 from treering import AppendError, SessionHost
 from treering.events.disk import Disk
-from treering.events.stores.base import Lease
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.crashes import digest
@@ -19,9 +18,10 @@ from treering.testing.simulation import check_file, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
 from treering.testing.simulation.unwell import UnwellDisk
 
+from ..stores.logs import DyingDisk, Killed, own
+
 ROOT = "/data/sessions"
 PATH = f"{ROOT}/a.jsonl"
-CHANGES = {"open", "write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"}
 _seeds = count()
 DURABILITIES: list[Durability] = ["os", "file", "group"]
 
@@ -70,8 +70,7 @@ async def open_and_append(disk: Disk, durability: Durability) -> tuple[list[str]
 
 async def unpack_with_lease(disk: Disk, durability: Durability) -> None:
     store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
-    (lease,) = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
+    lease = (await own(store)).lease
     await store.unpack(lease)
     await store.aclose()
 
@@ -99,33 +98,12 @@ def test_a_power_cut_while_archiving_or_unarchiving_leaves_the_complete_session(
     assert statuses == {"active", "archived"}
 
 
-class Killed(BaseException):
-    """Ends the process."""
-
-
-class DyingDisk(FaultyDisk):
-    """A disk whose process is killed before its n-th change."""
-
-    def __init__(self, inner: Disk, changes: int) -> None:
-        super().__init__(inner)
-        self._left = changes
-
-    def _begin(self, call: str, *paths: str) -> object:  # type: ignore[override]
-        if call in CHANGES:
-            self._left -= 1
-            if self._left < 0:
-                raise Killed
-        return super()._begin(call, *paths)
-
-
 async def pack_until_killed(disk: Disk, durability: Durability) -> bool:
     try:
         store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
-        (lease,) = await store.acquire(["a.jsonl"], "me")
-        assert isinstance(lease, Lease)
+        lease = (await own(store)).lease
         await store.pack(lease)
-        (lease,) = await store.acquire(["a.jsonl"], "me")
-        assert isinstance(lease, Lease)
+        lease = (await own(store)).lease
         assert (await store.unpack(lease)).head.seq == 3
     except Killed:
         return True

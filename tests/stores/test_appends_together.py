@@ -13,11 +13,13 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering.events.errors import AppendFailed, AppendInDoubt
-from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
+from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Outcome
 from treering.events.stores.files import Durability, FileStore, Writes
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, header_of, line, lines
+from treering.testing.stores.case import Writer, line, lines
+
+from .logs import append_to, header, own
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -57,22 +59,11 @@ class OtherProgramDisk(FaultyDisk):
         if path != self.meanwhile:
             return super().write(fd, data)
         self.meanwhile = ""
-        append(self.inner, path, THEIRS)
+        append_to(self.inner, path, THEIRS)
         try:
             return super().write(fd, data)
         finally:
-            append(self.inner, path, THEIRS_AFTER)
-
-
-def append(disk: FaultyDisk | MemoryDisk | object, path: str, data: bytes) -> None:
-    assert isinstance(disk, MemoryDisk)
-    fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    disk.write(fd, data)
-    disk.close(fd)
-
-
-def header(name: str) -> bytes:
-    return NATIVE.encode_header(header_of(f"id-of-{name}"))
+            append_to(self.inner, path, THEIRS_AFTER)
 
 
 class Host:
@@ -90,8 +81,7 @@ class Host:
     async def own(self, *names: str, count: int = 1) -> None:
         """Own logs with a number of lines; without one, they do not exist yet."""
         for name in names:
-            [lease] = await self.store.acquire([name], "me")
-            assert isinstance(lease, Lease)
+            lease = (await own(self.store, name)).lease
             self.writers[name] = Writer(self.store, lease)
             if count:
                 await self.writers[name].append(*lines(1, count))
@@ -135,13 +125,12 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
     await host.own(*(name for name in names if name != "new"))
     await host.own("new", count=0)
     await host.store.release([host.writers["lost"].lease])
-    [lease] = await host.store.acquire(["lost"], "another")
-    assert isinstance(lease, Lease)
+    lease = (await own(host.store, "lost")).lease
     await Writer(host.store, lease).append(line(7))
     behind = host.writers["behind"]
     [outcome] = await host.store.append([behind.request(line(7))])
     assert isinstance(outcome, Committed)
-    append(host.memory, f"{FOLDER}/x", header("another") + line(8))
+    append_to(host.memory, f"{FOLDER}/x", header("another") + line(8))
     host.memory.rename(f"{FOLDER}/x", f"{FOLDER}/replaced")
     host.memory.unlink(f"{FOLDER}/removed")
     host.disk.meanwhile = f"{FOLDER}/joined"

@@ -14,9 +14,10 @@ import pytest
 
 from treering import Session, SessionHost
 from treering.events.errors import Conflict
-from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import MemoryDisk, RecordingDisk
+
+from .logs import own
 
 OLD_PI = (
     b'{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w","provider":"p","modelId":"m"}\n'
@@ -82,7 +83,6 @@ async def test_a_put_that_replaces_nothing_leaves_no_backup(root: Path) -> None:
 
 @pytest.mark.feature("N-7")
 async def test_a_migration_keeps_the_old_file(root: Path) -> None:
-    root.mkdir()
     (root / "old.jsonl").write_bytes(OLD_PI)
     async with SessionHost(root) as host:
         await host.load(root / "old.jsonl")
@@ -148,7 +148,6 @@ async def test_only_a_delete_removes_a_session(root: Path) -> None:
 
 @pytest.mark.parametrize("archived", [False, True])
 async def test_a_delete_removes_backups_and_moved_fragments(root: Path, archived: bool) -> None:
-    root.mkdir()
     secret = b'{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"secret"}}\n'
     (root / "old.jsonl").write_bytes(OLD_PI + secret)
     async with SessionHost(root) as host:
@@ -179,8 +178,7 @@ async def test_a_crash_during_a_replacement_leaves_either_session_and_always_the
     before.settle()
     disk = RecordingDisk(before)
     store = FileStore("/root", disk=disk)
-    (lease,) = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
+    lease = (await own(store)).lease
     assert lease.dialect is not None
     await store.put(lease, lease.dialect, header, [entry % 2])
     await store.aclose()
@@ -200,8 +198,7 @@ async def test_a_refused_put_leaves_no_backup(root: Path) -> None:
         await create_session(host, ["first"])
     path = root / "main.jsonl"
     store = FileStore(root)
-    (lease,) = await store.acquire(["main.jsonl"], "me")
-    assert isinstance(lease, Lease)
+    lease = (await own(store, "main.jsonl")).lease
     assert lease.dialect is not None
     header, line = path.read_bytes().splitlines(keepends=True)
 

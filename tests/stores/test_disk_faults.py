@@ -16,15 +16,16 @@ import pytest
 
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, NotASession
-from treering.events.stores.base import Committed, Failed, InDoubt, Lease
+from treering.events.stores.base import Committed, Failed, InDoubt
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+from treering.testing.stores.case import NATIVE, Writer, bare, line, lines, read_all
 
-HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+from .logs import PI_HEADER, attempt, header, killed, own, put_file
+
+HEADER = header()
 
 
 class FailingDisk(WrappedDisk):
@@ -94,17 +95,6 @@ async def store(request: pytest.FixtureRequest, root: Path, disk: FailingDisk) -
     await store.aclose()
 
 
-async def own(store: FileStore) -> Writer:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
-
-
-async def attempt(writer: Writer, *written: bytes, atomic: bool = False) -> object:
-    [outcome] = await writer.store.append([writer.request(*written, atomic=atomic)])
-    return outcome
-
-
 @pytest.mark.parametrize("room_bytes", [1, 10, len(HEADER) - 2, len(HEADER) - 1, len(HEADER), len(HEADER) + 5])
 async def test_a_torn_first_write_that_cannot_be_undone_is_removed_when_the_disk_works_again(
     store: FileStore, disk: FailingDisk, room_bytes: int
@@ -148,7 +138,6 @@ async def test_partial_writes_are_continued(store: FileStore, disk: FailingDisk)
 
 
 async def test_a_partial_write_to_a_pi_file_is_isolated_by_a_newline(root: Path, disk: FailingDisk) -> None:
-    root.mkdir()
     (root / "a.jsonl").write_bytes(PI_HEADER + line(1))
     store = FileStore(root, disk=disk)
     writer = await own(store)
@@ -228,8 +217,7 @@ async def test_readers_do_not_see_lines_in_doubt(root: Path, disk: FailingDisk) 
 async def test_new_files_and_their_folders_are_flushed(root: Path) -> None:
     disk = FlushingDisk()
     store = FileStore(root, disk=disk, durability="file")
-    [lease] = await store.acquire(["x/y/a.jsonl"], "me")
-    assert isinstance(lease, Lease)
+    lease = (await own(store, "x/y/a.jsonl")).lease
     await Writer(store, lease).append(line(1))
     assert [os.path.relpath(path, root) for path in disk.flushed] == ["x/y/a.jsonl", "x/y", "x", ".", ".."]
     await store.aclose()
@@ -317,11 +305,6 @@ async def test_lines_whose_flush_failed_as_their_host_was_killed_are_durable_onc
     await next_writer.append(line(3))
     await next_store.aclose()
     assert disk.left.crash().files()["/sessions/a.jsonl"] == HEADER + b"".join(lines(1, 3))
-
-
-def killed(memory: MemoryDisk) -> MemoryDisk:
-    """Return the disk as the end of the process leaves it: the system still has what was not flushed."""
-    return MemoryDisk(memory.image.copy())
 
 
 class FlushingDisk(FailingDisk):
@@ -428,7 +411,7 @@ async def test_a_replaced_log_whose_file_cannot_be_read_for_a_while_is_not_forgo
     replacement = bare(lines(5, 5 + lines_max))
 
     for _ in range(2):
-        write_file(memory, "/sessions/new", HEADER + b"".join(each + b"\n" for each in replacement))
+        put_file(memory, "/sessions/new", HEADER + b"".join(each + b"\n" for each in replacement))
         memory.rename("/sessions/new", "/sessions/a.jsonl")
         assert await failing_reads(disk, lambda: read_all(store, "a.jsonl"))
         assert await read_all(store, "a.jsonl") == replacement
@@ -445,9 +428,3 @@ async def test_a_log_that_was_put_and_cannot_be_read_is_in_doubt_and_not_forgott
         await store.put(writer.lease, NATIVE, HEADER, lines(5, 6))
     assert await read_all(store, "a.jsonl") == bare(lines(5, 6))
     await store.aclose()
-
-
-def write_file(disk: MemoryDisk, path: str, content: bytes) -> None:
-    fd = disk.open(path, os.O_WRONLY | os.O_CREAT)
-    disk.write(fd, content)
-    disk.close(fd)

@@ -14,14 +14,13 @@ import pytest
 from treering.events.dialects.native import is_object
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LogReplaced, NotASession, SessionNotFound
-from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
+from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+from treering.testing.stores.case import NATIVE, bare, header_of, line, lines, read_all
 
-HEADER = NATIVE.encode_header(header_of("session"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+from .logs import HEADER, PI_HEADER, attempt, own
 
 
 class BusyDisk(WrappedDisk):
@@ -47,18 +46,6 @@ class BusyDisk(WrappedDisk):
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def log(root: Path) -> Path:
-    return root / "a.jsonl"
-
-
-@pytest.fixture
 def disk() -> BusyDisk:
     return BusyDisk()
 
@@ -68,17 +55,6 @@ async def store(request: pytest.FixtureRequest, root: Path, disk: BusyDisk) -> A
     store = FileStore(root, disk=disk, writes=request.param)
     yield store
     await store.aclose()
-
-
-async def own(store: FileStore) -> Writer:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
-
-
-async def attempt(writer: Writer, *written: bytes) -> Outcome:
-    [outcome] = await writer.store.append([writer.request(*written)])
-    return outcome
 
 
 def append(path: Path, data: bytes) -> None:

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from treering.events.disk import Disk, OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
-from treering.events.stores.base import Committed, Fenced, InDoubt, Lease
+from treering.events.stores.base import Committed, Fenced, InDoubt
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.journal import Segment
 from treering.events.stores.files.locks import Held
@@ -27,11 +27,13 @@ from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
+from .logs import attempt, header, journals_of, logs_of, own, put_file
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 ROOT = "/s"
-HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
+HEADER = header()
 JOURNALS = f"{ROOT}/.treering/journal/"
 
 
@@ -49,30 +51,11 @@ async def begin_on_unwell_disk() -> tuple[MemoryDisk, UnwellDisk, FileStore, Wri
     return memory, disk, store, writer
 
 
-async def own(store: FileStore, name: str = "a.jsonl") -> Writer:
-    [lease] = await store.acquire([name], "me")
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
-
-
 async def resolve_writer(writer: Writer) -> Writer:
     """Resolve the log, and return a writer that continues from there."""
     head = await writer.store.resolve(writer.lease)
     lease = replace(writer.lease, head=head, header=header_of("a"))
     return Writer(writer.store, lease)
-
-
-async def attempt(writer: Writer, *written: bytes) -> object:
-    [outcome] = await writer.store.append([writer.request(*written)])
-    return outcome
-
-
-def logs_of(disk: MemoryDisk) -> dict[str, bytes]:
-    return {path: data for path, data in disk.files().items() if path.endswith(".jsonl")}
-
-
-def journals_of(disk: MemoryDisk) -> list[str]:
-    return [path for path in disk.files() if path.startswith(JOURNALS)]
 
 
 async def recover(disk: Disk, *names: str) -> None:
@@ -530,9 +513,7 @@ async def test_a_journal_is_named_by_the_process_and_the_first_number_that_is_fr
     disk = MemoryDisk()
     first, second, third = (f"{JOURNALS}{os.getpid()}-{number}.journal" for number in (1, 2, 3))
     disk.make_directory(JOURNALS)
-    fd = disk.open(first, os.O_WRONLY | os.O_CREAT)  # of a newer version, from an earlier process with this number
-    disk.write(fd, b'{"format":"treering-journal","version":2,"nonce":"x"}\n')
-    disk.close(fd)
+    put_file(disk, first, b'{"format":"treering-journal","version":2,"nonce":"x"}\n')
     one, two = open_store(disk, journal_max_bytes=1), open_store(disk)
     writers = [await own(one, "a.jsonl"), await own(two, "b.jsonl")]
     locks = PrivateLocks(disk, ROOT)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -23,7 +23,9 @@ from treering.events.stores.files import FileStore
 from treering.events.stores.files.locks import SHARDS, FileLocks, Held, Locks
 from treering.events.stores.files.private_locks import PrivateLocks
 from treering.testing.disks import MemoryDisk
-from treering.testing.stores.case import Writer, bare, line, lines, read_all
+from treering.testing.stores.case import bare, line, lines, read_all
+
+from .logs import own
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -67,22 +69,9 @@ class Holder:
         self.process.communicate()
 
 
-@pytest.fixture
-async def store(root: Path) -> AsyncIterator[FileStore]:
-    store = FileStore(root)
-    yield store
-    await store.aclose()
-
-
 async def ask(store: FileStore, ref: str = "a.jsonl") -> Lease | SessionLocked:
     [answer] = await store.acquire([ref], "me")
     return answer
-
-
-async def own(store: FileStore, ref: str = "a.jsonl") -> Writer:
-    lease = await ask(store, ref)
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
 
 
 @pytest.mark.feature("U-5")

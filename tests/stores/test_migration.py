@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from treering.events.errors import SessionLocked
-from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import MemoryDisk
+
+from .logs import own
 
 TIME = "2026-01-01T00:00:00.000Z"
 V1 = [
@@ -22,19 +23,6 @@ V1 = [
     {"type": "message", "timestamp": TIME, "message": {"role": "user", "content": "Again", "timestamp": 2}},
 ]
 OLD = b"".join(json.dumps(each).encode() + b"\n" for each in V1)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
-
-
-async def own(store: FileStore) -> Lease:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return lease
 
 
 def decoded(path: Path) -> list[dict[str, Any]]:

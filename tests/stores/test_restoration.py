@@ -27,11 +27,12 @@ from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, header_of, line
 
+from .logs import PI_HEADER, DyingDisk, Killed, append_to, journals_of, logs_of, own, put_file
+
 ROOT = "/s"
 PATH = f"{ROOT}/a.jsonl"
 JOURNALS = f"{ROOT}/.treering/journal/"
 HEADER = NATIVE.encode_header(header_of("a"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
 ONE, TWO, THREE, OTHER = line(1), line(2), line(3), line(9, "x" * 300)
 LONG = line(4, "y" * 1_500_000)  # more than is read of a journal, or compared, at a time
 AT_ONE, AT_TWO = len(HEADER), len(HEADER + ONE)
@@ -132,13 +133,6 @@ CASES: dict[str, Case] = {
 }
 
 
-def put_file(disk: Disk, path: str, data: bytes) -> None:
-    disk.make_directory(os.path.dirname(path))
-    fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    disk.write(fd, data)
-    disk.close(fd)
-
-
 def put_journal(disk: Disk, records: list[Record], number: int = 1) -> str:
     """Write a journal of a host that has ended."""
     disk.make_directory(JOURNALS)
@@ -164,21 +158,12 @@ def left_by(case: Case) -> MemoryDisk:
     return disk
 
 
-def logs_of(disk: MemoryDisk) -> dict[str, bytes]:
-    return {path: data for path, data in disk.files().items() if path.endswith(".jsonl")}
-
-
-def journals_of(disk: MemoryDisk) -> list[str]:
-    return [path for path in disk.files() if path.startswith(JOURNALS)]
-
-
 async def recover(disk: Disk, name: str = "a.jsonl") -> list[dict[str, Any]]:
     """Acquire a session as the next host does, and return what is logged."""
     store = FileStore(ROOT, disk=disk, offload=AtOnce())
     with capture_logs() as logs:
         try:
-            [lease] = await store.acquire([name], "me")
-            assert isinstance(lease, Lease)
+            await own(store, name)
         finally:
             await store.aclose()
     return [dict(each) for each in logs]
@@ -245,25 +230,6 @@ INTERRUPTED = [name for name in CASES if not name.startswith(LARGE) and name != 
 LOST = {"zeros beyond", "pi", "pi, and its own line"}
 
 
-class Killed(BaseException):
-    """Ends the process."""
-
-
-class DyingDisk(FaultyDisk):
-    """A disk whose process is killed before its n-th change."""
-
-    def __init__(self, inner: Disk, changes: int) -> None:
-        super().__init__(inner)
-        self.left = changes
-
-    def _begin(self, call: str, *paths: str) -> object:  # type: ignore[override]
-        if call in {"write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"}:
-            self.left -= 1
-            if self.left < 0:
-                raise Killed
-        return super()._begin(call, *paths)
-
-
 class LosingDisk(UnwellDisk):
     """A disk on which one flush of a file fails and loses what it should have saved."""
 
@@ -323,9 +289,7 @@ async def test_a_recovery_that_failed_at_any_call_is_repeated(call: str) -> None
             await store.acquire(["a.jsonl"], "me")
         except OSError:
             refused += 1
-            [lease] = await store.acquire(["a.jsonl"], "me")
-            assert isinstance(lease, Lease)
-            assert lease.head.seq == 3
+            assert (await own(store)).head.seq == 3
         await store.aclose()
         await recover(memory)
         assert (logs_of(memory), journals_of(memory), memory.open_files) == ({PATH: WHOLE}, [], 0)
@@ -348,8 +312,7 @@ async def test_a_session_that_cannot_be_restored_keeps_its_journal_until_it_is_n
     store = FileStore(ROOT, disk=disk, offload=AtOnce())
     with capture_logs() as logs:
         for _ in range(2):  # the second time, the journal is known to be needed by the other session alone
-            [lease] = await store.acquire([os.path.basename(B)], "me")
-            assert isinstance(lease, Lease)
+            lease = (await own(store, os.path.basename(B))).lease
             await store.release([lease])
             assert logs == [waits(why), replayed(1, 2)]
         assert logs_of(disk) == {PATH: b"no session\n", B: HEADER + ONE}
@@ -428,9 +391,7 @@ TAILS: dict[str, bytes] = {
 @pytest.mark.parametrize("tail", TAILS)
 async def test_what_follows_the_last_whole_record_is_ignored(tail: str) -> None:
     disk = left_by(CASES["missing"])
-    fd = disk.open(f"{JOURNALS}9-1.journal", os.O_WRONLY | os.O_APPEND)
-    disk.write(fd, TAILS[tail])
-    disk.close(fd)
+    append_to(disk, f"{JOURNALS}9-1.journal", TAILS[tail])
     put_journal(disk, OTHERS, 2)
     assert await recover(disk) == [replayed(2, 2)]
     assert (logs_of(disk), journals_of(disk)) == ({PATH: WHOLE, B: HEADER + ONE}, [])
@@ -500,9 +461,7 @@ async def test_a_file_that_is_empty_or_grows_meanwhile_is_left_unchanged(left: b
     def append(operation: Operation) -> None:
         if left and operation.kind == "datasync" and ".tmp-" in operation.path:
             disk.listeners.clear()
-            fd = disk.open(PATH, os.O_WRONLY | os.O_APPEND)
-            disk.write(fd, THREE)
-            disk.close(fd)
+            append_to(disk, PATH, THREE)
 
     disk.listeners.append(append)
     before = logs_of(disk)[PATH]

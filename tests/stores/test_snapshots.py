@@ -15,14 +15,14 @@ from structlog.testing import capture_logs
 
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LeafMoved
-from treering.events.stores.base import Blob, Cursor, Lease
+from treering.events.stores.base import Blob, Cursor
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+from treering.testing.stores.case import bare, line, lines, read_all
 
-HEADER = NATIVE.encode_header(header_of("session"))
-HEADER_OF_A = NATIVE.encode_header(header_of("id-of-a.jsonl"))
+from .logs import HEADER, append_to, header, own, put_file
+
 COUNT = 2000
 
 
@@ -45,26 +45,6 @@ class ReadingDisk(WrappedDisk):
         data = super().pread(fd, length, offset)
         self.read += len(data) if fd in self._logs else 0
         return data
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    replace_the_snapshot_by_a_folder = tmp_path / "sessions"
-    replace_the_snapshot_by_a_folder.mkdir()
-    return replace_the_snapshot_by_a_folder
-
-
-@pytest.fixture
-def log(root: Path) -> Path:
-    path = root / "a.jsonl"
-    path.write_bytes(HEADER + b"".join(lines(1, COUNT, "x" * 500)))
-    return path
-
-
-async def own(store: FileStore) -> Writer:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
 
 
 async def save_snapshot(root: Path) -> Cursor:
@@ -263,15 +243,13 @@ async def test_an_owner_writes_again_what_no_snapshot_says_was_flushed(
     if saved is not None:
         await store.save(writer.lease, "index", Cursor(writer.head.generation, saved), b"the index")
     await store.aclose()
-    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_APPEND)
-    disk.write(fd, line(5))
-    disk.close(fd)
+    append_to(disk, "/s/a.jsonl", line(5))
     if damages and saved is not None:
         fd = disk.open("/s/a.jsonl.index", os.O_WRONLY)
         disk.seek(fd, 100)
         disk.write(fd, b"?")
         disk.close(fd)
-    ends = [len(HEADER_OF_A + b"".join(lines(1, seq))) for seq in range(6)]
+    ends = [len(header() + b"".join(lines(1, seq))) for seq in range(6)]
     disk.reset_counts()
     store = FileStore("/s", disk=disk, offload=AtOnce(), durability="file")
     disk.fail("rename", errno.ENOSPC, times=None)
@@ -344,11 +322,9 @@ async def test_the_counter_of_a_damaged_snapshot_is_saved_at_once_or_it_is_said_
     assert isinstance(memory, MemoryDisk)
 
     def rewrite(path: str, data: bytes) -> None:
-        fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        disk.write(fd, data)
-        disk.close(fd)
+        put_file(disk, path, data)
 
-    whole = HEADER_OF_A + b"".join(lines(1, 3))
+    whole = header() + b"".join(lines(1, 3))
     rewrite("/s/a.jsonl", whole.replace(b"entry-1", b"other-1"))  # another generation, so its counter is saved
     store = FileStore("/s", disk=disk, offload=AtOnce())
     second = await own(store)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from zlib import crc32
 
@@ -16,37 +14,17 @@ from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
 from treering.events.dialects.pi import PiDialect
 from treering.events.dialects.torn_header import is_torn_header
-from treering.events.disk import Disk
 from treering.events.entries import Header
-from treering.events.stores.base import Lease, TornTail
+from treering.events.stores.base import TornTail
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+from treering.testing.stores.case import bare, header_of, line, lines, read_all
 
-HEADER = NATIVE.encode_header(header_of("session"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+from .logs import HEADER, PI_HEADER, append_to, own, put_file
+
+LOG = "/s/a.jsonl"
 WHOLE = HEADER + b"".join(lines(1, 3))
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-async def store(root: Path) -> AsyncIterator[FileStore]:
-    store = FileStore(root)
-    yield store
-    await store.aclose()
-
-
-async def own(store: FileStore) -> Writer:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
 
 
 def torn_files(root: Path) -> dict[str, bytes]:
@@ -231,18 +209,11 @@ async def test_the_beginning_of_a_header_is_left_while_its_lock_is_held_and_if_i
 # -- power cuts and other programs during the repair
 
 
-def put_log(disk: Disk, data: bytes, flags: int = os.O_CREAT) -> None:
-    disk.make_directory("/s")
-    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_APPEND | flags)
-    disk.write(fd, data)
-    disk.close(fd)
-
-
 @pytest.mark.parametrize("whole", [WHOLE, b""], ids=["a tail", "a header"])
 async def test_no_power_cut_during_the_repair_loses_a_torn_tail(whole: bytes) -> None:
     fragment = HEADER[:60]
     memory = MemoryDisk()
-    put_log(memory, whole + fragment)
+    put_file(memory, LOG, whole + fragment)
     memory.settle()
     disk = RecordingDisk(memory)
     store = FileStore("/s", disk=disk, offload=AtOnce())
@@ -251,7 +222,7 @@ async def test_no_power_cut_during_the_repair_loses_a_torn_tail(whole: bytes) ->
     for left in disk.crash_states():
         files = left.files()
         kept = files.get(f"/s/{name_of(fragment, len(whole))}") == fragment
-        assert files["/s/a.jsonl"] in ([whole, whole + fragment] if kept else [whole + fragment])
+        assert files[LOG] in ([whole, whole + fragment] if kept else [whole + fragment])
 
 
 class BusyDisk(WrappedDisk):
@@ -264,17 +235,17 @@ class BusyDisk(WrappedDisk):
         super().rename(source, target)
         if ".torn-" in target and self.busy:
             self.busy = False
-            put_log(self.inner, self.theirs, 0)
+            append_to(self.inner, LOG, self.theirs)
 
 
 async def test_a_tail_that_grows_while_it_is_copied_is_not_cut() -> None:
     disk = MemoryDisk()
-    put_log(disk, WHOLE + b'{"half":')
+    put_file(disk, LOG, WHOLE + b'{"half":')
     store = FileStore("/s", disk=BusyDisk(disk), offload=AtOnce())
     writer = await own(store)
     assert writer.head.seq == 5, "what they finished stays, as a damaged line and another one"
     await writer.append(line(6))
-    assert disk.files()["/s/a.jsonl"] == WHOLE + b'{"half": theirs\n' + line(5) + line(6)
+    assert disk.files()[LOG] == WHOLE + b'{"half": theirs\n' + line(5) + line(6)
     assert b'{"more' in disk.files().values()
     await store.aclose()
 
@@ -282,14 +253,14 @@ async def test_a_tail_that_grows_while_it_is_copied_is_not_cut() -> None:
 @pytest.mark.parametrize("kept", [10, 60])
 async def test_a_header_that_another_program_completes_while_it_is_copied_is_a_session(kept: int) -> None:
     disk = MemoryDisk()
-    put_log(disk, HEADER[:kept])
+    put_file(disk, LOG, HEADER[:kept])
     busy = BusyDisk(disk)
     busy.theirs = HEADER[kept:] + line(1) + b'{"half'
     store = FileStore("/s", disk=busy, offload=AtOnce())
     writer = await own(store)
     assert (writer.lease.header, writer.head.seq) == (header_of("session"), 1)
     await writer.append(line(2))
-    assert disk.files()["/s/a.jsonl"] == HEADER + line(1) + line(2)
+    assert disk.files()[LOG] == HEADER + line(1) + line(2)
     await store.aclose()
 
 
@@ -307,7 +278,7 @@ async def test_a_header_that_another_program_completes_while_it_is_copied_is_a_s
 )
 async def test_a_file_exists_unless_it_holds_only_the_beginning_of_a_header(left: bytes, exists: bool) -> None:
     disk = FaultyDisk(MemoryDisk())
-    put_log(disk, left)
+    put_file(disk, LOG, left)
     store = FileStore("/s", disk=disk, offload=AtOnce())
     assert await store.exists("a.jsonl") == exists
     assert not await store.exists("b.jsonl")
