@@ -14,7 +14,7 @@ HEADER = NATIVE.encode_header(header_of("session"))
 PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
 
 
-def header(ref: str = "a.jsonl") -> bytes:
+def header_for(ref: str = "a.jsonl") -> bytes:
     """Return the header that a `Writer` begins a log with."""
     return NATIVE.encode_header(header_of(f"id-of-{ref}"))
 

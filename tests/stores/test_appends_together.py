@@ -19,7 +19,7 @@ from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import Writer, line, lines
 
-from .logs import append_to, header, own
+from .logs import append_to, header_for, own
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -130,7 +130,7 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
     behind = host.writers["behind"]
     [outcome] = await host.store.append([behind.request(line(7))])
     assert isinstance(outcome, Committed)
-    append_to(host.memory, f"{FOLDER}/x", header("another") + line(8))
+    append_to(host.memory, f"{FOLDER}/x", header_for("another") + line(8))
     host.memory.rename(f"{FOLDER}/x", f"{FOLDER}/replaced")
     host.memory.unlink(f"{FOLDER}/removed")
     host.disk.meanwhile = f"{FOLDER}/joined"
@@ -156,7 +156,7 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
     assert [each.split()[0] for each in outcomes] == names[::order]
     expected = {
         "good": before["good"] + ours,
-        "new": header("new") + ours,
+        "new": header_for("new") + ours,
         "lost": before["lost"],
         "behind": before["behind"],
         "replaced": before["replaced"],
@@ -192,7 +192,7 @@ async def test_an_append_of_no_lines_is_checked_against_the_head_and_changes_not
     host.memory.unlink(f"{FOLDER}/b")
     assert await host.append(2, 1, "b") == ["b Committed at +0"]
     assert await host.append(2, 1, "new") == ["new Committed at +0 of another generation"]
-    assert host.content("new") == header("new")
+    assert host.content("new") == header_for("new")
     old = host.writers["a"].request()
     assert await host.append(2, 2, "a") == ["a Committed at +1"]
     assert await host.store.append([old]) == [Fenced(host.writers["a"].head, host.writers["a"].lease.epoch)]
@@ -239,7 +239,7 @@ async def test_appends_are_in_doubt_while_no_thread_can_be_had(
         writer = host.writers[name]
         writer.head = await host.store.resolve(writer.lease)
         await writer.append(*lines(writer.head.seq + 1, 4))
-        assert host.content(name) == header(name) + b"".join(lines(1, 4))
+        assert host.content(name) == header_for(name) + b"".join(lines(1, 4))
         if durability != "os":
             assert await host.after_power_cut(name) == host.content(name)
     await host.store.aclose()
@@ -287,7 +287,7 @@ async def test_appends_are_in_doubt_if_the_journal_cannot_be_flushed(writes: Wri
         writer = host.writers[name]
         writer.head = await host.store.resolve(writer.lease)
         await writer.append(*lines(writer.head.seq + 1, 3))
-        whole = header(name) + b"".join(lines(1, 3))
+        whole = header_for(name) + b"".join(lines(1, 3))
         assert (host.content(name), await host.after_power_cut(name)) == (whole, whole)
     await host.store.aclose()
 

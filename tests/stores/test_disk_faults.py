@@ -23,9 +23,9 @@ from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, line, lines, read_all
 
-from .logs import PI_HEADER, attempt, header, killed, own, put_file
+from .logs import PI_HEADER, attempt, header_for, killed, own, put_file
 
-HEADER = header()
+HEADER = header_for()
 
 
 class FailingDisk(WrappedDisk):

@@ -27,13 +27,13 @@ from treering.testing.disks import Fault, FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, line, lines, read_all
 
-from .logs import PI_HEADER, append_to, header, own
+from .logs import PI_HEADER, append_to, header_for, own
 
 T = TypeVar("T")
 
 ANSWERS = Path(__file__).with_name("failing_calls.txt")
 LOG = "/sessions/a.jsonl"
-NEW_HEADER = header()
+NEW_HEADER = header_for()
 BEGINNINGS = {"new": b"", "torn": NEW_HEADER + line(0) + b'{"half":', "pi": PI_HEADER + line(0) + b'{"half":'}
 STORIES: list[tuple[str, Durability, Writes]] = [
     ("new", "os", "inline"),

@@ -33,7 +33,7 @@ from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, bare, header_of, line, lines, read_all
 
-from .logs import HEADER, header, own, put_file
+from .logs import HEADER, header_for, own, put_file
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -120,9 +120,9 @@ async def test_an_empty_file_is_a_missing_log(store: FileStore, root: Path) -> N
 
 async def test_the_first_append_needs_exactly_a_header(store: FileStore, root: Path) -> None:
     lease = (await own(store)).lease
-    for header in (None, b"", b"{}\n", HEADER + line(1), HEADER[:-1]):
+    for block in (None, b"", b"{}\n", HEADER + line(1), HEADER[:-1]):
         with pytest.raises(InvalidInput):
-            store.try_append(Append(lease, lease.head, (line(1),), header=header))
+            store.try_append(Append(lease, lease.head, (line(1),), header=block))
     assert not (root / "a.jsonl").exists()
 
 
@@ -233,7 +233,7 @@ async def test_a_file_is_its_header_and_lines_with_every_way_of_writing(root: Pa
     for writer in writers:
         ref = writer.lease.ref
         assert await read_all(store, ref) == bare(lines(1, 6))
-        assert (root / ref).read_bytes() == header(ref) + b"".join(lines(1, 6))
+        assert (root / ref).read_bytes() == header_for(ref) + b"".join(lines(1, 6))
     await store.aclose()
 
 

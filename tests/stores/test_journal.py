@@ -27,13 +27,13 @@ from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
-from .logs import attempt, header, journals_of, logs_of, own, put_file
+from .logs import attempt, header_for, journals_of, logs_of, own, put_file
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 ROOT = "/s"
-HEADER = header()
+HEADER = header_for()
 JOURNALS = f"{ROOT}/.treering/journal/"
 
 

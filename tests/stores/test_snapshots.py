@@ -21,7 +21,7 @@ from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import bare, line, lines, read_all
 
-from .logs import HEADER, append_to, header, own, put_file
+from .logs import HEADER, append_to, header_for, own, put_file
 
 COUNT = 2000
 
@@ -249,7 +249,7 @@ async def test_an_owner_writes_again_what_no_snapshot_says_was_flushed(
         disk.seek(fd, 100)
         disk.write(fd, b"?")
         disk.close(fd)
-    ends = [len(header() + b"".join(lines(1, seq))) for seq in range(6)]
+    ends = [len(header_for() + b"".join(lines(1, seq))) for seq in range(6)]
     disk.reset_counts()
     store = FileStore("/s", disk=disk, offload=AtOnce(), durability="file")
     disk.fail("rename", errno.ENOSPC, times=None)
@@ -324,7 +324,7 @@ async def test_the_counter_of_a_damaged_snapshot_is_saved_at_once_or_it_is_said_
     def rewrite(path: str, data: bytes) -> None:
         put_file(disk, path, data)
 
-    whole = header() + b"".join(lines(1, 3))
+    whole = header_for() + b"".join(lines(1, 3))
     rewrite("/s/a.jsonl", whole.replace(b"entry-1", b"other-1"))  # another generation, so its counter is saved
     store = FileStore("/s", disk=disk, offload=AtOnce())
     second = await own(store)
