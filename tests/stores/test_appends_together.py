@@ -12,8 +12,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering.events.errors import AppendFailed, AppendInDoubt
-from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Outcome
+from treering.events.errors import AppendInDoubt
+from treering.events.stores.base import Committed, Cursor, Fenced, InDoubt, Outcome
 from treering.events.stores.files import Durability, FileStore, Writes
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
@@ -224,24 +224,38 @@ async def test_appends_of_one_call_share_their_threads_and_their_flush(
     await host.store.aclose()
 
 
-@pytest.mark.parametrize(("durability", "writes"), [each for each in WAYS if each != ("os", "inline")])
+@pytest.mark.parametrize(
+    ("durability", "writes", "cause"),
+    [
+        *((*way, "no threads") for way in WAYS if way != ("os", "inline")),
+        ("group", "inline", "no flush"),
+        ("group", "thread", "no flush"),
+    ],
+)
 @pytest.mark.parametrize("names", [["a"], ["a", "b", "/elsewhere/c"]], ids=["one", "several"])
-async def test_appends_are_in_doubt_while_no_thread_can_be_had(
-    durability: Durability, writes: Writes, names: list[str]
+async def test_appends_are_in_doubt_while_no_thread_can_be_had_and_if_the_journal_cannot_be_flushed(
+    durability: Durability, writes: Writes, cause: str, names: list[str]
 ) -> None:
     host = Host(durability, writes)
+    if cause == "no flush":
+        names = [name for name in names if not name.startswith("/")]  # the journal has only those below its root
     await host.own(*names)
-    host.offload.error = ZeroDivisionError("no threads")
+    error = ZeroDivisionError("no threads") if cause == "no threads" else OSError(errno.EIO, os.strerror(errno.EIO))
+    if cause == "no threads":
+        host.offload.error = error
+    else:
+        host.disk.fail("datasync", errno.EIO, path="*.journal")
     for _ in range(2):
-        assert await host.append(2, 3, *names) == [f"{name} in doubt: {host.offload.error!r}" for name in names]
+        assert await host.append(2, 3, *names) == [f"{name} in doubt: {error!r}" for name in names]
     host.offload.error = None
     for name in names:
         writer = host.writers[name]
         writer.head = await host.store.resolve(writer.lease)
         await writer.append(*lines(writer.head.seq + 1, 4))
-        assert host.content(name) == header_for(name) + b"".join(lines(1, 4))
+        whole = header_for(name) + b"".join(lines(1, 4))
+        assert host.content(name) == whole
         if durability != "os":
-            assert await host.after_power_cut(name) == host.content(name)
+            assert await host.after_power_cut(name) == whole
     await host.store.aclose()
 
 
@@ -272,35 +286,4 @@ async def test_an_append_to_a_file_that_is_emptied_just_before_is_in_doubt(
     host.disk.emptied = f"{FOLDER}/a"
     assert await host.append(2, 2, "a", "b") == ["a in doubt: None", "b Committed at +1"]
     assert host.content("a") == line(2)
-    await host.store.aclose()
-
-
-@pytest.mark.parametrize("writes", ["inline", "thread"])
-@pytest.mark.parametrize("names", [["a"], ["a", "b"]], ids=["one", "several"])
-async def test_appends_are_in_doubt_if_the_journal_cannot_be_flushed(writes: Writes, names: list[str]) -> None:
-    host = Host("group", writes)
-    await host.own(*names)
-    host.disk.fail("datasync", errno.EIO, path="*.journal")
-    reason = repr(OSError(errno.EIO, os.strerror(errno.EIO)))
-    assert await host.append(2, 2, *names) == [f"{name} in doubt: {reason}" for name in names]
-    for name in names:
-        writer = host.writers[name]
-        writer.head = await host.store.resolve(writer.lease)
-        await writer.append(*lines(writer.head.seq + 1, 3))
-        whole = header_for(name) + b"".join(lines(1, 3))
-        assert (host.content(name), await host.after_power_cut(name)) == (whole, whole)
-    await host.store.aclose()
-
-
-async def test_a_failed_write_names_its_log_and_its_cause() -> None:
-    host = Host("group", "inline")
-    await host.own("a", "b")
-    host.disk.fail("write", errno.ENOSPC, path=f"{FOLDER}/a")
-    failed, committed = await host.store.append([host.writers[name].request(line(2)) for name in "ab"])
-    assert isinstance(failed, Failed)
-    assert isinstance(failed.error, AppendFailed)
-    assert isinstance(committed, Committed)
-    assert str(failed.error) == (
-        f"{FOLDER}/a could not be written (No space left on device): free some space, then append again"
-    )
     await host.store.aclose()

@@ -82,30 +82,6 @@ async def test_a_put_that_replaces_nothing_leaves_no_backup(root: Path) -> None:
 
 
 @pytest.mark.feature("N-7")
-async def test_a_migration_keeps_the_old_file(root: Path) -> None:
-    (root / "old.jsonl").write_bytes(OLD_PI)
-    async with SessionHost(root) as host:
-        await host.load(root / "old.jsonl")
-    assert files(root).keys() == {"old.jsonl", "old.jsonl.bak"}
-    assert files(root)["old.jsonl.bak"] == OLD_PI
-
-
-@pytest.mark.feature("N-7")
-async def test_a_repaired_tail_is_kept(root: Path) -> None:
-    async with SessionHost(root) as host:
-        await create_session(host, ["first"])
-    whole = files(root)["main.jsonl"]
-    (root / "main.jsonl").write_bytes(whole + FRAGMENT)
-    async with SessionHost(root) as host:
-        await (await host.load("main")).append_message("user", "second")
-    kept = files(root)
-    assert kept.pop("main.jsonl").startswith(whole)
-    ((name, fragment),) = kept.items()
-    assert name.startswith("main.jsonl.torn-")
-    assert fragment == FRAGMENT
-
-
-@pytest.mark.feature("N-7")
 async def test_an_archived_session_is_kept_compressed(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await create_session(host, ["first"])

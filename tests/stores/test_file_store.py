@@ -568,22 +568,6 @@ async def test_every_call_on_a_closed_store_raises_host_closed(store: FileStore)
         store.try_append(request)
 
 
-async def test_stores_on_a_custom_disk_lock_each_other_out() -> None:
-    disk = MemoryDisk()
-    first, second = FileStore("/root", disk=disk), FileStore("/root", disk=WrappedDisk(disk))
-    writer = await own(first)
-    await writer.append(line(1))
-    [refused] = await second.acquire(["a.jsonl"], "you")
-    assert not isinstance(refused, Lease)
-    await first.release([writer.lease])
-    again = await own(second)
-    assert again.lease.epoch > writer.lease.epoch
-    await again.append(line(2))
-    assert await read_all(first, "a.jsonl") == bare(lines(1, 2))
-    await first.aclose()
-    await second.aclose()
-
-
 async def test_readers_of_a_replaced_log_get_an_error(store: FileStore, root: Path) -> None:
     log = root / "a.jsonl"
     log.write_bytes(HEADER + b"".join(lines(1, 3)))

@@ -41,16 +41,6 @@ def open_store(disk: Disk, *, journal_max_bytes: int = 1 << 20) -> FileStore:
     return FileStore(ROOT, durability="group", disk=disk, offload=AtOnce(), journal_max_bytes=journal_max_bytes)
 
 
-async def begin_on_unwell_disk() -> tuple[MemoryDisk, UnwellDisk, FileStore, Writer]:
-    """Own a log with one line, on a disk that works until its fault chances are set; the first disk is below it."""
-    memory = MemoryDisk()
-    disk = UnwellDisk(memory, Random(0), lambda what: None)
-    store = open_store(disk)
-    writer = await own(store)
-    await writer.append(line(1))
-    return memory, disk, store, writer
-
-
 async def resolve_writer(writer: Writer) -> Writer:
     """Resolve the log, and return a writer that continues from there."""
     head = await writer.store.resolve(writer.lease)
@@ -155,19 +145,28 @@ async def test_a_session_written_by_several_hosts_is_recovered_from_all_of_their
 
 @pytest.mark.parametrize("by", ["its own host", "another host"])
 @pytest.mark.parametrize("settled", [False, True])
-async def test_recovery_does_not_restore_a_removed_log(by: str, settled: bool) -> None:
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+async def test_recovery_restores_nothing_of_a_log_that_was_removed_or_replaced(
+    by: str, settled: bool, what: str
+) -> None:
     disk = MemoryDisk()
     one, two = open_store(disk), open_store(disk)
     writer = await own(one)
-    await writer.append(line(1))
+    await writer.append(*lines(1, 4))
     await one.release([writer.lease])
-    remover = one if by == "its own host" else two
-    again = await own(remover)
-    await remover.remove(again.lease)
+    changer = one if by == "its own host" else two
+    again = await own(changer)
+    if what == "removed":
+        await changer.remove(again.lease)
+        expected = {}
+    else:
+        again.head = await changer.put(again.lease, NATIVE, HEADER, [line(7)])
+        await again.append(line(8))
+        expected = {f"{ROOT}/a.jsonl": HEADER + line(7) + line(8)}
     left = disk.crash(keep_unsynced=settled)
     assert journals_of(left)
     await recover(left)
-    assert logs_of(left) == {}
+    assert logs_of(left) == expected
     await one.aclose()
     await two.aclose()
     assert journals_of(disk) == []
@@ -206,24 +205,6 @@ async def test_what_voided_a_journal_voids_no_later_one_of_its_name_and_nonce() 
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(1)}
     await store.aclose()
-
-
-@pytest.mark.parametrize("by", ["its own host", "another host"])
-async def test_recovery_keeps_a_put_and_the_lines_after_it(by: str) -> None:
-    disk = MemoryDisk()
-    one, two = open_store(disk), open_store(disk)
-    writer = await own(one)
-    await writer.append(*lines(1, 4))
-    await one.release([writer.lease])
-    rewriter = one if by == "its own host" else two
-    again = await own(rewriter)
-    again.head = await rewriter.put(again.lease, NATIVE, HEADER, [line(7)])
-    await again.append(line(8))
-    left = disk.crash()
-    await recover(left)
-    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(7) + line(8)}
-    await one.aclose()
-    await two.aclose()
 
 
 # -- bounds
@@ -397,46 +378,38 @@ async def test_a_failed_checkpoint_keeps_the_journal_until_the_file_was_rewritte
 
 
 @pytest.mark.feature("X-28")
-async def test_lines_lost_by_a_failed_flush_on_closing_are_restored_from_the_journal() -> None:
-    memory, disk, store, writer = await begin_on_unwell_disk()
-    await writer.append(line(2))
-    disk.chances = {"datasync": 1.0}
-    await store.aclose()
-    assert journals_of(memory) != []
-    assert logs_of(memory.crash()) != logs_of(memory), "a power cut would lose it"
-    await recover(memory)
-    assert journals_of(memory) == []
-    assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
-
-
-@pytest.mark.feature("X-28")
-async def test_lines_lost_by_a_failed_flush_on_acquiring_are_written_again() -> None:
-    memory, disk, store, writer = await begin_on_unwell_disk()
-    disk.chances = {"position": 1.0}
-    assert isinstance(await attempt(writer, line(2)), InDoubt)
-    await store.release([writer.lease])
-    disk.chances = {"datasync": 1.0}
-    for error in ((OSError, AppendFailed), AppendInDoubt):
-        with pytest.raises(error, match=r"a\.jsonl"):
-            await own(store)
-    disk.chances = {}
+@pytest.mark.parametrize("when", ["closing", "acquiring", "a checkpoint"])
+async def test_lines_lost_by_a_failed_flush_are_written_again(when: str) -> None:
+    memory = MemoryDisk()
+    disk = UnwellDisk(memory, Random(0), lambda what: None)
+    store = open_store(disk)
     writer = await own(store)
-    assert writer.head.seq == 2
-    await store.aclose()
-    assert journals_of(memory) == []
-    assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
-
-
-@pytest.mark.feature("X-28")
-async def test_lines_lost_by_a_failed_checkpoint_are_written_again() -> None:
-    memory, disk, store, writer = await begin_on_unwell_disk()
-    disk.chances = {"datasync": 1.0}
-    with pytest.raises(OSError, match=r"a\.jsonl"):
-        await store.checkpoint(writer.lease)
-    disk.chances = {}
-    assert isinstance(await attempt(writer, line(2)), Fenced), "nothing of it must have been written"
-    writer = await resolve_writer(writer)
-    await writer.append(line(2))
+    await writer.append(line(1))
+    if when == "closing":
+        await writer.append(line(2))
+        disk.chances = {"datasync": 1.0}
+        await store.aclose()
+        assert journals_of(memory) != []
+        assert logs_of(memory.crash()) != logs_of(memory), "a power cut would lose it"
+        await recover(memory)
+    elif when == "acquiring":
+        disk.chances = {"position": 1.0}
+        assert isinstance(await attempt(writer, line(2)), InDoubt)
+        await store.release([writer.lease])
+        disk.chances = {"datasync": 1.0}
+        for error in ((OSError, AppendFailed), AppendInDoubt):
+            with pytest.raises(error, match=r"a\.jsonl"):
+                await own(store)
+        disk.chances = {}
+        assert (await own(store)).head.seq == 2
+    else:
+        disk.chances = {"datasync": 1.0}
+        with pytest.raises(OSError, match=r"a\.jsonl"):
+            await store.checkpoint(writer.lease)
+        disk.chances = {}
+        assert isinstance(await attempt(writer, line(2)), Fenced), "nothing of it must have been written"
+        writer = await resolve_writer(writer)
+        await writer.append(line(2))
     await store.aclose()
     assert journals_of(memory) == []
     assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}

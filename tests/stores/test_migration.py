@@ -29,11 +29,12 @@ def decoded(path: Path) -> list[dict[str, Any]]:
     return [json.loads(each) for each in path.read_bytes().splitlines()]
 
 
+@pytest.mark.feature("N-7")
 async def test_an_old_log_is_migrated_and_the_old_file_kept(root: Path) -> None:
     (root / "a.jsonl").write_bytes(OLD)
     store = FileStore(root)
     assert (await store.open("a.jsonl")).dialect.old
-    lease = await own(store)
+    lease = (await own(store)).lease
     assert lease.dialect is not None
     assert not lease.dialect.old
     assert lease.head.seq == 2
@@ -61,7 +62,7 @@ async def test_a_migration_does_not_overwrite_earlier_backups(root: Path) -> Non
 async def test_a_migration_keeps_the_tail_of_the_log(root: Path, tail: bytes) -> None:
     (root / "a.jsonl").write_bytes(OLD + tail)
     store = FileStore(root)
-    lease = await own(store)
+    lease = (await own(store)).lease
     assert lease.head.seq == 3
     assert (root / "a.jsonl.bak").read_bytes() == OLD + tail
     [last] = (await store.read("a.jsonl", lease.head.generation, 2)).lines

@@ -53,7 +53,7 @@ FRAGMENTS = [line(4)[:-20], b"{", b'{"half', b'{"a":1', bytes(5000), b'"text"', 
 LONG = line(4, "x" * 5_000_000)
 
 
-@pytest.mark.feature("U-1", "U-4")
+@pytest.mark.feature("U-1", "U-4", "N-7")
 @pytest.mark.parametrize(
     ("left", "repaired", "tail", "is_moved", "count"),
     [
