@@ -74,13 +74,6 @@ async def test_replacing_an_archived_session_keeps_the_old_file(root: Path) -> N
     assert b"first" not in kept["main.jsonl"]
 
 
-async def test_a_put_that_replaces_nothing_leaves_no_backup(root: Path) -> None:
-    async with SessionHost(root) as host, SessionHost() as elsewhere:
-        await host.put(await create_session(elsewhere, ["first"]))
-        await host.create("empty")
-    assert files(root).keys() == {"main.jsonl"}
-
-
 @pytest.mark.feature("N-7")
 async def test_an_archived_session_is_kept_compressed(root: Path) -> None:
     async with SessionHost(root) as host:

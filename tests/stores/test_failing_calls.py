@@ -361,24 +361,6 @@ async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
     await store.aclose()
 
 
-async def test_appends_stay_in_doubt_until_the_doubt_is_resolved() -> None:
-    disk = FaultyDisk(MemoryDisk())
-    store = FileStore("/sessions", disk=disk, offload=AtOnce(), durability="file")
-    writer = await own(store)
-    await writer.append(line(1))
-    for number in range(2, 5):
-        disk.fail("datasync", errno.EIO, path=LOG)
-        [first] = await store.append([writer.request(line(number))])
-        assert isinstance(first, InDoubt)
-        for _ in range(2):
-            assert await store.append([writer.request(line(number))]) == [first]
-        writer.head = await store.resolve(writer.lease)
-        assert writer.head.seq == number
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
-    await store.release([writer.lease])
-    await store.aclose()
-
-
 @pytest.mark.parametrize("call", sorted(PATHS))
 async def test_a_failing_call_leaves_a_packed_log_readable_and_it_can_be_unpacked_again(call: str) -> None:
     has_ended = False

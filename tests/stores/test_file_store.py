@@ -21,9 +21,7 @@ from treering.events.errors import (
     HostClosed,
     InvalidInput,
     InvalidSessionId,
-    LogReplaced,
     NotASession,
-    SessionNotFound,
     UnsupportedVersion,
 )
 from treering.events.stores.base import Append, Cursor, Lease
@@ -106,24 +104,6 @@ async def test_files_and_folders_are_accessible_only_to_their_owner(root: Path) 
     modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in (root, *root.rglob("*"))}
     assert modes == {(False, 0o600), (True, 0o700)}
     await store.aclose()
-
-
-async def test_an_empty_file_is_a_missing_log(store: FileStore, root: Path) -> None:
-    (root / "a.jsonl").touch()
-    with pytest.raises(SessionNotFound):
-        await store.open("a.jsonl")
-    writer = await own(store)
-    assert writer.lease.header is None
-    await writer.append(line(1))
-    assert await read_all(store, "a.jsonl") == bare([line(1)])
-
-
-async def test_the_first_append_needs_exactly_a_header(store: FileStore, root: Path) -> None:
-    lease = (await own(store)).lease
-    for block in (None, b"", b"{}\n", HEADER + line(1), HEADER[:-1]):
-        with pytest.raises(InvalidInput):
-            store.try_append(Append(lease, lease.head, (line(1),), header=block))
-    assert not (root / "a.jsonl").exists()
 
 
 @pytest.mark.parametrize("bad", [b"", b"\n", b" \t\r\n", b'{"a":1}', b'{"a":1}\n{"b":2}\n', b'\n{"a":1}'])
@@ -376,15 +356,6 @@ async def test_a_reader_never_sees_a_torn_line(store: FileStore, root: Path) -> 
     assert (await store.open("a.jsonl")).head == Cursor(opening.head.generation, 2)
 
 
-async def test_a_last_line_without_a_newline_that_grows_is_read_again(store: FileStore, root: Path) -> None:
-    log = root / "a.jsonl"
-    log.write_bytes(HEADER + b'{"a":1}')
-    head = (await store.open("a.jsonl")).head
-    assert head.seq == 1
-    log.write_bytes(HEADER + b'{"a":1}{"b":2}\n{"c":3}\n')
-    assert (await store.read("a.jsonl", head.generation, 0)).lines == [b'{"a":1}{"b":2}', b'{"c":3}']
-
-
 async def test_a_line_of_a_hundred_megabytes_can_be_written_and_read(store: FileStore) -> None:
     writer = await own(store)
     long = line(2, "x" * 100_000_000)
@@ -566,27 +537,6 @@ async def test_every_call_on_a_closed_store_raises_host_closed(store: FileStore)
             await call()
     with pytest.raises(HostClosed):
         store.try_append(request)
-
-
-async def test_readers_of_a_replaced_log_get_an_error(store: FileStore, root: Path) -> None:
-    log = root / "a.jsonl"
-    log.write_bytes(HEADER + b"".join(lines(1, 3)))
-    head = (await store.open("a.jsonl")).head
-    for content in (HEADER + line(1), HEADER + b"".join(lines(1, 2))):
-        log.write_bytes(content)
-        with pytest.raises(LogReplaced):
-            await store.read("a.jsonl", head.generation, 0)
-        new_head = (await store.open("a.jsonl")).head
-        assert new_head.generation != head.generation
-        head = new_head
-        log.write_bytes(HEADER)
-        with pytest.raises(LogReplaced):
-            await store.bodies("a.jsonl", head.generation, [1])
-    log.unlink()
-    with pytest.raises((SessionNotFound, LogReplaced)):
-        await store.read("a.jsonl", head.generation, 0)
-    with pytest.raises(SessionNotFound):
-        await store.open("a.jsonl")
 
 
 # -- flushing what others wrote

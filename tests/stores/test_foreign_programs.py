@@ -14,7 +14,7 @@ import pytest
 from treering.events.dialects.native import is_object
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LogReplaced, NotASession, SessionNotFound
-from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt
+from treering.events.stores.base import Committed, Cursor, Failed, Fenced
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
@@ -23,36 +23,9 @@ from treering.testing.stores.case import NATIVE, bare, header_of, line, lines, r
 from .logs import HEADER, PI_HEADER, attempt, own
 
 
-class BusyDisk(WrappedDisk):
-    """A disk on which another program acts between the check and the write."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.between: Callable[[], None] | None = None
-        self.fds: set[int] = set()
-
-    def open(self, path: str, flags: int) -> int:
-        fd = super().open(path, flags)
-        self.fds.discard(fd)
-        if path.endswith(".jsonl"):
-            self.fds.add(fd)
-        return fd
-
-    def write(self, fd: int, data: bytes) -> int:
-        if fd in self.fds and self.between is not None:
-            act, self.between = self.between, None
-            act()
-        return super().write(fd, data)
-
-
-@pytest.fixture
-def disk() -> BusyDisk:
-    return BusyDisk()
-
-
 @pytest.fixture(params=["inline", "thread"])
-async def store(request: pytest.FixtureRequest, root: Path, disk: BusyDisk) -> AsyncIterator[FileStore]:
-    store = FileStore(root, disk=disk, writes=request.param)
+async def store(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[FileStore]:
+    store = FileStore(root, writes=request.param)
     yield store
     await store.aclose()
 
@@ -105,33 +78,6 @@ async def test_a_fragment_of_another_program_in_a_native_log_is_moved_aside(
     assert [path.read_bytes() for path in root.glob("*.torn-*")] == [b'{"half']
 
 
-async def test_a_line_written_between_check_and_write_is_found(store: FileStore, log: Path, disk: BusyDisk) -> None:
-    log.write_bytes(PI_HEADER + line(1))
-    writer = await own(store)
-    disk.between = lambda: append(log, line(2))
-    outcome = await attempt(writer, *lines(3, 4))
-    assert isinstance(outcome, Committed)
-    assert outcome.head.seq == 4
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
-    writer.head = outcome.head
-    await writer.append(line(5))
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
-
-
-async def test_a_fragment_written_between_check_and_write_puts_the_append_in_doubt(
-    store: FileStore, log: Path, disk: BusyDisk
-) -> None:
-    log.write_bytes(PI_HEADER + line(1))
-    writer = await own(store)
-    disk.between = lambda: append(log, b'{"half":')
-    outcome = await attempt(writer, *lines(2, 3))
-    assert isinstance(outcome, InDoubt)
-    writer.head = await store.resolve(writer.lease)
-    assert writer.head.seq == 3
-    await writer.append(line(2))
-    assert log.read_bytes() == PI_HEADER + line(1) + b'{"half":' + line(2) + line(3) + line(2)
-
-
 def replace(log: Path) -> None:
     other = log.with_name("other")
     other.write_bytes(HEADER + b"".join(lines(11, 12)))
@@ -175,18 +121,6 @@ async def test_a_replaced_rewritten_or_truncated_log_has_a_new_generation(
     assert log.read_bytes() == content + line(6)
     await store.release([writer.lease])
     assert (await own(store)).head.generation == outcome.head.generation
-
-
-async def test_a_deleted_log_can_be_created_again(store: FileStore, log: Path) -> None:
-    writer = await own(store)
-    before = await writer.append(line(1))
-    log.unlink()
-    outcome = await attempt(writer, line(2))
-    assert isinstance(outcome, Fenced)
-    assert (outcome.head.generation, outcome.head.seq) == ("", 0)
-    writer.head, writer._exists = outcome.head, False
-    after = await writer.append(line(1))
-    assert after.generation != before.generation
 
 
 async def test_a_file_that_is_no_longer_a_session_is_not_written_to(store: FileStore, log: Path) -> None:

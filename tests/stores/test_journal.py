@@ -450,18 +450,6 @@ async def test_appends_of_many_sessions_share_one_flush() -> None:
     await store.aclose()
 
 
-async def test_a_log_outside_of_the_root_is_flushed_itself() -> None:
-    disk = MemoryDisk()
-    disk.make_directory("/other")
-    disk.settle()
-    store = open_store(disk)
-    writer = await own(store, "/other/a.jsonl")
-    await writer.append(line(1))
-    assert journals_of(disk) == []
-    assert list(logs_of(disk.crash())) == ["/other/a.jsonl"]
-    await store.aclose()
-
-
 async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treering.events.stores.files.mounts.is_slow_device", bool)
     with pytest.raises(InvalidInput, match="network"):

@@ -374,8 +374,3 @@ async def test_temporary_files_that_were_left_are_not_touched(taken: int) -> Non
     assert {path for path in memory.files() if ".treering" not in path} == {"/s/a.jsonl", *names}
     assert disk.counts["datasync"] == disk.counts["sync_directory"] == 0, "the system may write them when it likes"
     await store.aclose()
-
-
-async def test_saving_leaves_no_temporary_files(root: Path, log: Path) -> None:
-    await save_snapshot(root)
-    assert {path.name for path in root.iterdir()} == {"a.jsonl", "a.jsonl.index", "a.jsonl.leaf", ".treering"}

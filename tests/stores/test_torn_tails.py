@@ -78,6 +78,9 @@ async def test_an_owner_repairs_the_tail_is_told_what_it_was_and_appends_after_i
         opened = (await store.open("a.jsonl")).head.seq
         assert opened == count - (repaired.startswith(PI_HEADER) and count), "readers count no fragment"
         assert log.read_bytes() == left
+    else:
+        with pytest.raises(SessionNotFound):
+            await store.open("a.jsonl")
     writer = await own(store)
     moved = {name_of(left[len(repaired) :], len(repaired)): left[len(repaired) :]} if is_moved else {}
     assert writer.lease.torn == (tail and TornTail(*tail, f"{root}/{next(iter(moved))}" if moved else None))
