@@ -160,6 +160,25 @@ async def test_a_repeated_command_leaves_the_session_archived(host: SessionHost,
     assert await changes(session) == [True, False, True]
 
 
+@pytest.mark.parametrize("turns", range(0, 60, 3))
+async def test_a_session_is_packed_only_if_no_append_brought_it_back_meanwhile(
+    host: SessionHost, root: Path, turns: int
+) -> None:
+    session = await host.create("a")
+    await session.append_message("user", "one")
+
+    async def append_later() -> None:
+        for _ in range(turns):
+            await anyio.lowlevel.checkpoint()
+        await session.append_message("user", "two")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.archive, session)
+        tasks.start_soon(append_later)
+    assert (await host.resolve("a")).archived == (not (root / "a.jsonl").exists())
+    assert await texts(session) == ["one", "two"]
+
+
 async def test_the_session_may_be_passivated_at_any_moment(host: SessionHost, session: Session) -> None:
     done = anyio.Event()
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
+import anyio
 import pytest
 
 from treering.events.disk import Disk, OsDisk
@@ -23,9 +24,10 @@ from treering.events.stores.files import FileStore
 from treering.events.stores.files.locks import SHARDS, FileLocks, Held, Locks
 from treering.events.stores.files.private_locks import PrivateLocks
 from treering.testing.disks import MemoryDisk
-from treering.testing.stores.case import line
+from treering.testing.simulation.determinism import AtOnce
+from treering.testing.stores.case import Writer, line, lines
 
-from .logs import own
+from .logs import header_for, own
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -150,6 +152,32 @@ async def test_a_forked_child_inherits_no_lock_and_cannot_append(root: Path) -> 
         os.waitpid(child, 0)
         for fd in (*ready, *go):
             os.close(fd)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_that_closes_its_store_leaves_the_journal_to_its_parent(root: Path) -> None:
+    store = FileStore(root, durability="group", offload=AtOnce())
+
+    async def begin() -> Writer:
+        writer = await own(store)
+        await writer.append(line(1))
+        return writer
+
+    writer = anyio.run(begin)
+    journals = sorted((root / ".treering" / "journal").iterdir())
+    assert journals
+    child = os.fork()
+    if child == 0:
+        try:
+            anyio.run(store.aclose)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert sorted((root / ".treering" / "journal").iterdir()) == journals
+    anyio.run(writer.append, line(2))
+    anyio.run(store.aclose)
+    assert (root / "a.jsonl").read_bytes() == header_for() + b"".join(lines(1, 2))
+    assert list((root / ".treering" / "journal").iterdir()) == []
 
 
 async def test_a_log_has_one_owner_through_all_symlinks(store: FileStore, root: Path, tmp_path: Path) -> None:
@@ -292,6 +320,35 @@ def in_locks(fd: str) -> bool:
         return "/.treering/locks/" in os.readlink(f"/dev/fd/{fd}")
     except OSError:  # that of the listing
         return False
+
+
+@pytest.mark.parametrize("kind", [Locks, FileLocks, narrow, private])
+def test_closing_again_closes_nothing_and_what_was_held_can_be_taken_again(
+    tmp_path: Path, kind: Callable[[Disk, str], Locks]
+) -> None:
+    """The lock file of the first lock was deleted, so it is open without being looked up any more."""
+    before = len(os.listdir("/dev/fd"))
+    locks, other = kind(OsDisk(), str(tmp_path)), kind(OsDisk(), str(tmp_path))
+    paths = [f"{tmp_path}/{number}.jsonl" for number in range(2 * SHARDS)]
+    held = [locks.take(path) for path in paths]
+    shutil.rmtree(tmp_path / ".treering" / "locks", ignore_errors=True)
+    held += [locks.take(f"{path}-2") for path in paths]
+    assert all(isinstance(each, Held) for each in held)
+    locks.close()
+    assert len(os.listdir("/dev/fd")) == before
+    others = [os.open(tmp_path, os.O_RDONLY) for _ in range(9)]
+    locks.close()
+    for fd in others:
+        os.close(fd)
+    for each in (locks, other):
+        for path in paths:
+            taken = each.take(path)
+            assert isinstance(taken, Held)
+            each.give_back(taken)
+    for each in held:
+        assert isinstance(each, Held)
+        locks.give_back(each)
+    assert len(os.listdir("/dev/fd")) == before
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, IsADirectoryError])

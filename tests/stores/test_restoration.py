@@ -109,6 +109,9 @@ CASES: dict[str, Case] = {
         by_id=2,
     ),
     "bytes before are missing": Case(HEADER, WITHOUT_BLOCK, HEADER + TWO, by_id=1),
+    "bytes before two runs are missing": Case(
+        HEADER, [*WITHOUT_BLOCK, record(AT_TWO + 500, THREE)], HEADER + TWO + THREE, by_id=2
+    ),
     "gap between records": Case(
         HEADER + ONE, [record(0, ONE, block=HEADER), record(AT_THREE, THREE)], HEADER + ONE + THREE, by_id=1
     ),
@@ -219,6 +222,19 @@ async def test_a_file_is_written_as_little_as_possible_and_flushed(name: str) ->
         each.kind for each in disk.operations if each.path == JOURNALS.rstrip("/") or each.path.startswith(JOURNALS)
     ]
     assert kinds[-2:] == ["unlink", "sync_directory"]
+
+
+async def test_no_power_cut_after_lines_were_appended_by_their_ids_brings_the_old_generation_back() -> None:
+    disk = left_by(CASES["other lines instead"])
+    before = (await FileStore(ROOT, disk=disk, offload=AtOnce()).open("a.jsonl")).head
+    recording = RecordingDisk(disk)
+    await recover(recording)
+    grown = 0
+    for left in recording.crash_states():
+        head = (await FileStore(ROOT, disk=left, offload=AtOnce()).open("a.jsonl")).head
+        grown += head.seq > before.seq
+        assert head.seq == before.seq or head.generation != before.generation, left.cut_after
+    assert grown > 1
 
 
 # -- a recovery that is interrupted
