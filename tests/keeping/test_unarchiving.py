@@ -26,6 +26,7 @@ from treering import (
 )
 from treering.events.disk import FileStat, OsDisk
 from treering.events.stores.files import Writes
+from treering.testing.disks import FaultyDisk
 from treering.testing.stores.case import NATIVE
 
 T = TypeVar("T")
@@ -160,23 +161,22 @@ async def test_a_repeated_command_leaves_the_session_archived(host: SessionHost,
     assert await changes(session) == [True, False, True]
 
 
-@pytest.mark.parametrize("turns", range(0, 60, 3))
-async def test_a_session_is_packed_only_if_no_append_brought_it_back_meanwhile(
-    host: SessionHost, root: Path, turns: int
-) -> None:
-    session = await host.create("a")
-    await session.append_message("user", "one")
-
-    async def append_later() -> None:
-        for _ in range(turns):
-            await anyio.lowlevel.checkpoint()
-        await session.append_message("user", "two")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(host.archive, session)
-        tasks.start_soon(append_later)
-    assert (await host.resolve("a")).archived == (not (root / "a.jsonl").exists())
-    assert await texts(session) == ["one", "two"]
+async def test_a_session_that_an_append_brought_back_before_it_was_packed_is_not_packed(root: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk, durability="file") as host:
+        session = await host.create("a")
+        await session.append_message("user", "one")
+        stall = disk.stall("datasync", path="*/a.jsonl")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.archive, session)
+            assert await anyio.to_thread.run_sync(stall.wait)
+            tasks.start_soon(session.append_message, "user", "two")
+            await wait_all_tasks_blocked()
+            stall.lift()
+        assert await changes(session) == [True, False]
+        assert (root / "a.jsonl").exists()
+        assert not (await host.resolve("a")).archived
+        assert await texts(session) == ["one", "two"]
 
 
 async def test_the_session_may_be_passivated_at_any_moment(host: SessionHost, session: Session) -> None:

@@ -299,14 +299,17 @@ async def test_after_a_checkpoint_the_log_survives_without_the_journal() -> None
 
 
 @pytest.mark.feature("X-28")
-@pytest.mark.parametrize("call", ["write", "datasync"])
+@pytest.mark.parametrize("call", ["write", "half a write", "datasync"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("nth", [1, 2, 3, 4])
 async def test_a_failing_journal_is_replaced_and_nothing_is_lost(call: str, number: int, nth: int) -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)
     store = open_store(disk)
-    disk.fail(call, number, path="*.journal", nth=nth)
+    if call == "half a write":
+        disk.shorten(20, path="*.journal", nth=nth, then=number)
+    else:
+        disk.fail(call, number, path="*.journal", nth=nth)
     writer = await own(store)
     acknowledged: list[bytes] = []
     doubts = 0
