@@ -197,7 +197,6 @@ async def test_an_append_of_no_lines_is_checked_against_the_head_and_changes_not
     assert await host.append(2, 2, "a") == ["a Committed at +1"]
     assert await host.store.append([old]) == [Fenced(host.writers["a"].head, host.writers["a"].lease.epoch)]
     assert await host.append(3, 3, "new", "a") == ["new Committed at +1", "a Committed at +1"]
-    await host.store.aclose()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +220,6 @@ async def test_appends_of_one_call_share_their_threads_and_their_flush(
     fenced = [Fenced(host.writers[name].head, host.writers[name].lease.epoch) for name in names]
     assert await host.store.append(stale) == fenced
     assert host.offload.calls == (0 if (durability, writes) in {("os", "inline"), ("group", "inline")} else 1)
-    await host.store.aclose()
 
 
 @pytest.mark.parametrize(
@@ -256,7 +254,6 @@ async def test_appends_are_in_doubt_while_no_thread_can_be_had_and_if_the_journa
         assert host.content(name) == whole
         if durability != "os":
             assert await host.after_power_cut(name) == whole
-    await host.store.aclose()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # its tasks take turns in order
@@ -274,7 +271,6 @@ async def test_other_tasks_get_a_turn_during_any_append(durability: Durability, 
             tasks.start_soon(take_turn)
             await host.store.append([host.writers[name].request(*written, head=head) for name in names])
             assert turns.pop() == "taken", (names, written, head)
-    await host.store.aclose()
 
 
 @pytest.mark.parametrize(("durability", "writes"), WAYS)
@@ -286,4 +282,3 @@ async def test_an_append_to_a_file_that_is_emptied_just_before_is_in_doubt(
     host.disk.emptied = f"{FOLDER}/a"
     assert await host.append(2, 2, "a", "b") == ["a in doubt: None", "b Committed at +1"]
     assert host.content("a") == line(2)
-    await host.store.aclose()

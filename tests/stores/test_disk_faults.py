@@ -88,7 +88,6 @@ async def test_partial_writes_are_continued() -> None:
     await writer.append(*lines(1, 3))
     await writer.append(*lines(4, 5))
     assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
-    await store.aclose()
 
 
 # -- flushes
@@ -124,7 +123,6 @@ async def test_after_failed_flushes_the_data_is_in_doubt_not_read_and_written_ag
     assert await read_all(store, "a.jsonl") == bare(lines(1, nth))
     await writer.append(line(nth + 1))
     assert disk.memory.files()[LOG] == whole + line(nth + 1)
-    await store.aclose()
 
 
 async def test_new_files_and_their_folders_are_flushed() -> None:
@@ -133,7 +131,6 @@ async def test_new_files_and_their_folders_are_flushed() -> None:
     await (await own(store, "x/y/a.jsonl")).append(line(1))
     flushed = [each.path for each in disk.operations if each.kind in ("datasync", "sync_directory")]
     assert flushed == ["/sessions/x/y/a.jsonl", "/sessions/x/y", "/sessions/x", "/sessions", "/"]
-    await store.aclose()
 
 
 @pytest.mark.parametrize("failing", ["a new log", "an append", "the next host", "a repeated flush"])
@@ -235,7 +232,6 @@ async def test_a_failure_to_write_a_snapshot_is_ignored_and_of_a_leaf_record_is_
     assert await store.load("a.jsonl", "index") is None
     assert await store.load("a.jsonl", "leaf") == Blob(head, b"old")
     assert set(disk.list_directory("/sessions")) == {"a.jsonl", "a.jsonl.leaf"}
-    await store.aclose()
 
 
 # -- reads
@@ -281,4 +277,3 @@ async def test_a_replaced_log_whose_file_cannot_be_read_for_a_while_is_not_forgo
         memory.rename("/sessions/new", LOG)
         assert await failing_reads(disk, lambda: read_all(store, "a.jsonl"))
         assert await read_all(store, "a.jsonl") == replacement
-    await store.aclose()

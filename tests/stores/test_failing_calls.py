@@ -358,7 +358,6 @@ async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
         with pytest.raises(InvalidInput):
             await store.put(lease, NATIVE, NEW_HEADER, bad)
         assert logs_of(disk) == {LOG: NEW_HEADER + b"".join(bodies)}
-    await store.aclose()
 
 
 @pytest.mark.parametrize("call", sorted(PATHS))

@@ -565,8 +565,6 @@ async def test_acquiring_a_log_flushes_it_only_if_it_changed_since_its_release(d
     assert len(flushes(disk)) == before
     await own(store)
     assert len(flushes(disk)) == before + 1
-    await store.aclose()
-    await other.aclose()
 
 
 async def test_what_is_kept_about_released_logs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -582,7 +580,6 @@ async def test_what_is_kept_about_released_logs_is_bounded(monkeypatch: pytest.M
     for ref in ("c.jsonl", "b.jsonl", "a.jsonl"):
         await own(store, ref)
     assert flushes(disk)[before:] == ["/sessions/a.jsonl"]  # it was released longest ago, so it is flushed once more
-    await store.aclose()
 
 
 async def test_a_folder_that_another_store_created_survives_a_power_cut_after_an_append() -> None:

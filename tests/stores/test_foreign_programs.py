@@ -35,6 +35,15 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+@pytest.fixture
+async def narrow(root: Path) -> AsyncIterator[FileStore]:
+    """A store that keeps one file open: reading another log closes the first one."""
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    store = FileStore(root, open_files_max=1)
+    yield store
+    await store.aclose()
+
+
 @pytest.mark.parametrize("header", [HEADER, PI_HEADER], ids=["native", "pi"])
 async def test_an_append_is_fenced_by_lines_of_another_program(store: FileStore, log: Path, header: bytes) -> None:
     log.write_bytes(header + line(1))
@@ -305,51 +314,45 @@ async def test_whatever_another_program_appends_is_read_as_far_as_it_goes(
 @pytest.mark.parametrize("added", [0, 3])
 @pytest.mark.parametrize("owned", [True, False])
 async def test_a_log_that_was_recreated_with_the_same_inode_while_it_was_closed_has_a_new_generation(
-    root: Path, log: Path, owned: bool, added: int
+    narrow: FileStore, log: Path, owned: bool, added: int
 ) -> None:
-    store = FileStore(root, open_files_max=1)
-    (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + b"".join(lines(1, 5)))
     if owned:
-        await own(store)
-    before = (await store.open("a.jsonl")).head
-    assert len(await read_all(store, "a.jsonl")) == 5
-    await read_all(store, "b.jsonl")  # uses the only open file
+        await own(narrow)
+    before = (await narrow.open("a.jsonl")).head
+    assert len(await read_all(narrow, "a.jsonl")) == 5
+    await read_all(narrow, "b.jsonl")
     content = NATIVE.encode_header(header_of("anomaly")) + b"".join(lines(1, 5 + added))
     log.write_bytes(content)
     os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
-    head = (await store.open("a.jsonl")).head
+    head = (await narrow.open("a.jsonl")).head
     assert head.seq == 5 + added
     assert head.generation != before.generation
     with pytest.raises(LogReplaced):
-        await store.read("a.jsonl", before.generation, 0)
-    assert b"".join(each + b"\n" for each in await read_all(store, "a.jsonl")) == content.partition(b"\n")[2]
-    await store.aclose()
+        await narrow.read("a.jsonl", before.generation, 0)
+    assert b"".join(each + b"\n" for each in await read_all(narrow, "a.jsonl")) == content.partition(b"\n")[2]
 
 
 @pytest.mark.parametrize("last", [6, 9])
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_readers_notice_that_a_log_was_shortened_and_grew_again(
-    root: Path, log: Path, is_open: bool, last: int
+    narrow: FileStore, log: Path, is_open: bool, last: int
 ) -> None:
-    store = FileStore(root, open_files_max=1)
-    (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + b"".join(lines(1, 5, "old")))
-    before = (await store.open("a.jsonl")).head
-    await read_all(store, "a.jsonl")
+    before = (await narrow.open("a.jsonl")).head
+    await read_all(narrow, "a.jsonl")
     if not is_open:
-        await read_all(store, "b.jsonl")  # uses the only open file
+        await read_all(narrow, "b.jsonl")
     append(log, line(6, "old"))
-    grown = (await store.open("a.jsonl")).head
+    grown = (await narrow.open("a.jsonl")).head
     assert (grown.generation, grown.seq) == (before.generation, 6)
     os.truncate(log, len(HEADER + line(1, "old")))
     append(log, b"".join(lines(2, last, "new")))  # as long as the lines in their place before
     os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
-    head = (await store.open("a.jsonl")).head
+    head = (await narrow.open("a.jsonl")).head
     assert head.seq == last
     assert head.generation != before.generation
-    assert await read_all(store, "a.jsonl") == bare([line(1, "old"), *lines(2, last, "new")])
-    await store.aclose()
+    assert await read_all(narrow, "a.jsonl") == bare([line(1, "old"), *lines(2, last, "new")])
 
 
 async def test_readers_notice_that_a_missing_log_came_back_with_an_older_content(root: Path, log: Path) -> None:

@@ -106,7 +106,6 @@ async def test_unflushed_lines_of_an_earlier_process_survive_once_a_later_append
     left = disk.crash()
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 3))}
-    await store.aclose()
 
 
 # -- other hosts
@@ -139,8 +138,6 @@ async def test_a_session_written_by_several_hosts_is_recovered_from_all_of_their
     left = disk.crash()
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 4))}
-    await one.aclose()
-    await two.aclose()
 
 
 @pytest.mark.parametrize("by", ["its own host", "another host"])
@@ -204,7 +201,6 @@ async def test_what_voided_a_journal_voids_no_later_one_of_its_name_and_nonce() 
     left = memory.crash()
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(1)}
-    await store.aclose()
 
 
 # -- bounds
@@ -292,7 +288,6 @@ async def test_after_a_checkpoint_the_log_survives_without_the_journal() -> None
     assert not any(logs_of(disk.crash()).values())
     await store.checkpoint(writer.lease)
     assert logs_of(disk.crash()) == {f"{ROOT}/a.jsonl": HEADER + line(1)}
-    await store.aclose()
 
 
 # -- disk errors
@@ -355,7 +350,6 @@ async def test_a_line_in_doubt_that_was_written_is_flushed_before_it_counts(befo
     left = memory.crash()
     await recover(left)
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, before + 1))}
-    await store.aclose()
 
 
 @pytest.mark.feature("X-28")
@@ -430,7 +424,6 @@ async def test_appends_are_in_doubt_while_no_journal_can_be_created() -> None:
         assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, number))}
     fault.lift()
     await writer.append(line(3))
-    await store.aclose()
 
 
 # -- shared flushes
@@ -450,7 +443,6 @@ async def test_appends_of_many_sessions_share_one_flush() -> None:
     disk.reset_counts()
     await store.append([writer.request(line(3)) for writer in writers])
     assert disk.counts["datasync"] == 1
-    await store.aclose()
 
 
 async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,8 +458,6 @@ async def test_a_listing_includes_a_log_that_is_only_in_a_journal() -> None:
     left = disk.crash()
     lister = FileStore(ROOT, disk=left, offload=AtOnce())
     assert [(row.ref, row.size) for row in await lister.page()] == [("a.jsonl", len(HEADER + line(1)))]
-    await lister.aclose()
-    await store.aclose()
 
 
 # -- names and locks of journals

@@ -341,7 +341,6 @@ async def test_a_session_that_cannot_be_restored_keeps_its_journal_until_it_is_n
         await store.acquire(["c.jsonl"], "me")
         assert logs == [replayed(1, 1)]
     assert logs_of(disk) == {B: HEADER + ONE, f"{ROOT}/c.jsonl": HEADER + TWO}
-    await store.aclose()
 
 
 async def test_the_records_of_an_owned_session_are_kept_until_it_is_released() -> None:
@@ -466,7 +465,6 @@ async def test_a_journal_that_another_host_has_just_dropped_is_skipped(number: i
     disk.fail("open", errno.ENOENT, path="*.journal")
     await store.remove(lease)
     assert (logs_of(memory), journals_of(memory), memory.open_files) == ({B: HEADER + ONE}, [path], 0)
-    await store.aclose()
 
 
 @pytest.mark.parametrize("left", [b"", HEADER + OTHER])

@@ -224,7 +224,6 @@ async def test_an_owner_writes_again_what_no_snapshot_says_was_flushed(
     assert (await own(store)).head.seq == 5
     start = ends[saved] if saved is not None and durability == "file" and not damages else 0
     assert disk.bytes_written == ends[5] - start
-    await store.aclose()
 
 
 LONG = line(1, "x" * 20_000)
@@ -373,4 +372,3 @@ async def test_temporary_files_that_were_left_are_not_touched(taken: int) -> Non
             await store.save(writer.lease, "leaf", writer.head, b"leaf")
     assert {path for path in memory.files() if ".treering" not in path} == {"/s/a.jsonl", *names}
     assert disk.counts["datasync"] == disk.counts["sync_directory"] == 0, "the system may write them when it likes"
-    await store.aclose()

@@ -192,7 +192,6 @@ async def test_a_tail_that_grows_while_it_is_copied_is_not_cut() -> None:
     await writer.append(line(6))
     assert disk.files()[LOG] == WHOLE + b'{"half": theirs\n' + line(5) + line(6)
     assert b'{"more' in disk.files().values()
-    await store.aclose()
 
 
 @pytest.mark.parametrize("kept", [10, 60])
@@ -206,7 +205,6 @@ async def test_a_header_that_another_program_completes_while_it_is_copied_is_a_s
     assert (writer.lease.header, writer.head.seq) == (header_of("session"), 1)
     await writer.append(line(2))
     assert disk.files()[LOG] == HEADER + line(1) + line(2)
-    await store.aclose()
 
 
 @pytest.mark.parametrize(
@@ -230,4 +228,3 @@ async def test_a_file_exists_unless_it_holds_only_the_beginning_of_a_header(left
     if left:
         disk.fail("pread", errno.EIO)
         assert await store.exists("a.jsonl") or len(left) >= 64 * 1024, "whoever opens it is told"
-    await store.aclose()
