@@ -137,7 +137,7 @@ NATIVE_DAMAGE: dict[str, tuple[list[Line], Found]] = {
     ),
 }
 # Lines are counted from the header here.
-PI_DAMAGE: dict[str, tuple[list[Line], Found]] = {
+PI_DAMAGE: dict[str, tuple[list[Line], set[tuple[int, str]]]] = {
     "tree": (
         [PI, pi("a", "gone"), pi("b", "c"), pi("c", None), pi("d", "d")],
         {(1, "parent_missing"), (2, "parent_later"), (4, "self_parent")},

@@ -256,6 +256,19 @@ async def test_appends_are_in_doubt_while_no_thread_can_be_had_and_if_the_journa
             assert await host.after_power_cut(name) == whole
 
 
+@pytest.mark.parametrize(("durability", "writes"), WAYS)
+async def test_an_append_is_tried_only_where_nothing_has_to_be_waited_for(
+    durability: Durability, writes: Writes
+) -> None:
+    host = Host(durability, writes)
+    await host.own("a")
+    before = host.memory.files()
+    outcome = host.store.try_append(host.writers["a"].request(line(2)))
+    is_written = (durability, writes) == ("os", "inline")
+    assert (isinstance(outcome, Committed), outcome is None) == (is_written, not is_written)
+    assert (host.memory.files() != before) == is_written
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # its tasks take turns in order
 @pytest.mark.parametrize(("durability", "writes"), WAYS)
 async def test_other_tasks_get_a_turn_during_any_append(durability: Durability, writes: Writes) -> None:

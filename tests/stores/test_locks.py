@@ -340,11 +340,11 @@ def test_closing_again_closes_nothing_and_what_was_held_can_be_taken_again(
     locks.close()
     for fd in others:
         os.close(fd)
-    for each in (locks, other):
+    for taker in (locks, other):
         for path in paths:
-            taken = each.take(path)
+            taken = taker.take(path)
             assert isinstance(taken, Held)
-            each.give_back(taken)
+            taker.give_back(taken)
     for each in held:
         assert isinstance(each, Held)
         locks.give_back(each)
