@@ -17,34 +17,13 @@ from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LeafMoved
 from treering.events.stores.base import Blob, Cursor
 from treering.events.stores.files import Durability, FileStore
-from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import bare, line, lines, read_all
 
 from .logs import HEADER, append_to, header_for, own, put_file
 
 COUNT = 2000
-
-
-class ReadingDisk(WrappedDisk):
-    """A disk that counts the bytes read from logs."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.read = 0
-        self._logs: set[int] = set()
-
-    def open(self, path: str, flags: int) -> int:
-        fd = super().open(path, flags)
-        self._logs.discard(fd)
-        if path.endswith(".jsonl"):
-            self._logs.add(fd)
-        return fd
-
-    def pread(self, fd: int, length: int, offset: int) -> bytes:
-        data = super().pread(fd, length, offset)
-        self.read += len(data) if fd in self._logs else 0
-        return data
 
 
 @pytest.fixture
@@ -65,16 +44,16 @@ async def save_snapshot(root: Path) -> Cursor:
 
 async def test_opening_with_a_snapshot_reads_little_of_the_log(root: Path, log: Path) -> None:
     head = await save_snapshot(root)
-    disk = ReadingDisk()
+    disk = FaultyDisk(OsDisk())
     store = FileStore(root, disk=disk)
     assert (await store.open("a.jsonl")).head == head
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
-    assert disk.read < 64 * 1024
+    assert disk.bytes_read < 64 * 1024
     assert await store.bodies("a.jsonl", head.generation, [COUNT, 1]) == bare(
         [line(COUNT, "x" * 500), line(1, "x" * 500)]
     )
     assert (await own(store)).head == head
-    assert disk.read < 128 * 1024
+    assert disk.bytes_read < 128 * 1024
     await store.aclose()
 
 
@@ -82,13 +61,13 @@ async def test_opening_with_an_older_snapshot_reads_only_the_new_lines(root: Pat
     head = await save_snapshot(root)
     with log.open("ab") as other:
         other.write(b"\n" + b"".join(lines(COUNT + 1, COUNT + 3)) + b'{"torn')
-    disk = ReadingDisk()
+    disk = FaultyDisk(OsDisk())
     store = FileStore(root, disk=disk)
     opening = await store.open("a.jsonl")
     assert opening.head == Cursor(head.generation, COUNT + 3)
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
     assert await store.load("a.jsonl", "leaf") == Blob(head, b"the leaf")
-    assert disk.read < 64 * 1024
+    assert disk.bytes_read < 64 * 1024
     assert await read_all(store, "a.jsonl", COUNT) == bare(lines(COUNT + 1, COUNT + 3))
     await store.aclose()
 
@@ -166,20 +145,20 @@ async def test_a_snapshot_with_a_damaged_table_is_used_by_readers_and_rebuilt_by
 ) -> None:
     head = await save_snapshot(root)
     damage(index_of(log), 500)
-    disk = ReadingDisk()
+    disk = FaultyDisk(OsDisk())
     store = FileStore(root, disk=disk)
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
-    assert disk.read > log.stat().st_size  # the line ends were searched for
+    assert disk.bytes_read > log.stat().st_size  # the line ends were searched for
     writer = await own(store)
     assert writer.head == head
     assert await store.load("a.jsonl", "index") is None
     await store.save(writer.lease, "index", writer.head, b"anew")
     assert await store.load("a.jsonl", "index") == Blob(head, b"anew")
     await store.aclose()
-    disk.read = 0
+    disk.reset_counts()
     store = FileStore(root, disk=disk)
     assert (await store.open("a.jsonl")).head == head
-    assert disk.read < 64 * 1024
+    assert disk.bytes_read < 64 * 1024
     await store.aclose()
 
 
