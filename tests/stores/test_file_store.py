@@ -130,7 +130,7 @@ async def test_a_file_that_is_not_a_session_or_is_newer_is_refused_and_unchanged
     await (await own(store, "b.jsonl")).append(line(1))
     error = UnsupportedVersion if content is NEWER else NotASession
     with pytest.raises(error):
-        await store.acquire(["c.jsonl", "a.jsonl"], "me")
+        await store.acquire(["b.jsonl", "c.jsonl", "a.jsonl"], "me")  # the first one is owned
     with pytest.raises(error):
         await store.open("a.jsonl")
     assert log.read_bytes() == content

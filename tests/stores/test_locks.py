@@ -21,7 +21,7 @@ from treering.events.errors import HostClosed, InvalidInput, SessionLocked
 from treering.events.holders import holder_of
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.locks import SHARDS, FileLocks, Held, Locks
+from treering.events.stores.files.locks import REST, SHARDS, FileLocks, Held, Locks
 from treering.events.stores.files.private_locks import PrivateLocks
 from treering.testing.disks import MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
@@ -256,6 +256,8 @@ def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
     paths = [f"{tmp_path}/{number}.jsonl" for number in range(500)]
     held = [locks.take(path) for path in paths]
     assert before < len(os.listdir("/dev/fd")) <= before + open_max
+    has_moved = (tmp_path / ".treering" / "locks" / REST).exists()
+    assert has_moved == (kind is narrow), "locks share a file only if there are too many files"
     for path, each in zip(paths, held, strict=True):
         assert isinstance(each, Held)
         assert kind is FileLocks or holder_of(OsDisk(), path) is not None
@@ -295,8 +297,10 @@ def test_all_kinds_of_locks_exclude_others_and_increase_the_epoch(tmp_path: Path
         epochs.append(held.epoch)
         two.give_back(earlier)  # it has been given back before
         for each in (one, two):
+            descriptors = len(os.listdir("/dev/fd"))
             refused = each.take(path)
             assert isinstance(refused, SessionLocked)
+            assert len(os.listdir("/dev/fd")) == descriptors
             assert (refused.pid, refused.host) == (os.getpid(), os.uname().nodename)
         # A process that was just started may share the files for a moment.
         shared = [os.dup(int(fd)) for fd in os.listdir("/dev/fd") if in_locks(fd)]
