@@ -216,7 +216,9 @@ def test_the_error_of_a_session_that_cannot_be_written_names_its_file_and_says_w
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-@pytest.mark.parametrize("call", ["open", "stat", "fstat", "pread", "write", "rename", "unlink", "sync_directory"])
+@pytest.mark.parametrize(
+    "call", ["open", "stat", "fstat", "pread", "write", "datasync", "rename", "unlink", "sync_directory", "close"]
+)
 def test_after_a_disk_error_an_append_to_an_archived_session_can_be_repeated(call: str, durability: Durability) -> None:
     async def append_after_error(memory: MemoryDisk, nth: int) -> bool:
         await create_session(memory, durability)

@@ -25,7 +25,7 @@ from treering.events.stores.files import Durability, FileStore, Writes
 from treering.events.stores.files.table import CHUNK
 from treering.testing.disks import Fault, FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, line, lines, read_all
+from treering.testing.stores.case import NATIVE, Writer, bare, line, lines
 
 from .logs import PI_HEADER, append_to, header_for, own
 
@@ -358,42 +358,6 @@ async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
         with pytest.raises(InvalidInput):
             await store.put(lease, NATIVE, NEW_HEADER, bad)
         assert logs_of(disk) == {LOG: NEW_HEADER + b"".join(bodies)}
-
-
-@pytest.mark.parametrize("call", sorted(PATHS))
-async def test_a_failing_call_leaves_a_packed_log_readable_and_it_can_be_unpacked_again(call: str) -> None:
-    has_ended = False
-    for nth in count(1):
-        memory = MemoryDisk()
-        memory.make_directory("/sessions")
-        append_to(memory, LOG, NEW_HEADER + b"".join(lines(1, 5)))
-        disk = SharedDisk(memory)
-        store = FileStore("/sessions", disk=disk, offload=AtOnce())
-        lease = (await own(store)).lease
-        await store.pack(lease)
-        await store.release([lease])
-        lease = (await own(store)).lease
-        assert lease.packed
-        head, fault = lease.head, disk.fail(call, errno.EIO, path=PATHS[call], nth=nth)
-        try:
-            lease = await store.unpack(lease)
-        except OSError:
-            assert fault.hits
-            assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
-            lease = await store.unpack(lease)
-        has_ended = not fault.hits
-        fault.lift()
-        assert (lease.head.seq, lease.packed) == (head.seq, False)
-        await Writer(store, lease).append(line(6))
-        assert await read_all(store, "a.jsonl") == bare(lines(1, 6))
-        await store.release([lease])
-        await store.aclose()
-        assert memory.open_files == 0
-        files = {path: data for path, data in memory.files().items() if path.startswith(LOG)}
-        assert {path for path in files if not path.endswith(".index")} == {LOG}
-        assert files[LOG] == NEW_HEADER + b"".join(lines(1, 6))
-        if has_ended:
-            break
 
 
 async def write_answers() -> None:

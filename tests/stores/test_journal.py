@@ -482,6 +482,9 @@ async def test_a_journal_is_named_by_the_process_and_the_first_number_that_is_fr
     await two.aclose()
     assert journals_of(disk) == [first]
     assert all(isinstance(locks.take(path), Held) for path in (second, third))
+    disk.unlink(first)
+    await (await own(open_store(disk), "c.jsonl")).append(line(1))
+    assert journals_of(disk) == [first]
 
 
 @pytest.mark.parametrize(
