@@ -136,62 +136,61 @@ async def test_a_session_that_an_older_version_archived_reads_as_before(root: Pa
         assert await listed(host) == [("old", "active")]
 
 
-async def test_loading_and_writing_unarchive_a_session_and_reading_does_not(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
+async def test_loading_and_writing_unarchive_a_session_and_reading_does_not(host: SessionHost) -> None:
+    session, path, _ = await create_session(host)
+    await host.archive(session)
+    assert len(await session.entries()) == 4
+    assert session.leaf_id is not None
+    await session.context()
+    assert not path.exists()
+    entry = await session.append_message("user", "again")
+    assert path.exists()
+    assert session.leaf_id == entry
+    assert await listed(host) == [("old", "active")]
+    await host.archive("old")
+    loaded = await host.load("old")
+    assert await listed(host) == [("old", "active")]
+    await host.archive(loaded)
+    await loaded.branch(entry)
+    assert await listed(host) == [("old", "active")]
+    assert loaded.leaf_id == entry
+
+
+async def test_archiving_or_unarchiving_twice_changes_nothing_and_a_delete_unpacks_nothing(
+    host: SessionHost, root: Path
+) -> None:
+    session, path, _ = await create_session(host)
+    form = path.with_name("old.jsonl.zst")
+    await host.archive(session)
+    once = form.read_bytes()
+    await host.archive("old")
+    assert form.read_bytes() == once
+    await host.unarchive("old")
+    back = path.read_bytes()
+    await host.unarchive("old")
+    assert path.read_bytes() == back
+    await host.archive("old")
+    await host.delete("old")
+    assert files(root) == []
+    assert await listed(host, "any") == []
+
+
+async def test_subscribers_stay_while_a_session_is_archived_and_unarchived(host: SessionHost) -> None:
+    session, path, _ = await create_session(host)
+    async with session.subscribe(after=session.cursor) as entries:
         await host.archive(session)
-        assert len(await session.entries()) == 4
-        assert session.leaf_id is not None
-        await session.context()
         assert not path.exists()
-        entry = await session.append_message("user", "again")
-        assert path.exists()
-        assert session.leaf_id == entry
-        assert await listed(host) == [("old", "active")]
-        await host.archive("old")
-        loaded = await host.load("old")
-        assert await listed(host) == [("old", "active")]
-        await host.archive(loaded)
-        await loaded.branch(entry)
-        assert await listed(host) == [("old", "active")]
-        assert loaded.leaf_id == entry
-
-
-async def test_archiving_or_unarchiving_twice_changes_nothing_and_a_delete_unpacks_nothing(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
-        form = path.with_name("old.jsonl.zst")
-        await host.archive(session)
-        once = form.read_bytes()
-        await host.archive("old")
-        assert form.read_bytes() == once
-        await host.unarchive("old")
-        back = path.read_bytes()
-        await host.unarchive("old")
-        assert path.read_bytes() == back
-        await host.archive("old")
-        await host.delete("old")
-        assert files(root) == []
-        assert await listed(host, "any") == []
-
-
-async def test_subscribers_stay_while_a_session_is_archived_and_unarchived(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
-        async with session.subscribe(after=session.cursor) as entries:
-            await host.archive(session)
-            assert not path.exists()
-            last = await session.append_message("user", "again")
-            got: list[str | None] = []
-            started_over = False
-            while last not in got:
-                change = await anext(entries)
-                if isinstance(change, Reset):  # the file was replaced
-                    got, started_over = [], True
-                elif not isinstance(change, Transient):
-                    got.append(change.id)
-        ids = [entry.id for entry in await session.entries()]
-        assert got == (ids if started_over else ids[-3:])
+        last = await session.append_message("user", "again")
+        got: list[str | None] = []
+        started_over = False
+        while last not in got:
+            change = await anext(entries)
+            if isinstance(change, Reset):  # the file was replaced
+                got, started_over = [], True
+            elif not isinstance(change, Transient):
+                got.append(change.id)
+    ids = [entry.id for entry in await session.entries()]
+    assert got == (ids if started_over else ids[-3:])
 
 
 async def test_a_session_that_another_host_owns_cannot_be_archived_and_is_followed_when_it_is(root: Path) -> None:
@@ -227,24 +226,23 @@ async def test_archiving_in_memory_only_sets_the_status() -> None:
 
 
 async def test_gzip_is_used_without_zstandard_and_zcat_prints_the_log(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    host: SessionHost, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treering.events.stores.files.archiving.best_suffix", lambda: ".gz")
     monkeypatch.setattr("treering.events.stores.files.archiving.PIECE", 4096)
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
-        for _ in range(6):
-            await session.append_message("assistant", LONG)
-        await host.archive(session)
-        form = path.with_name("old.jsonl.gz")
-        assert files(root) == [form.name]
-        data = gzip.decompress(form.read_bytes())
-        if shutil.which("zcat"):
-            assert output_of("zcat", form) == data
-        reader = await host.load("old", read_only=True)
-        assert len(await reader.entries()) == 10
-        await host.unarchive("old")
-        assert path.read_bytes().startswith(data)
+    session, path, _ = await create_session(host)
+    for _ in range(6):
+        await session.append_message("assistant", LONG)
+    await host.archive(session)
+    form = path.with_name("old.jsonl.gz")
+    assert files(root) == [form.name]
+    data = gzip.decompress(form.read_bytes())
+    if shutil.which("zcat"):
+        assert output_of("zcat", form) == data
+    reader = await host.load("old", read_only=True)
+    assert len(await reader.entries()) == 10
+    await host.unarchive("old")
+    assert path.read_bytes().startswith(data)
 
 
 async def test_a_log_that_was_compressed_by_hand_can_be_read(root: Path) -> None:

@@ -75,21 +75,18 @@ async def test_replacing_an_archived_session_keeps_the_old_file(root: Path) -> N
 
 
 @pytest.mark.feature("N-7")
-async def test_an_archived_session_is_kept_compressed(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session = await create_session(host, ["first"])
-        before = files(root)["main.jsonl"]
-        await host.archive(session)
-        (packed,) = root.glob("main.jsonl.*")
-        found = packed.read_bytes()
-        if packed.suffix == ".gz":
-            lines = gzip.decompress(found)
-        else:
-            lines = (
-                pytest.importorskip("zstandard").ZstdDecompressor().stream_reader(found, read_across_frames=True).read()
-            )
-        assert lines.startswith(before)  # followed by the entry that records the archiving
-        assert not (root / "main.jsonl").exists()
+async def test_an_archived_session_is_kept_compressed(host: SessionHost, root: Path) -> None:
+    session = await create_session(host, ["first"])
+    before = files(root)["main.jsonl"]
+    await host.archive(session)
+    (packed,) = root.glob("main.jsonl.*")
+    found = packed.read_bytes()
+    if packed.suffix == ".gz":
+        lines = gzip.decompress(found)
+    else:
+        lines = pytest.importorskip("zstandard").ZstdDecompressor().stream_reader(found, read_across_frames=True).read()
+    assert lines.startswith(before)  # followed by the entry that records the archiving
+    assert not (root / "main.jsonl").exists()
 
 
 @pytest.mark.feature("N-7")
