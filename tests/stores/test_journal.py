@@ -27,7 +27,7 @@ from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
-from .logs import attempt, header_for, journals_of, logs_of, own, put_file
+from .logs import attempt, header_for, journals_of, killed, logs_of, own, put_file
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -265,19 +265,21 @@ async def test_an_append_that_is_being_committed_when_a_watch_begins_is_reported
     await store.aclose()
 
 
-async def test_recovery_after_a_kill_flushes_the_names_of_new_folders() -> None:
+async def test_recovery_after_a_kill_or_a_power_cut_makes_new_folders_and_flushes_their_names() -> None:
     disk = MemoryDisk()
     disk.make_directory(ROOT)
     disk.settle()
     store = open_store(disk)
     await (await own(store, "project/deep/a.jsonl")).append(line(1))
-    killed = MemoryDisk(disk.image.copy())  # nothing is lost yet, and no lock is held
+    left = {"killed": killed(disk), "power cut": disk.crash()}  # no lock is held any more
     await store.aclose()
-    await recover(killed, "b.jsonl")
-    assert journals_of(killed) == []
-    assert logs_of(killed.crash()) == {
-        f"{ROOT}/project/deep/a.jsonl": NATIVE.encode_header(header_of("id-of-project/deep/a.jsonl")) + line(1)
-    }
+    assert logs_of(left["power cut"]) == {}
+    for how, memory in left.items():
+        await recover(memory, "b.jsonl")
+        assert journals_of(memory) == [], how
+        assert logs_of(memory.crash()) == {
+            f"{ROOT}/project/deep/a.jsonl": header_for("project/deep/a.jsonl") + line(1)
+        }, how
 
 
 async def test_after_a_checkpoint_the_log_survives_without_the_journal() -> None:
