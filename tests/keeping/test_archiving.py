@@ -92,7 +92,7 @@ async def test_an_archived_session_is_hidden_by_default_and_readable(root: Path)
         assert ("bad", "corrupted") in await listed(host)
 
 
-@pytest.mark.feature("N-45")
+@pytest.mark.feature("N-7", "N-45")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     async with SessionHost(root, dialect=dialect) as host:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -510,12 +510,18 @@ async def test_each_put_starts_a_new_generation_and_none_overwrites_another_prog
     writer = await own(store)
     assert writer.head.generation in generations
     before = {path.name for path in root.iterdir()}
-    with log.open("ab") as other:
-        other.write(line(2))
-    with pytest.raises(Conflict):
-        await store.put(writer.lease, NATIVE, HEADER, [line(1)])
-    assert len(await read_all(store, "a.jsonl")) == 2
-    assert {path.name for path in root.iterdir()} == before
+
+    class Appending(list[bytes]):
+        def __iter__(self) -> Iterator[bytes]:
+            """Be read while another program appends."""
+            log.write_bytes(HEADER + line(1) + line(2))
+            return super().__iter__()
+
+    for written in (Appending([line(1)]), [line(1)]):  # the second time, the line was there before
+        with pytest.raises(Conflict):
+            await store.put(writer.lease, NATIVE, HEADER, written)
+        assert log.read_bytes() == HEADER + line(1) + line(2)
+        assert {path.name for path in root.iterdir()} == before
 
 
 # -- closing
