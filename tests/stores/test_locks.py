@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -168,11 +169,11 @@ def test_a_forked_child_that_closes_its_store_leaves_the_journal_to_its_parent(r
     assert journals
     child = os.fork()
     if child == 0:
-        try:
+        with suppress(BaseException):
             anyio.run(store.aclose)
-        finally:
             os._exit(0)
-    os.waitpid(child, 0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
     assert sorted((root / ".treering" / "journal").iterdir()) == journals
     anyio.run(writer.append, line(2))
     anyio.run(store.aclose)
@@ -196,19 +197,6 @@ async def test_a_log_has_one_owner_through_all_symlinks(store: FileStore, root: 
     for other, ref in others:
         assert isinstance(await ask(other, ref), SessionLocked), (other.root, ref)
         await other.aclose()
-
-
-@pytest.mark.parametrize("first_is_outer", [True, False])
-async def test_stores_with_nested_roots_lock_each_other_out(tmp_path: Path, first_is_outer: bool) -> None:
-    outer, inner = FileStore(tmp_path), FileStore(tmp_path / "inner")
-    names = [(outer, "inner/a.jsonl"), (inner, "a.jsonl")]
-    (first, first_ref), (second, second_ref) = names if first_is_outer else reversed(names)
-    await own(first, first_ref)
-    assert isinstance(await ask(second, second_ref), SessionLocked)
-    await own(second, second_ref.replace("a.", "b."))
-    assert isinstance(await ask(first, first_ref.replace("a.", "b.")), SessionLocked)
-    await outer.aclose()
-    await inner.aclose()
 
 
 @pytest.mark.parametrize("created_again", [False, True])
