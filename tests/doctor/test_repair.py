@@ -16,7 +16,7 @@ import pytest
 
 from treering import Limits, SessionHost
 from treering.events import index
-from treering.events.disk import Disk, OsDisk
+from treering.events.disk import OsDisk
 from treering.events.doctor import examine
 from treering.events.findings import Finding
 from treering.events.index import LogIndex
@@ -27,6 +27,8 @@ from treering.events.stores.files.locks import locks_of_this_system
 from treering.events.stores.files.log import Log
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
+from ..stores.logs import put_file
+
 Line: TypeAlias = "dict[str, Any] | bytes"
 
 NATIVE = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
@@ -34,7 +36,7 @@ PI = {"type": "session", "version": 3, "id": "p-1", "timestamp": "2026-01-01T10:
 OMP_SLOT = (b'{"type":"title","v":1,"title":"Work","updatedAt":"2026-01-01T10:00:00.000Z","pad":"').ljust(253) + b'"}\n'
 
 
-def message_line(entry_id: str, parent_id: str | None, seq: int, **more: object) -> dict[str, Any]:
+def native(entry_id: str, parent_id: str | None, seq: int, **more: object) -> dict[str, Any]:
     content = [{"type": "text", "text": {"content": "x"}}]
     line = {"type": "message", "id": entry_id, "parent_id": parent_id, "timestamp": f"2026-01-01T10:00:{seq:02}Z"}
     return {**line, "seq": seq, "message": {"role": "user", "content": content}, **more}
@@ -99,152 +101,110 @@ def write_journal(root: Path, name: str, offset: int, block: bytes, *lines: byte
     return Path(segment.path)
 
 
-def native_damage(root: Path) -> None:
-    """Write native logs with every kind of damage."""
-    write_lines(
-        root / "native/tree.jsonl",
-        NATIVE,
-        message_line("a", "gone", 1),
-        message_line("b", "c", 2),
-        message_line("c", None, 3),
-        message_line("d", "d", 4),
-    )
-    write_lines(
-        root / "native/cycle.jsonl",
-        NATIVE,
-        message_line("a", "c", 1),
-        message_line("b", "a", 2),
-        message_line("c", "b", 3),
-    )
-    write_lines(root / "native/twice.jsonl", NATIVE, message_line("a", None, 1), message_line("a", None, 2))
-    wrong = message_line("b", "a", 2, message={"role": 7})
-    write_lines(root / "native/fields.jsonl", NATIVE, message_line("a", None, 1), wrong, message_line("c", "b", 3))
-    write_lines(
-        root / "native/json.jsonl",
-        NATIVE,
-        message_line("a", None, 1),
-        b"garbage\n",
-        b"[1]\n",
-        b"\xff\xfe\n",
-        message_line("b", "a", 5),
-    )
-    write_lines(root / "native/torn.jsonl", NATIVE, message_line("a", None, 1), b'{"type":"message","id":"b')
-    write_lines(
-        root / "native/open.jsonl", NATIVE, message_line("a", None, 1), json.dumps(message_line("b", "a", 2)).encode()
-    )
-    write_lines(root / "native/header_open.jsonl", json.dumps({**NATIVE, "id": "s-open"}).encode())
-    batches = [
-        batch(message_line("b", "a", 2), 0, 2),
-        message_line("c", "a", 3),
-        batch(message_line("d", "c", 4), 0, 2),
-    ]
-    write_lines(root / "native/batch.jsonl", {**NATIVE}, message_line("a", None, 1), *batches)
-    write_lines(
-        root / "native/odd.jsonl",
-        NATIVE,
-        message_line("a", None, 1),
-        b"\n",
-        message_line("b", "a", 2),
-        end="\r\n",
-        before=b"\xef\xbb\xbf",
-    )
-    write_lines(root / "native/empty.jsonl")
-    write_lines(root / "native/second.jsonl", NATIVE, message_line("a", None, 1), NATIVE, message_line("b", "a", 3))
-    write_lines(root / "native/none.jsonl", message_line("a", None, 1), b"tail")
-    write_lines(root / "native/newer.jsonl", {**NATIVE, "version": 99}, b"tail")
-    write_lines(
-        root / "native/order.jsonl",
-        NATIVE,
-        message_line("a", None, 1),
-        message_line("b", "a", 9, timestamp="2025-01-01T10:00:00Z"),
-    )
-    write_lines(
-        root / "native/every.jsonl",
-        NATIVE,
-        message_line("a", "gone", 1),
-        b"garbage\n",
-        message_line("a", "a", 3),
-        b'{"torn',
-    )
+A, B = native("a", None, 1), native("b", "a", 2)
+Found: TypeAlias = "set[tuple[int | None, str]]"
+# What files hold with each kind of damage, and what is found in them.
+NATIVE_DAMAGE: dict[str, tuple[list[Line], Found]] = {
+    "tree": (
+        [NATIVE, native("a", "gone", 1), native("b", "c", 2), native("c", None, 3), native("d", "d", 4)],
+        {(2, "parent_missing"), (3, "parent_later"), (5, "self_parent")},
+    ),
+    "cycle": ([NATIVE, native("a", "c", 1), B, native("c", "b", 3)], {(2, "cycle")}),
+    "twice": ([NATIVE, A, native("a", None, 2)], {(3, "duplicate_id")}),
+    "fields": ([NATIVE, A, native("b", "a", 2, message={"role": 7}), native("c", "b", 3)], {(3, "wrong_fields")}),
+    "json": (
+        [NATIVE, A, b"garbage\n", b"[1]\n", b"\xff\xfe\n", native("b", "a", 5)],
+        {(3, "not_json"), (4, "not_json"), (5, "not_json")},
+    ),
+    "torn": ([NATIVE, A, b'{"type":"message","id":"b'], {(3, "torn_tail")}),
+    "open": ([NATIVE, A, json.dumps(B).encode()], {(3, "no_newline")}),
+    "header_open": ([json.dumps({**NATIVE, "id": "s-open"}).encode()], {(1, "no_newline")}),
+    "batch": (
+        [{**NATIVE}, A, batch(B, 0, 2), native("c", "a", 3), batch(native("d", "c", 4), 0, 2)],
+        {(3, "batch_incomplete"), (5, "batch_incomplete")},
+    ),
+    "empty": ([], {(None, "empty")}),
+    "second": ([NATIVE, A, NATIVE, native("b", "a", 3)], {(3, "second_header")}),
+    "none": ([A, b"tail"], {(1, "no_header")}),
+    "newer": ([{**NATIVE, "version": 99}, b"tail"], {(1, "unsupported_version")}),
+    "order": (
+        [NATIVE, A, native("b", "a", 9, timestamp="2025-01-01T10:00:00Z")],
+        {(3, "time_backwards"), (3, "seq_mismatch")},
+    ),
+    "every": (
+        [NATIVE, native("a", "gone", 1), b"garbage\n", native("a", "a", 3), b'{"torn'],
+        {(2, "parent_missing"), (3, "not_json"), (4, "duplicate_id"), (5, "torn_tail")},
+    ),
+}
+# Lines are counted from the header here.
+PI_DAMAGE: dict[str, tuple[list[Line], set[tuple[int, str]]]] = {
+    "tree": (
+        [PI, pi("a", "gone"), pi("b", "c"), pi("c", None), pi("d", "d")],
+        {(1, "parent_missing"), (2, "parent_later"), (4, "self_parent")},
+    ),
+    "cycle": ([PI, pi("a", "b"), pi("b", "a")], {(1, "cycle")}),
+    "twice": ([PI, pi("a", None), pi("a", None)], {(2, "duplicate_id")}),
+    "lines": (
+        [PI, pi("a", None), b"null\n", b"5\n", b"[]\n", b"{glued" + json.dumps(PI).encode() + b"\n"],
+        {(line, "not_json") for line in (2, 3, 4, 5)},
+    ),
+    "nameless": ([PI, pi(None, None), {"type": "custom"}], {(1, "no_id"), (2, "no_id")}),
+    "second": ([PI, pi("a", None), PI, pi("b", "a")], {(2, "second_header")}),
+    "torn": ([PI, pi("a", None), b'{"type":"cu'], {(2, "torn_tail")}),
+    "open": ([PI, pi("a", None), json.dumps(pi("b", "a")).encode()], {(2, "no_newline")}),
+    "odd": ([PI, pi("a", None), b" \n", pi("b", "a")], {(0, "crlf"), (2, "blank_lines")}),
+    "newer": ([{**PI, "version": 4}, pi("a", None), b'{"half'], {(0, "unsupported_version")}),
+}
 
 
-def pi_damage(root: Path, folder: str, *slot: bytes) -> None:
-    """Write files of pi, or of oh-my-pi with a title slot, with the damage that such files can have."""
-    head: tuple[Line, ...] = (*slot, PI)
-    write_lines(root / folder / "tree.jsonl", *head, pi("a", "gone"), pi("b", "c"), pi("c", None), pi("d", "d"))
-    write_lines(root / folder / "cycle.jsonl", *head, pi("a", "b"), pi("b", "a"))
-    write_lines(root / folder / "twice.jsonl", *head, pi("a", None), pi("a", None))
-    write_lines(
-        root / folder / "lines.jsonl",
-        *head,
-        pi("a", None),
-        b"null\n",
-        b"5\n",
-        b"[]\n",
-        b"{glued" + json.dumps(PI).encode() + b"\n",
-    )
-    write_lines(root / folder / "nameless.jsonl", *head, pi(None, None), {"type": "custom"})
-    write_lines(root / folder / "second.jsonl", *head, pi("a", None), PI, pi("b", "a"))
-    write_lines(root / folder / "torn.jsonl", *head, pi("a", None), b'{"type":"cu')
-    write_lines(root / folder / "open.jsonl", *head, pi("a", None), json.dumps(pi("b", "a")).encode())
-    write_lines(root / folder / "odd.jsonl", *head, pi("a", None), b" \n", pi("b", "a"), end="\r\n")
-    write_lines(root / folder / "newer.jsonl", *slot, {**PI, "version": 4}, pi("a", None), b'{"half')
+def log_damage(root: Path) -> None:
+    """Write logs with every kind of damage; those of oh-my-pi have a title slot before the header."""
+    for name, (lines, _) in NATIVE_DAMAGE.items():
+        write_lines(root / f"native/{name}.jsonl", *lines)
+    write_lines(root / "native/odd.jsonl", NATIVE, A, b"\n", B, end="\r\n", before=b"\xef\xbb\xbf")
+    for name, (lines, _) in PI_DAMAGE.items():
+        for folder, slot in (("pi", b""), ("omp", OMP_SLOT)):
+            write_lines(root / folder / f"{name}.jsonl", *lines, end="\r\n" if name == "odd" else "\n", before=slot)
 
 
 def beside_damage(root: Path) -> None:
     """Write damaged companions of logs: snapshots, leaf records, checkpoints, leftovers."""
+    folder = root / "companion"
+    kinds = {"leaf": ".leaf", "view": ".view-words"}
     for name in (
         "torn",
         "foreign",
         "stale",
         "wrong",
-        "leaf_torn",
-        "leaf_foreign",
-        "leaf_unknown",
-        "view_torn",
-        "view_foreign",
+        *(f"{kind}_{how}" for kind in kinds for how in ("torn", "foreign")),
     ):
-        write_lines(root / f"companion/{name}.jsonl", NATIVE, message_line("a", None, 1), message_line("b", "a", 2))
-    folder = root / "companion"
-    log = write_companions(folder / "torn.jsonl")
-    os.truncate(companion(folder / "torn.jsonl", ".index"), 100)
-    write_companions(folder / "foreign.jsonl")
+        path = write_lines(folder / f"{name}.jsonl", NATIVE, A, B)
+        if name != "wrong":
+            write_companions(path)
+    os.truncate(folder / "torn.jsonl.index", 100)
     (folder / "copy").write_bytes((folder / "foreign.jsonl").read_bytes())
     os.replace(folder / "copy", folder / "foreign.jsonl")
-    write_companions(folder / "stale.jsonl")
     os.utime(folder / "stale.jsonl", ns=(1, 1))
     log = examined_log(folder / "wrong.jsonl")
     log.table.ends = array("Q", [log.table.ends[0], log.table.ends[1] - 3, log.table.ends[2]])
     log.save_snapshot(2, None)
-    write_companions(folder / "leaf_torn.jsonl")
-    companion(folder / "leaf_torn.jsonl", ".leaf").write_bytes(b'{"seq":3')
-    write_companions(folder / "leaf_foreign.jsonl")
-    write_lines(folder / "other.jsonl", NATIVE, message_line("z", None, 1), message_line("y", "z", 2))
-    write_companions(folder / "other.jsonl", leaf="z")
-    companion(folder / "leaf_foreign.jsonl", ".leaf").write_bytes(
-        companion(folder / "other.jsonl", ".leaf").read_bytes()
-    )
-    write_companions(folder / "leaf_unknown.jsonl", leaf="nobody")
-    write_companions(folder / "view_torn.jsonl")
-    companion(folder / "view_torn.jsonl", ".view-words").write_bytes(b"x")
-    write_companions(folder / "view_foreign.jsonl")
-    companion(folder / "view_foreign.jsonl", ".view-words").write_bytes(
-        companion(folder / "other.jsonl", ".view-words").read_bytes()
-    )
-    write_lines(folder / "temporary.jsonl", NATIVE, message_line("a", None, 1))
-    companion(folder / "temporary.jsonl", ".index.tmp-4194305-1").write_bytes(b"half")
-    companion(folder / "temporary.jsonl", ".torn-9-00000000").write_bytes(b"changed")
-    companion(folder / "temporary.jsonl", ".bak").write_bytes(b"as it was\n")
+    write_companions(write_lines(folder / "leaf_unknown.jsonl", NATIVE, A, B), leaf="nobody")
+    other = write_lines(folder / "other.jsonl", NATIVE, native("z", None, 1), native("y", "z", 2))
+    write_companions(other, leaf="z")
+    for kind, suffix in kinds.items():
+        (folder / f"{kind}_torn.jsonl{suffix}").write_bytes(b'{"seq":3' if kind == "leaf" else b"x")
+        (folder / f"{kind}_foreign.jsonl{suffix}").write_bytes(companion(other, suffix).read_bytes())
+    left = write_lines(folder / "temporary.jsonl", NATIVE, A)
+    companion(left, ".index.tmp-4194305-1").write_bytes(b"half")
+    companion(left, ".torn-9-00000000").write_bytes(b"changed")
+    companion(left, ".bak").write_bytes(b"as it was\n")
     for suffix in (".index", ".leaf", ".view-words"):
         (folder / f"gone.jsonl{suffix}").write_bytes(b"of nobody\n")
 
 
 def treering_damage(root: Path) -> None:
     """Write damaged journals and other damaged files in `.treering`."""
-    block, first, second = (
-        json.dumps(line).encode() + b"\n"
-        for line in ({**NATIVE, "id": "s-late"}, message_line("a", None, 1), message_line("b", "a", 2))
-    )
+    block, first, second = (json.dumps(line).encode() + b"\n" for line in ({**NATIVE, "id": "s-late"}, A, B))
     write_lines(root / "late.jsonl", block, first)
     torn = write_journal(root, "late.jsonl", len(block + first), block, second)
     torn.write_bytes(torn.read_bytes() + b"7c1e6f0a 12 half a record")
@@ -277,62 +237,37 @@ def actions(repairs: list[Repair]) -> list[tuple[str, str]]:
 def damaged_root(tmp_path: Path) -> Path:
     """A root with every kind of damage."""
     root = tmp_path / "damaged_root"
-    native_damage(root)
-    pi_damage(root, "pi")
-    pi_damage(root, "omp", OMP_SLOT)
+    log_damage(root)
     beside_damage(root)
     treering_damage(root)
     return root
 
 
-PI_FOUND = {
-    "tree.jsonl": {(1, "parent_missing"), (2, "parent_later"), (4, "self_parent")},
-    "cycle.jsonl": {(1, "cycle")},
-    "twice.jsonl": {(2, "duplicate_id")},
-    "lines.jsonl": {(2, "not_json"), (3, "not_json"), (4, "not_json"), (5, "not_json")},
-    "nameless.jsonl": {(1, "no_id"), (2, "no_id")},
-    "second.jsonl": {(2, "second_header")},
-    "torn.jsonl": {(2, "torn_tail")},
-    "open.jsonl": {(2, "no_newline")},
-    "odd.jsonl": {(0, "crlf"), (2, "blank_lines")},
-    "newer.jsonl": {(0, "unsupported_version")},
-}
-"""The findings in the files of pi, with lines counted from the header."""
-
-FOUND: dict[str, set[tuple[int | None, str]]] = {
-    "native/tree.jsonl": {(2, "parent_missing"), (3, "parent_later"), (5, "self_parent")},
-    "native/cycle.jsonl": {(2, "cycle")},
-    "native/twice.jsonl": {(3, "duplicate_id")},
-    "native/fields.jsonl": {(3, "wrong_fields")},
-    "native/json.jsonl": {(3, "not_json"), (4, "not_json"), (5, "not_json")},
-    "native/torn.jsonl": {(3, "torn_tail")},
-    "native/open.jsonl": {(3, "no_newline")},
-    "native/header_open.jsonl": {(1, "no_newline")},
-    "native/batch.jsonl": {(3, "batch_incomplete"), (5, "batch_incomplete")},
+FOUND: dict[str, Found] = {
+    **{f"native/{name}.jsonl": found for name, (_, found) in NATIVE_DAMAGE.items()},
     "native/odd.jsonl": {(1, "bom"), (1, "crlf"), (3, "blank_lines")},
-    "native/empty.jsonl": {(None, "empty")},
-    "native/second.jsonl": {(3, "second_header")},
-    "native/none.jsonl": {(1, "no_header")},
-    "native/newer.jsonl": {(1, "unsupported_version")},
-    "native/order.jsonl": {(3, "time_backwards"), (3, "seq_mismatch")},
-    "native/every.jsonl": {(2, "parent_missing"), (3, "not_json"), (4, "duplicate_id"), (5, "torn_tail")},
-    **{f"pi/{name}": {(line + 1, code) for line, code in found} for name, found in PI_FOUND.items()},
-    **{f"omp/{name}": {(line + 2, code) for line, code in found} for name, found in PI_FOUND.items()},
-    "companion/torn.jsonl.index": {(None, "index_torn")},
-    "companion/foreign.jsonl.index": {(None, "index_foreign")},
-    "companion/foreign.jsonl.view-words": {(None, "view_foreign")},
-    "companion/stale.jsonl.index": {(None, "index_stale")},
-    "companion/wrong.jsonl.index": {(None, "index_wrong")},
-    "companion/leaf_torn.jsonl.leaf": {(None, "leaf_torn")},
-    "companion/leaf_foreign.jsonl.leaf": {(None, "leaf_foreign")},
-    "companion/leaf_unknown.jsonl.leaf": {(None, "leaf_unknown")},
-    "companion/view_torn.jsonl.view-words": {(None, "view_torn")},
-    "companion/view_foreign.jsonl.view-words": {(None, "view_foreign")},
-    "companion/temporary.jsonl.index.tmp-4194305-1": {(None, "temporary")},
-    "companion/temporary.jsonl.torn-9-00000000": {(None, "fragment_changed")},
-    "companion/gone.jsonl.index": {(None, "orphan")},
-    "companion/gone.jsonl.leaf": {(None, "orphan")},
-    "companion/gone.jsonl.view-words": {(None, "orphan")},
+    **{f"pi/{name}.jsonl": {(line + 1, code) for line, code in found} for name, (_, found) in PI_DAMAGE.items()},
+    **{f"omp/{name}.jsonl": {(line + 2, code) for line, code in found} for name, (_, found) in PI_DAMAGE.items()},
+    **{
+        f"companion/{path}": {(None, code)}
+        for path, code in {
+            "torn.jsonl.index": "index_torn",
+            "foreign.jsonl.index": "index_foreign",
+            "foreign.jsonl.view-words": "view_foreign",
+            "stale.jsonl.index": "index_stale",
+            "wrong.jsonl.index": "index_wrong",
+            "leaf_torn.jsonl.leaf": "leaf_torn",
+            "leaf_foreign.jsonl.leaf": "leaf_foreign",
+            "leaf_unknown.jsonl.leaf": "leaf_unknown",
+            "view_torn.jsonl.view-words": "view_torn",
+            "view_foreign.jsonl.view-words": "view_foreign",
+            "temporary.jsonl.index.tmp-4194305-1": "temporary",
+            "temporary.jsonl.torn-9-00000000": "fragment_changed",
+            "gone.jsonl.index": "orphan",
+            "gone.jsonl.leaf": "orphan",
+            "gone.jsonl.view-words": "orphan",
+        }.items()
+    },
     ".treering/known-damage.json": {(None, "known_torn")},
     ".treering/known-damage.json.tmp-4194305-1": {(None, "temporary")},
     ".treering/journal/9-1.journal": {(None, "journal_waiting"), (5, "journal_torn")},
@@ -360,7 +295,7 @@ def test_every_kind_of_damage_is_found_and_repaired_and_no_line_is_lost(damaged_
     assert repair(damaged_root) == []
 
     after = lines_of(damaged_root)
-    assert json.dumps(message_line("b", "a", 2)).encode() in (damaged_root / "late.jsonl").read_bytes().splitlines()
+    assert json.dumps(B).encode() in (damaged_root / "late.jsonl").read_bytes().splitlines()
     assert {each.code for each in examine(damaged_root, known=True)} > {
         "not_json",
         "duplicate_id",
@@ -383,44 +318,55 @@ def test_a_repair_does_not_change_whole_lines(damaged_root: Path) -> None:
         assert (damaged_root / "native" / name).read_bytes() == before[damaged_root / "native" / name]
 
 
-def test_a_torn_tail_of_a_native_log_is_moved_to_a_file(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1), b'{"torn')
+def test_a_torn_tail_is_moved_to_a_file_or_in_a_pi_file_gets_a_newline_and_is_noted(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, A, b'{"torn')
     whole = path.read_bytes()[:-6]
     (one,) = repair(path)
     assert (one.path, one.action, one.byte) == (str(path), "fragment_moved", len(whole))
     assert one.target is not None
     assert Path(one.target).read_bytes() == b'{"torn'
     assert path.read_bytes() == whole
-
-
-def test_a_torn_tail_of_a_pi_file_gets_a_newline_and_is_noted(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", PI, pi("a", None), b'{"torn')
+    path = write_lines(tmp_path / "pi.jsonl", PI, pi("a", None), b'{"torn')
     before = path.read_bytes()
-    assert actions(repair(path)) == [("a.jsonl", "newline_added"), ("a.jsonl", "noted")]
+    assert actions(repair(path)) == [("pi.jsonl", "newline_added"), ("pi.jsonl", "noted")]
     assert path.read_bytes() == before + b"\n"
     assert examine(path) == []
 
 
-def test_noted_damage_is_reported_again_if_it_changes(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "s/a.jsonl", NATIVE, message_line("a", None, 1), b"garbage\n")
-    repair(tmp_path / "s")
+ODD_NAME = pytest.param(
+    os.fsdecode(b"odd\xff.jsonl"),
+    marks=pytest.mark.skipif(sys.platform == "darwin", reason="file names must be Unicode here"),
+    id="not Unicode",
+)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", ODD_NAME])
+def test_noted_damage_is_reported_again_if_it_changes(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "s"
+    path = write_lines(root / name, NATIVE, A, b"garbage\n")
+    data = path.read_bytes()
+
+    def rewrite(content: bytes) -> None:
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+
+    rewrite(data)
+    assert [each.action for each in repair(root)] == ["noted"]
     assert examine(tmp_path) == examine(path) == []
     assert [each.code for each in examine(path, known=True)] == ["not_json"]
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"garbage", b"GARBAGE"))
+    rewrite(data.replace(b"garbage", b"GARBAGE"))
     assert [each.code for each in examine(path)] == ["not_json"]
-    path.write_bytes(data + b"more\n")
-    assert [(each.line, each.code) for each in examine(path)] == [(4, "not_json")]
-    repair(tmp_path / "s")
+    rewrite(data + b"more\n")
+    assert (4, "not_json") in [(each.line, each.code) for each in examine(path)]
+    repair(root)
     assert examine(path) == []
     path.unlink()
-    write_lines(tmp_path / "s/b.jsonl", NATIVE, b"x\n")
-    repair(tmp_path / "s")
-    assert b"a.jsonl" not in (tmp_path / "s/.treering/known-damage.json").read_bytes()
+    write_lines(root / "b.jsonl", NATIVE, b"x\n")
+    assert actions(repair(root)) == [("b.jsonl", "noted")]
+    assert (root / ".treering/known-damage.json").read_bytes().count(b".jsonl") == 1
 
 
 def test_a_session_in_use_is_not_repaired(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", "gone", 1), b'{"torn')
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, native("a", "gone", 1), b'{"torn')
     companion(path, ".index").write_bytes(b"torn")
     before = lines_of(tmp_path)
     locks = locks_of_this_system(OsDisk(), str(tmp_path))
@@ -441,11 +387,11 @@ def test_a_session_in_use_is_not_repaired(tmp_path: Path) -> None:
 
 
 def test_valid_companions_are_not_findings_and_not_repaired(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1), message_line("b", "a", 2))
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, A, B)
     write_companions(path)
     assert examine(tmp_path, known=True) == []
     with path.open("ab") as file:
-        file.write(json.dumps(message_line("c", "b", 3)).encode() + b"\n")
+        file.write(json.dumps(native("c", "b", 3)).encode() + b"\n")
     assert examine(tmp_path, known=True) == []
     before = sorted(tmp_path.rglob("*"))
     assert repair(tmp_path) == []
@@ -453,7 +399,7 @@ def test_valid_companions_are_not_findings_and_not_repaired(tmp_path: Path) -> N
 
 
 def test_a_rebuilt_snapshot_has_another_generation(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1), message_line("b", "a", 2))
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, A, B)
     generation = write_companions(path).generation
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 1)
@@ -467,15 +413,11 @@ def test_a_rebuilt_snapshot_has_another_generation(tmp_path: Path) -> None:
 
 @pytest.mark.feature("U-24")
 def test_derived_files_are_checked_against_the_log_and_can_be_rebuilt(tmp_path: Path) -> None:
-    path = write_lines(
-        tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1), message_line("b", "a", 2), message_line("c", "b", 3)
-    )
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, A, B, native("c", "b", 3))
     log = write_companions(path)
     sound = index_of(log)
     assert examine(tmp_path) == []
-    other = write_lines(
-        tmp_path / "b.jsonl", NATIVE, message_line("a", None, 1), message_line("b", None, 2), message_line("c", "a", 3)
-    )
+    other = write_lines(tmp_path / "b.jsonl", NATIVE, A, native("b", None, 2), native("c", "a", 3))
     log.save_snapshot(3, index_of(examined_log(other)))  # a valid snapshot with the content of another log
     assert [each.code for each in examine(path)] == ["index_wrong", "view_foreign"]
     assert actions(repair(tmp_path)) == [("a.jsonl.index", "made_anew"), ("a.jsonl.view-words", "moved_aside")]
@@ -484,7 +426,7 @@ def test_derived_files_are_checked_against_the_log_and_can_be_rebuilt(tmp_path: 
 
 
 def test_a_torn_snapshot_with_a_later_generation_is_rebuilt(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1))
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, A)
     write_companions(path)
     log = examined_log(path)
     log.counter = 7
@@ -499,7 +441,7 @@ def test_a_torn_snapshot_with_a_later_generation_is_rebuilt(tmp_path: Path) -> N
 
 
 def test_a_leaf_record_that_cannot_be_read_is_not_repaired(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1))
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, A)
     write_companions(path)
     disk = FaultyDisk(OsDisk())
     disk.fail("open", EIO, path="*.leaf", times=None)
@@ -508,15 +450,7 @@ def test_a_leaf_record_that_cannot_be_read_is_not_repaired(tmp_path: Path) -> No
     assert examine(path) == []
 
 
-def test_a_leftover_that_was_moved_aside_is_not_called_one_that_is_being_written(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1))
-    companion(path, ".leaf.tmp-4194305-1").write_bytes(b"half")
-    (finding,) = examine(tmp_path)
-    (done,) = repair(tmp_path)
-    assert done.message == finding.message == "a temporary file left by a crash"
-
-
-def test_files_moved_aside_get_distinct_names(tmp_path: Path) -> None:
+def test_files_moved_aside_get_distinct_names_and_are_leftovers(tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / "gone.jsonl.index").write_bytes(b"%d" % n)
         assert actions(repair(tmp_path)) == [("gone.jsonl.index", "moved_aside")]
@@ -526,14 +460,16 @@ def test_files_moved_aside_get_distinct_names(tmp_path: Path) -> None:
         "gone.jsonl.index-2": b"1",
         "gone.jsonl.index-3": b"2",
     }
+    write_lines(tmp_path / "a.jsonl.leaf.tmp-4194305-1", b"half")
+    (finding,) = examine(tmp_path)
+    (done,) = repair(tmp_path)
+    assert done.message == finding.message == "a temporary file left by a crash"
 
 
 def test_a_locked_journal_is_not_replayed(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", NATIVE)
     block = path.read_bytes()
-    kept = write_journal(
-        tmp_path, "a.jsonl", len(block), block, json.dumps(message_line("a", None, 1)).encode() + b"\n"
-    )
+    kept = write_journal(tmp_path, "a.jsonl", len(block), block, json.dumps(A).encode() + b"\n")
     locks = locks_of_this_system(OsDisk(), str(tmp_path))
     locks.take(os.path.realpath(kept))
     assert (examine(tmp_path), repair(tmp_path)) == ([], [])
@@ -544,17 +480,16 @@ def test_a_locked_journal_is_not_replayed(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_a_newer_version_is_kept(tmp_path: Path) -> None:
-    folder = tmp_path / JOURNALS
-    folder.mkdir(parents=True)
-    (folder / "9-1.journal").write_bytes(b'{"format":"treering-journal","version":2,"nonce":"x"}\nthings\n')
+    newer = b'{"format":"treering-journal","version":2,"nonce":"x"}\nthings\n'
+    path = write_lines(tmp_path / JOURNALS / "9-1.journal", newer)
     assert [each.code for each in examine(tmp_path)] == ["journal_newer"]
     assert actions(repair(tmp_path)) == [("9-1.journal", "noted")]
-    assert (folder / "9-1.journal").exists()
+    assert path.read_bytes() == newer
     assert examine(tmp_path) == []
 
 
 def test_a_repair_on_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1), b'{"torn')
+    path = write_lines(tmp_path / "a.jsonl", NATIVE, A, b'{"torn')
     companion(path, ".index").write_bytes(b"torn")
     before = lines_of(tmp_path)
 
@@ -570,32 +505,16 @@ def test_a_repair_on_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: py
     assert examine(path) == []
 
 
-def test_repair_uses_the_given_disk(tmp_path: Path) -> None:
-    disk: Disk = MemoryDisk()
-    disk.make_directory("/w")
-    fd = disk.open("/w/a.jsonl", os.O_CREAT | os.O_WRONLY)
-    disk.write(
-        fd, write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1), b"garbage\n", b'{"torn').read_bytes()
-    )
-    disk.close(fd)
-    assert actions(repair("/w", disk=disk)) == [("a.jsonl", "fragment_moved"), ("a.jsonl", "noted")]
-    assert examine("/w", disk=disk) == []
-
-
 def small_damaged_disk(tmp_path: Path) -> MemoryDisk:
     """A disk in memory with some kinds of damage."""
     disk, root = MemoryDisk(), tmp_path / "small"
-    write_lines(root / "a.jsonl", NATIVE, message_line("a", None, 1), b"garbage\n", b'{"torn')
+    write_lines(root / "a.jsonl", NATIVE, A, b"garbage\n", b'{"torn')
     write_lines(root / "p.jsonl", PI, pi("a", "gone"), b'{"half')
     (root / "a.jsonl.index").write_bytes(b"torn\n")
     (root / "a.jsonl.leaf.tmp-4194305-1").write_bytes(b"half\n")
     (root / "gone.jsonl.view-words").write_bytes(b"of nobody\n")
     for path in sorted(root.rglob("*.*")):
-        fd = disk.open(f"/{path.name}", os.O_CREAT | os.O_WRONLY)
-        disk.write(fd, path.read_bytes())
-        disk.datasync(fd)
-        disk.close(fd)
-    disk.sync_directory("/")
+        put_file(disk, f"/{path.name}", path.read_bytes())
     disk.settle()
     return disk
 
@@ -649,7 +568,7 @@ def test_repairing_a_missing_directory_raises() -> None:
 
 @pytest.mark.parametrize("suffix", [".index", ".leaf", ".view-words", ".tmp-1-1", ".gz.tmp-1-1"])
 def test_companions_of_an_archived_session_are_moved_aside(tmp_path: Path, suffix: str) -> None:
-    path = write_lines(tmp_path / "work/a.jsonl", NATIVE, message_line("a", None, 1))
+    path = write_lines(tmp_path / "work/a.jsonl", NATIVE, A)
     packed = companion(path, ".gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
@@ -667,30 +586,6 @@ def test_companions_of_an_archived_session_are_moved_aside(tmp_path: Path, suffi
     assert examine(tmp_path) == []
     assert packed.read_bytes() == before
     assert (tmp_path / f".treering/aside/work/a.jsonl{suffix}").read_bytes() == b"garbage"
-
-
-def test_damage_in_an_archived_session_is_noted_until_the_file_changes(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl.gz"
-    content = write_lines(tmp_path / "a.jsonl", NATIVE, message_line("a", None, 1), b"garbage\n")
-    data = content.read_bytes()
-    content.unlink()
-    path.write_bytes(gzip.compress(data))
-    assert actions(repair(tmp_path)) == [("a.jsonl.gz", "noted")]
-    assert examine(tmp_path) == []
-    path.write_bytes(gzip.compress(data.replace(b"garbage", b"GARBAGE")))
-    assert [each.code for each in examine(tmp_path)] == ["not_json"]
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="file names must be Unicode here")
-def test_damage_in_a_file_whose_name_is_not_unicode_is_noted(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / os.fsdecode(b"odd\xff.jsonl"), NATIVE, message_line("a", None, 1), b"garbage\n")
-    assert [each.action for each in repair(tmp_path)] == ["noted"]
-    assert examine(tmp_path) == []
-    write_lines(tmp_path / "b.jsonl", NATIVE, b"x\n")
-    assert actions(repair(tmp_path)) == [("b.jsonl", "noted")]
-    assert examine(tmp_path) == []
-    path.write_bytes(path.read_bytes().replace(b"garbage", b"GARBAGE"))
-    assert [each.code for each in examine(tmp_path)] == ["not_json"]
 
 
 async def test_a_snapshot_of_another_version_is_a_note_and_not_an_error(

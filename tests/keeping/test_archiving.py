@@ -43,10 +43,6 @@ def files(root: Path) -> list[str]:
     return sorted(path.name for path in logs if path.name != "index.jsonl")
 
 
-def packed_forms(root: Path) -> list[Path]:
-    return list(root.rglob("*.jsonl.zst"))
-
-
 def output_of(command: str, path: Path) -> bytes:
     return subprocess.run([command, path], capture_output=True, check=True).stdout
 
@@ -96,7 +92,7 @@ async def test_an_archived_session_is_hidden_by_default_and_readable(root: Path)
         assert ("bad", "corrupted") in await listed(host)
 
 
-@pytest.mark.feature("N-45")
+@pytest.mark.feature("N-7", "N-45")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "pi", "omp"]) -> None:
     async with SessionHost(root, dialect=dialect) as host:
@@ -108,7 +104,7 @@ async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "
         assert not path.exists()
         assert session.leaf_id == archived[-1]
         assert archived[-2] == leaf, "the entry that records the archiving follows the leaf"
-    (packed_form,) = packed_forms(root)
+    packed_form = path.with_name(path.name + ".zst")
     async with SessionHost(root) as host:
         reader = await host.load(packed_form, read_only=True)
         assert reader.path() == archived
@@ -140,62 +136,66 @@ async def test_a_session_that_an_older_version_archived_reads_as_before(root: Pa
         assert await listed(host) == [("old", "active")]
 
 
-async def test_loading_and_writing_unarchive_a_session_and_reading_does_not(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
+async def test_loading_and_writing_unarchive_a_session_and_reading_does_not(host: SessionHost) -> None:
+    session, path, _ = await create_session(host)
+    await host.archive(session)
+    assert len(await session.entries()) == 4
+    assert session.leaf_id is not None
+    await session.context()
+    assert not path.exists()
+    entry = await session.append_message("user", "again")
+    assert path.exists()
+    assert session.leaf_id == entry
+    assert await listed(host) == [("old", "active")]
+    await host.archive("old")
+    loaded = await host.load("old")
+    assert await listed(host) == [("old", "active")]
+    await host.archive(loaded)
+    await loaded.branch(entry)
+    assert await listed(host) == [("old", "active")]
+    assert loaded.leaf_id == entry
+
+
+async def test_archiving_or_unarchiving_twice_changes_nothing_and_a_delete_unpacks_nothing(
+    host: SessionHost, root: Path
+) -> None:
+    session, path, _ = await create_session(host)
+    form = path.with_name("old.jsonl.zst")
+    await host.archive(session)
+    once = form.read_bytes()
+    await host.archive("old")
+    assert form.read_bytes() == once
+    await host.unarchive("old")
+    back = path.read_bytes()
+    await host.unarchive("old")
+    assert path.read_bytes() == back
+    await host.archive("old")
+    await host.delete("old")
+    assert files(root) == []
+    assert await listed(host, "any") == []
+
+
+async def test_subscribers_stay_while_a_session_is_archived_and_unarchived(host: SessionHost) -> None:
+    session, path, _ = await create_session(host)
+    async with session.subscribe(after=session.cursor) as entries:
         await host.archive(session)
-        assert len(await session.entries()) == 4
-        assert session.leaf_id is not None
-        await session.context()
         assert not path.exists()
-        entry = await session.append_message("user", "again")
-        assert path.exists()
-        assert session.leaf_id == entry
-        assert await listed(host) == [("old", "active")]
-        await host.archive("old")
-        loaded = await host.load("old")
-        assert await listed(host) == [("old", "active")]
-        await host.archive(loaded)
-        await loaded.branch(entry)
-        assert await listed(host) == [("old", "active")]
-        assert loaded.leaf_id == entry
+        last = await session.append_message("user", "again")
+        got: list[str | None] = []
+        started_over = False
+        while last not in got:
+            change = await anext(entries)
+            if isinstance(change, Reset):  # the file was replaced
+                got, started_over = [], True
+            elif not isinstance(change, Transient):
+                got.append(change.id)
+    ids = [entry.id for entry in await session.entries()]
+    assert got == (ids if started_over else ids[-3:])
 
 
-async def test_archiving_or_unarchiving_twice_changes_nothing(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
-        await host.archive(session)
-        once = path.with_name("old.jsonl.zst").read_bytes()
-        await host.archive("old")
-        assert path.with_name("old.jsonl.zst").read_bytes() == once
-        await host.unarchive("old")
-        back = path.read_bytes()
-        await host.unarchive("old")
-        assert path.read_bytes() == back
-
-
-async def test_subscribers_stay_while_a_session_is_archived_and_unarchived(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
-        async with session.subscribe(after=session.cursor) as entries:
-            await host.archive(session)
-            assert not path.exists()
-            last = await session.append_message("user", "again")
-            got: list[str | None] = []
-            started_over = False
-            while last not in got:
-                change = await anext(entries)
-                if isinstance(change, Reset):  # the file was replaced
-                    got, started_over = [], True
-                elif not isinstance(change, Transient):
-                    got.append(change.id)
-        ids = [entry.id for entry in await session.entries()]
-        assert got == (ids if started_over else ids[-3:])
-
-
-async def test_a_session_that_another_host_owns_cannot_be_archived(root: Path) -> None:
+async def test_a_session_that_another_host_owns_cannot_be_archived_and_is_followed_when_it_is(root: Path) -> None:
     async with SessionHost(root) as host, SessionHost(root) as other:
-        _, path, before = await create_session(host)
+        session, path, before = await create_session(host)
         with pytest.raises(SessionLocked):
             await other.archive("old")
         assert path.read_bytes() == before
@@ -204,27 +204,11 @@ async def test_a_session_that_another_host_owns_cannot_be_archived(root: Path) -
         unborn = await other.create("unborn")
         with pytest.raises(SessionNotFound):
             await other.archive(unborn)
-
-
-async def test_a_follower_in_another_host_can_read_an_archived_session(root: Path) -> None:
-    async with SessionHost(root) as host, SessionHost(root) as other:
-        session, _, _ = await create_session(host)
         follower = await other.load("old", read_only=True)
-        await host.archive(session)
-        await follower.refresh()
-        assert follower.path() == session.path()
-        await host.unarchive(session)
-        await follower.refresh()
-        assert follower.path() == session.path()
-
-
-async def test_an_archived_session_is_deleted_without_unpacking_it(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session, _, _ = await create_session(host)
-        await host.archive(session)
-        await host.delete("old")
-        assert files(root) == []
-        assert await listed(host, "any") == []
+        for move in (host.archive, host.unarchive):
+            await move(session)
+            await follower.refresh()
+            assert follower.path() == session.path()
 
 
 async def test_archiving_in_memory_only_sets_the_status() -> None:
@@ -242,24 +226,23 @@ async def test_archiving_in_memory_only_sets_the_status() -> None:
 
 
 async def test_gzip_is_used_without_zstandard_and_zcat_prints_the_log(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    host: SessionHost, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treering.events.stores.files.archiving.best_suffix", lambda: ".gz")
     monkeypatch.setattr("treering.events.stores.files.archiving.PIECE", 4096)
-    async with SessionHost(root) as host:
-        session, path, _ = await create_session(host)
-        for _ in range(6):
-            await session.append_message("assistant", LONG)
-        await host.archive(session)
-        form = path.with_name("old.jsonl.gz")
-        assert files(root) == [form.name]
-        data = gzip.decompress(form.read_bytes())
-        if shutil.which("zcat"):
-            assert output_of("zcat", form) == data
-        reader = await host.load("old", read_only=True)
-        assert len(await reader.entries()) == 10
-        await host.unarchive("old")
-        assert path.read_bytes().startswith(data)
+    session, path, _ = await create_session(host)
+    for _ in range(6):
+        await session.append_message("assistant", LONG)
+    await host.archive(session)
+    form = path.with_name("old.jsonl.gz")
+    assert files(root) == [form.name]
+    data = gzip.decompress(form.read_bytes())
+    if shutil.which("zcat"):
+        assert output_of("zcat", form) == data
+    reader = await host.load("old", read_only=True)
+    assert len(await reader.entries()) == 10
+    await host.unarchive("old")
+    assert path.read_bytes().startswith(data)
 
 
 async def test_a_log_that_was_compressed_by_hand_can_be_read(root: Path) -> None:
@@ -292,19 +275,20 @@ async def test_without_zstandard_loading_a_zst_file_names_the_missing_extra(
     assert (root / "old.jsonl.zst").read_bytes() == form
 
 
-@pytest.mark.parametrize("damage", ["torn", "flipped", "garbage"])
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "torn": lambda data: data[: len(data) // 2],
+    "flipped": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 0xFF]) + data[len(data) // 2 + 1 :],
+    "garbage": lambda data: data + b"garbage",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_damaged_archive_is_reported_and_unchanged(root: Path, damage: str) -> None:
     async with SessionHost(root) as host:
         session, _, _ = await create_session(host, entries=30)
         await host.archive(session)
     form = root / "old.jsonl.zst"
-    data = bytearray(form.read_bytes())
-    if damage == "torn":
-        del data[len(data) // 2 :]
-    elif damage == "flipped":
-        data[len(data) // 2] ^= 0xFF
-    else:
-        data += b"garbage"
+    data = DAMAGES[damage](form.read_bytes())
     form.write_bytes(data)
     async with SessionHost(root) as host:
         assert await listed(host, "corrupted") == [("old", "corrupted")]
@@ -313,6 +297,8 @@ async def test_a_damaged_archive_is_reported_and_unchanged(root: Path, damage: s
                 await host.load("old", read_only=read_only)
         with pytest.raises(LogDamaged):
             await host.unarchive("old")
+        with pytest.raises(LogDamaged):
+            await (await host.open("old")).append_message("user", "more")
         search = host.search("entry")
         assert [hit async for hit in search] == []
     [finding] = examine(root)
@@ -361,6 +347,30 @@ async def test_of_two_compressed_files_the_one_with_other_content_is_kept(root: 
     assert files(root) == [path.name]
 
 
+class ActsBeforeCall(OsDisk):
+    """A disk that calls a function just before the n-th call of one kind for a log."""
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+        self.act: Callable[[], None] | None = None
+        self.countdown = 0
+
+    def _count(self, call: str, path: str) -> None:
+        if self.act is not None and call == self.call and path.endswith("/old.jsonl"):
+            self.countdown -= 1
+            if self.countdown == 0:
+                act, self.act = self.act, None
+                act()
+
+    def open(self, path: str, flags: int) -> int:
+        self._count("open", path)
+        return super().open(path, flags)
+
+    def stat(self, path: str) -> FileStat:
+        self._count("stat", path)
+        return super().stat(path)
+
+
 async def test_an_emptied_archive_is_damaged_and_not_a_new_session(root: Path) -> None:
     async with SessionHost(root) as host:
         session, path, before = await create_session(host)
@@ -377,64 +387,14 @@ async def test_an_emptied_archive_is_damaged_and_not_a_new_session(root: Path) -
     assert files(root) == [path.name]
 
 
-class ActsBeforeSecondOpen(OsDisk):
-    """A disk that calls a function just before a log is opened for the second time."""
-
-    def __init__(self) -> None:
-        self.act: Callable[[], None] | None = None
-        self._opened = 0
-
-    def open(self, path: str, flags: int) -> int:
-        if self.act is not None and path.endswith("/main.jsonl"):
-            self._opened += 1
-            if self._opened == 2:
-                act, self.act = self.act, None
-                act()
-        return super().open(path, flags)
-
-
-@pytest.mark.parametrize("how", ["loaded", "passivated"])
-async def test_a_session_that_is_archived_while_it_is_read_can_be_read(root: Path, how: str) -> None:
-    async with SessionHost(root) as host:
-        await (await host.create("main")).append_message("user", "still here")
-
-    def archive() -> None:
+def in_another_thread(root: Path, act: Callable[[SyncHost], None]) -> None:
+    def run() -> None:
         with SyncHost(root) as other:
-            other.archive("main")
+            act(other)
 
-    def in_another_thread() -> None:
-        thread = Thread(target=archive)
-        thread.start()
-        thread.join()
-
-    disk = ActsBeforeSecondOpen()
-    async with SessionHost(root, disk=disk) as host:
-        if how == "loaded":
-            disk.act = in_another_thread
-            session = await host.load("main", read_only=True)
-        else:
-            session = await host.load("main")
-            assert await session.passivate()
-            disk.act = in_another_thread
-        assert session.leaf_id is not None
-        assert disk.act is None
-        assert [plain_text(each.content) for each in await session.messages()] == ["still here"]
-
-
-class ActsBeforeStatus(OsDisk):
-    """A disk that calls a function just before it returns the status of a log, the given number of times later."""
-
-    def __init__(self) -> None:
-        self.act: Callable[[], None] | None = None
-        self.countdown = 0
-
-    def stat(self, path: str) -> FileStat:
-        if self.act is not None and path.endswith("/old.jsonl"):
-            self.countdown -= 1
-            if self.countdown == 0:
-                act, self.act = self.act, None
-                act()
-        return super().stat(path)
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
 
 
 async def forked(session: Session) -> object:
@@ -472,33 +432,39 @@ READS: dict[str, Callable[[Session], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.parametrize("how", ["loaded", "passivated"])
+async def test_a_session_that_is_archived_while_it_is_read_can_be_read(root: Path, how: str) -> None:
+    async with SessionHost(root) as host:
+        await create_session(host, entries=1)
+    disk = ActsBeforeCall("open")
+    async with SessionHost(root, disk=disk) as host:
+        if how == "passivated":
+            session = await host.load("old")
+            assert await session.passivate()
+        disk.countdown, disk.act = 2, lambda: in_another_thread(root, lambda other: other.archive("old"))
+        if how == "loaded":
+            session = await host.load("old", read_only=True)
+        assert session.leaf_id is not None
+        assert disk.act is None
+        assert [plain_text(each.content) for each in await session.messages()] == ["entry 0"]
+
+
 @pytest.mark.parametrize("what", READS)
 async def test_a_read_only_handle_reads_all_the_same_while_another_host_archives_the_session(
     root: Path, what: str
 ) -> None:
     async with SessionHost(root) as owner:
         await create_session(owner)
-
-    def in_another_thread(act: Callable[[SyncHost], None]) -> None:
-        def run() -> None:
-            with SyncHost(root) as other:
-                act(other)
-
-        thread = Thread(target=run)
-        thread.start()
-        thread.join()
-
     for moment in range(1, 100):
-        disk = ActsBeforeStatus()
-        limits = Limits(cache_bytes_max=0)
-        async with SessionHost(root, disk=disk, limits=limits) as host:
+        disk = ActsBeforeCall("stat")
+        async with SessionHost(root, disk=disk, limits=Limits(cache_bytes_max=0)) as host:
             session = await host.load("old", read_only=True)
             wanted = await READS[what](session)
-            disk.countdown, disk.act = moment, lambda: in_another_thread(lambda other: other.archive("old"))
+            disk.countdown, disk.act = moment, lambda: in_another_thread(root, lambda other: other.archive("old"))
             assert await READS[what](session) == wanted
         if disk.act is not None:
             break
-        in_another_thread(lambda other: other.unarchive("old"))
+        in_another_thread(root, lambda other: other.unarchive("old"))
     assert moment > 1
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import count
 from random import Random
@@ -11,7 +13,6 @@ import pytest
 
 from treering import AppendError, SessionHost
 from treering.events.disk import Disk
-from treering.events.stores.base import Lease
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.crashes import digest
@@ -19,9 +20,10 @@ from treering.testing.simulation import check_file, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
 from treering.testing.simulation.unwell import UnwellDisk
 
+from ..stores.logs import DyingDisk, Killed, killed, own
+
 ROOT = "/data/sessions"
 PATH = f"{ROOT}/a.jsonl"
-CHANGES = {"open", "write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"}
 _seeds = count()
 DURABILITIES: list[Durability] = ["os", "file", "group"]
 
@@ -70,9 +72,7 @@ async def open_and_append(disk: Disk, durability: Durability) -> tuple[list[str]
 
 async def unpack_with_lease(disk: Disk, durability: Durability) -> None:
     store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
-    (lease,) = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    await store.unpack(lease)
+    await store.unpack((await own(store)).lease)
     await store.aclose()
 
 
@@ -99,71 +99,42 @@ def test_a_power_cut_while_archiving_or_unarchiving_leaves_the_complete_session(
     assert statuses == {"active", "archived"}
 
 
-class Killed(BaseException):
-    """Ends the process."""
+class OpeningDisk(DyingDisk):
+    """A disk whose process may also be killed before a call that opens a file."""
 
-
-class DyingDisk(FaultyDisk):
-    """A disk whose process is killed before its n-th change."""
-
-    def __init__(self, inner: Disk, changes: int) -> None:
-        super().__init__(inner)
-        self._left = changes
-
-    def _begin(self, call: str, *paths: str) -> object:  # type: ignore[override]
-        if call in CHANGES:
-            self._left -= 1
-            if self._left < 0:
-                raise Killed
-        return super()._begin(call, *paths)
+    changes = (*DyingDisk.changes, "open")
 
 
 async def pack_until_killed(disk: Disk, durability: Durability) -> bool:
     try:
         store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
-        (lease,) = await store.acquire(["a.jsonl"], "me")
-        assert isinstance(lease, Lease)
-        await store.pack(lease)
-        (lease,) = await store.acquire(["a.jsonl"], "me")
-        assert isinstance(lease, Lease)
-        assert (await store.unpack(lease)).head.seq == 3
+        await store.pack((await own(store)).lease)
+        assert (await store.unpack((await own(store)).lease)).head.seq == 3
     except Killed:
         return True
     return False
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_kill_at_any_disk_call_leaves_the_complete_session(durability: Durability) -> None:
-    initial = new_disk()
-    ids = run(0, create_session, initial, durability)
-    for changes in count():
-        memory = MemoryDisk(initial.image.copy())
-        ended = not run(0, pack_until_killed, DyingDisk(memory, changes), durability)
-        left = memory.crash(keep_unsynced=True)
-        assert run(0, open_and_append, left, durability)[0] == ids
-        assert forms(left) == [PATH]
-        if ended:
-            assert changes > 15
-            return
-
-
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_kill_followed_by_a_power_cut_during_recovery_leaves_the_complete_session(durability: Durability) -> None:
+def test_a_kill_at_any_disk_call_and_a_power_cut_during_recovery_leave_the_complete_session(
+    durability: Durability,
+) -> None:
     initial = new_disk()
     ids = run(0, create_session, initial, durability)
     initial.settle()
     seen: set[bytes] = set()
     for changes in count():
         memory = MemoryDisk(initial.image.copy())
-        ended = not run(0, pack_until_killed, DyingDisk(memory, changes), durability)
-        disk = RecordingDisk(MemoryDisk(memory.image.copy()))
+        ended = not run(0, pack_until_killed, OpeningDisk(memory, changes), durability)
+        disk = RecordingDisk(killed(memory))
         run(0, unpack_with_lease, disk, durability)
-        states = {digest(left.image): left for left in disk.crash_states()}
+        states = {digest(left.image): left for left in (*disk.crash_states(), memory.crash(keep_unsynced=True))}
         for left in [states[key] for key in states.keys() - seen]:
             assert run(0, open_and_append, left, durability)[0] == ids
             assert forms(left) == [PATH]
         seen |= states.keys()
         if ended:
+            assert changes > 15
             return
 
 
@@ -199,59 +170,55 @@ def test_after_a_disk_error_the_session_is_complete_and_can_be_archived_again(ca
     assert failed
 
 
-@pytest.mark.parametrize(
-    ("number", "first"), [(errno.ENOSPC, "free some space"), (errno.EDQUOT, "free some space"), (errno.EIO, "fix that")]
-)
-@pytest.mark.parametrize("call", ["open", "write", "datasync"])
-def test_the_error_of_a_session_that_cannot_be_packed_names_its_file_and_says_what_to_do(
-    call: str, number: int, first: str
+async def pack(host: SessionHost) -> None:
+    await host.archive("a")
+
+
+async def copy(host: SessionHost) -> None:
+    await (await host.load("a")).fork("copy")
+
+
+async def replace_archived(host: SessionHost) -> None:
+    async with SessionHost() as elsewhere:
+        another = await elsewhere.create("a")
+        await another.append_message("user", "new")
+        await host.put(another, replace=True)
+
+
+PACKED, COPY = f"{PATH}.*tmp-*", f"{ROOT}/copy.jsonl"
+REFUSALS: list[tuple[Callable[[SessionHost], Awaitable[None]], str, str, int, str]] = [
+    *((pack, PACKED, call, errno.ENOSPC, "free some space, then archive") for call in ("open", "write", "datasync")),
+    *((pack, PACKED, call, errno.EDQUOT, "free some space, then archive") for call in ("open", "write", "datasync")),
+    *((pack, PACKED, call, errno.EIO, "fix that, then archive") for call in ("open", "write", "datasync")),
+    *((copy, f"{COPY}*", call, errno.ENOSPC, "free some space, then write") for call in ("write", "datasync")),
+    (replace_archived, f"{PATH}*", "write", errno.ENOSPC, ""),
+]
+
+
+@pytest.mark.parametrize(("act", "path", "call", "number", "advice"), REFUSALS)
+def test_the_error_of_a_session_that_cannot_be_written_names_its_file_and_says_what_to_do(
+    act: Callable[[SessionHost], Awaitable[None]], path: str, call: str, number: int, advice: str
 ) -> None:
-    async def archive(memory: MemoryDisk) -> None:
+    async def fail_once(memory: MemoryDisk) -> None:
         await create_session(memory, "os")
         disk = FaultyDisk(memory)
         async with host_on(disk, "os") as host:
-            disk.fail(call, number, path=f"{PATH}.*tmp-*")
-            with pytest.raises(OSError, match=f"{first}, then archive the session again") as caught:
+            if act is replace_archived:
                 await host.archive("a")
-            assert (caught.value.errno, caught.value.filename) == (number, PATH)
-            await host.archive("a")
-        assert forms(memory) != [PATH]
+            disk.fail(call, number, path=path)
+            wanted = f"{advice} the session again" if advice else os.strerror(number)
+            with pytest.raises(OSError, match=wanted) as caught:
+                await act(host)
+            assert (caught.value.errno, caught.value.filename) == (number, COPY if act is copy else PATH)
+            await act(host)
 
-    run(0, archive, new_disk())
-
-
-@pytest.mark.parametrize("call", ["write", "datasync"])
-def test_the_error_of_a_copy_that_cannot_be_written_names_its_file_and_says_what_to_do(call: str) -> None:
-    async def copy(memory: MemoryDisk) -> None:
-        await create_session(memory, "os")
-        disk = FaultyDisk(memory)
-        async with host_on(disk, "os") as host:
-            disk.fail(call, errno.ENOSPC, path=f"{ROOT}/copy.jsonl*")
-            with pytest.raises(OSError, match="device: free some space, then write the session again") as caught:
-                await (await host.load("a")).fork("copy")
-            assert caught.value.filename == f"{ROOT}/copy.jsonl"
-
-    run(0, copy, new_disk())
-
-
-def test_the_error_of_a_session_that_cannot_be_unpacked_for_a_replacement_names_its_file() -> None:
-    async def replace(memory: MemoryDisk) -> None:
-        await create_session(memory, "os")
-        disk = FaultyDisk(memory)
-        async with host_on(disk, "os") as host, SessionHost() as elsewhere:
-            await host.archive("a")
-            another = await elsewhere.create("a")
-            await another.append_message("user", "new")
-            disk.fail("write", errno.ENOSPC, path=f"{PATH}*")
-            with pytest.raises(OSError, match="No space left") as caught:
-                await host.put(another, replace=True)
-            assert caught.value.filename == PATH
-
-    run(0, replace, new_disk())
+    run(0, fail_once, new_disk())
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-@pytest.mark.parametrize("call", ["open", "stat", "fstat", "pread", "write", "rename", "unlink", "sync_directory"])
+@pytest.mark.parametrize(
+    "call", ["open", "stat", "fstat", "pread", "write", "datasync", "rename", "unlink", "sync_directory", "close"]
+)
 def test_after_a_disk_error_an_append_to_an_archived_session_can_be_repeated(call: str, durability: Durability) -> None:
     async def append_after_error(memory: MemoryDisk, nth: int) -> bool:
         await create_session(memory, durability)

@@ -114,6 +114,13 @@ async def test_a_dry_run_lists_what_would_be_archived_with_reasons_and_changes_n
         assert await listed(host) == ["s0", "s1"]
 
 
+async def test_a_project_is_one_under_all_of_its_names(root: Path, away: Path, clock: ManualClock) -> None:
+    async with SessionHost(root, clock=clock, settings=Settings(max_sessions_per_project=1)) as host:
+        for days, cwd in enumerate((away, root / "linked", away.parent)):
+            await create_used(host, clock, f"s{days}", days, cwd=str(cwd))
+        assert [each.session_id for each in (await host.apply_retention()).archived] == ["s1"]
+
+
 async def test_sessions_in_use_are_not_archived_and_reported_as_spared(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host, SessionHost(root, clock=clock) as other:
         for name in ("here", "there", "nobody"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -26,6 +26,7 @@ from treering import (
 )
 from treering.events.disk import FileStat, OsDisk
 from treering.events.stores.files import Writes
+from treering.testing.disks import FaultyDisk
 from treering.testing.stores.case import NATIVE
 
 T = TypeVar("T")
@@ -90,11 +91,46 @@ async def texts(session: Session) -> list[str]:
     return [plain_text(message.content) for message in await session.messages()]
 
 
-async def test_an_append_that_expects_the_archived_state_is_carried_out(session: Session) -> None:
-    leaf, seq = session.leaf_id, session.cursor.seq
-    await session.append_message("user", "two", expected_leaf=leaf, expected_seq=seq)
+async def append_expecting(host: SessionHost, session: Session) -> None:
+    await session.append_message("user", "two", expected_leaf=session.leaf_id, expected_seq=session.cursor.seq)
+
+
+async def append_concurrently(host: SessionHost, session: Session) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(session.append_message, "user", str(number))
+
+
+async def load_concurrently(host: SessionHost, session: Session) -> None:
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(host.load, "a")
+
+
+async def branch(host: SessionHost, session: Session) -> None:
+    first = session.path()[0]
+    await session.branch(first)
+    assert session.leaf_id == first
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (append_expecting, ["one", "two"]),
+        (append_concurrently, ["0", "1", "2", "3", "4", "one"]),
+        (load_concurrently, ["one"]),
+        (branch, ["one"]),
+    ],
+)
+async def test_a_write_or_a_load_unarchives_the_session_once(
+    host: SessionHost,
+    session: Session,
+    act: Callable[[SessionHost, Session], Awaitable[None]],
+    expected: list[str],
+) -> None:
+    await act(host, session)
     assert await changes(session) == [True, False]
-    assert await texts(session) == ["one", "two"]
+    assert sorted(await texts(session)) == expected
 
 
 async def test_a_status_alone_unarchives_the_session(host: SessionHost, session: Session) -> None:
@@ -125,26 +161,22 @@ async def test_a_repeated_command_leaves_the_session_archived(host: SessionHost,
     assert await changes(session) == [True, False, True]
 
 
-async def test_concurrent_appends_unarchive_the_session_once(session: Session) -> None:
-    async with anyio.create_task_group() as tasks:
-        for number in range(5):
-            tasks.start_soon(session.append_message, "user", str(number))
-    assert await changes(session) == [True, False]
-    assert sorted(await texts(session)) == ["0", "1", "2", "3", "4", "one"]
-
-
-async def test_concurrent_loads_unarchive_the_session_once(host: SessionHost, session: Session) -> None:
-    async with anyio.create_task_group() as tasks:
-        for _ in range(5):
-            tasks.start_soon(host.load, "a")
-    assert await changes(session) == [True, False]
-
-
-async def test_a_branch_unarchives_the_session(session: Session) -> None:
-    first = session.path()[0]
-    await session.branch(first)
-    assert session.leaf_id == first
-    assert await changes(session) == [True, False]
+async def test_a_session_that_an_append_brought_back_before_it_was_packed_is_not_packed(root: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk, durability="file") as host:
+        session = await host.create("a")
+        await session.append_message("user", "one")
+        stall = disk.stall("datasync", path="*/a.jsonl")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.archive, session)
+            assert await anyio.to_thread.run_sync(stall.wait)
+            tasks.start_soon(session.append_message, "user", "two")
+            await wait_all_tasks_blocked()
+            stall.lift()
+        assert await changes(session) == [True, False]
+        assert (root / "a.jsonl").exists()
+        assert not (await host.resolve("a")).archived
+        assert await texts(session) == ["one", "two"]
 
 
 async def test_the_session_may_be_passivated_at_any_moment(host: SessionHost, session: Session) -> None:

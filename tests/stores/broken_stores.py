@@ -4,24 +4,21 @@ pytest does not collect this file: `test_conformance.py` runs it, and checks tha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from treering.events.dialects.base import Dialect
 from treering.events.errors import SessionLocked
 from treering.events.stores.base import (
     Append,
-    Blob,
     BlobKind,
     Committed,
     Cursor,
     Fenced,
     Lease,
     LogInfo,
-    Opening,
     Outcome,
     Page,
     Ref,
@@ -33,68 +30,20 @@ from treering.testing.stores import StoreSuite
 T = TypeVar("T")
 
 
-class Sound:
-    """Passes everything on to a correct store, and remembers the latest lease of each log."""
+class Sound(MemoryStore):
+    """A correct store, which remembers the latest lease of each log."""
 
     def __init__(self) -> None:
-        self.inner: Store = MemoryStore()
+        super().__init__()
         self.latest: dict[Ref, Lease] = {}
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         return None
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
-        answers = await self.inner.acquire(refs, owner)
+        answers = await super().acquire(refs, owner)
         self.latest |= {answer.ref: answer for answer in answers if isinstance(answer, Lease)}
         return answers
-
-    async def renew(self, leases: Sequence[Lease]) -> list[bool]:
-        return await self.inner.renew(leases)
-
-    async def release(self, leases: Sequence[Lease]) -> None:
-        await self.inner.release(leases)
-
-    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        return await self.inner.append(appends)
-
-    def try_append(self, append: Append) -> Outcome | None:
-        return None
-
-    async def resolve(self, lease: Lease) -> Cursor:
-        return await self.inner.resolve(lease)
-
-    async def open(self, ref: Ref) -> Opening:
-        return await self.inner.open(ref)
-
-    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
-        return await self.inner.read(ref, generation, after, through=through)
-
-    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
-        return await self.inner.bodies(ref, generation, seqs)
-
-    async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
-        return await self.inner.load(ref, kind)
-
-    async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
-        await self.inner.save(lease, kind, head, data)
-
-    async def remove(self, lease: Lease) -> None:
-        await self.inner.remove(lease)
-
-    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        return await self.inner.put(lease, dialect, header, lines)
-
-    async def exists(self, ref: Ref) -> bool:
-        return await self.inner.exists(ref)
-
-    async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
-        return await self.inner.page(prefix, after, limit)
-
-    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        return self.inner.watch(refs)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
 
 
 class LosesTheLastLine(Sound):
@@ -112,7 +61,7 @@ class IgnoresTheHead(Sound):
     """Appends at the end of the log, whatever head the caller expects."""
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        heads = [await self.inner.resolve(each.lease) for each in appends]
+        heads = [await self.resolve(each.lease) for each in appends]
         return await super().append(
             [replace(each, expected_head=head) for each, head in zip(appends, heads, strict=True)]
         )
@@ -128,8 +77,8 @@ class ForgetsFencing(Sound):
 class ForgetsFencingWhenTried(Sound):
     """Checks leases, but not on the fast path."""
 
-    def try_append(self, append: Append) -> Outcome | None:
-        return self.inner.try_append(replace(append, lease=self.latest[append.lease.ref]))
+    def try_append(self, append: Append) -> Outcome:
+        return super().try_append(replace(append, lease=self.latest[append.lease.ref]))
 
 
 class ForgetsFencingOfBlobs(Sound):
@@ -212,87 +161,39 @@ class WatchesTooLate(Sound):
     """Begins to watch only when the first change is requested."""
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
+        watch = super().watch
+
         async def late() -> AsyncIterator[set[Ref]]:
-            async for changed in self.inner.watch(refs):
+            async for changed in watch(refs):
                 yield changed
 
         return late()
 
 
-class TestSound(StoreSuite):
-    async def make_store(self) -> Store:
-        return Sound()
+def suite_of(kind: type[Sound], wakes_s: float = 30) -> type[StoreSuite]:
+    """Return the suite for a store; what never wakes is waited for as long as is said."""
+
+    class Suite(StoreSuite):
+        patience_s = wakes_s
+
+        async def make_store(self) -> Store:
+            return kind()
+
+    return Suite
 
 
-class TestLosesTheLastLine(StoreSuite):
-    patience_s = 0.01
-
-    async def make_store(self) -> Store:
-        return LosesTheLastLine()
-
-
-class TestIgnoresTheHead(StoreSuite):
-    async def make_store(self) -> Store:
-        return IgnoresTheHead()
-
-
-class TestForgetsFencing(StoreSuite):
-    async def make_store(self) -> Store:
-        return ForgetsFencing()
-
-
-class TestForgetsFencingWhenTried(StoreSuite):
-    async def make_store(self) -> Store:
-        return ForgetsFencingWhenTried()
-
-
-class TestForgetsFencingOfBlobs(StoreSuite):
-    async def make_store(self) -> Store:
-        return ForgetsFencingOfBlobs()
-
-
-class TestForgetsFencingOfRemovals(StoreSuite):
-    async def make_store(self) -> Store:
-        return ForgetsFencingOfRemovals()
-
-
-class TestAdmitsASecondOwner(StoreSuite):
-    async def make_store(self) -> Store:
-        return AdmitsASecondOwner()
-
-
-class TestFailsTheNeighbours(StoreSuite):
-    async def make_store(self) -> Store:
-        return FailsTheNeighbours()
-
-
-class TestTearsWhenCancelled(StoreSuite):
-    async def make_store(self) -> Store:
-        return TearsWhenCancelled()
-
-
-class TestSkipsALine(StoreSuite):
-    async def make_store(self) -> Store:
-        return SkipsALine()
-
-
-class TestReordersBodies(StoreSuite):
-    async def make_store(self) -> Store:
-        return ReordersBodies()
-
-
-class TestAcceptsOldCursors(StoreSuite):
-    async def make_store(self) -> Store:
-        return AcceptsOldCursors()
-
-
-class TestListsBackwards(StoreSuite):
-    async def make_store(self) -> Store:
-        return ListsBackwards()
-
-
-class TestWatchesTooLate(StoreSuite):
-    patience_s = 0.01
-
-    async def make_store(self) -> Store:
-        return WatchesTooLate()
+TestSound = suite_of(Sound)
+TestLosesTheLastLine = suite_of(LosesTheLastLine, 0.01)
+TestIgnoresTheHead = suite_of(IgnoresTheHead)
+TestForgetsFencing = suite_of(ForgetsFencing)
+TestForgetsFencingWhenTried = suite_of(ForgetsFencingWhenTried)
+TestForgetsFencingOfBlobs = suite_of(ForgetsFencingOfBlobs)
+TestForgetsFencingOfRemovals = suite_of(ForgetsFencingOfRemovals)
+TestAdmitsASecondOwner = suite_of(AdmitsASecondOwner)
+TestFailsTheNeighbours = suite_of(FailsTheNeighbours)
+TestTearsWhenCancelled = suite_of(TearsWhenCancelled)
+TestSkipsALine = suite_of(SkipsALine)
+TestReordersBodies = suite_of(ReordersBodies)
+TestAcceptsOldCursors = suite_of(AcceptsOldCursors)
+TestListsBackwards = suite_of(ListsBackwards)
+TestWatchesTooLate = suite_of(WatchesTooLate, 0.01)

@@ -1,12 +1,15 @@
-"""A bound for tests of the stores: what hangs in a shielded scope, or loops without end, fails."""
+"""A store on a folder, and a bound: what hangs in a shielded scope, or loops without end, fails."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from tests.conftest import WAITS_AT_MOST_S
+
+from treering.events.stores.files import FileStore
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +24,23 @@ def ends() -> Iterator[None]:
     yield
     signal.setitimer(signal.ITIMER_REAL, *timer)
     signal.signal(signal.SIGALRM, handler)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def log(root: Path) -> Path:
+    """The file of a log, which does not exist yet."""
+    return root / "a.jsonl"
+
+
+@pytest.fixture
+async def store(root: Path) -> AsyncIterator[FileStore]:
+    store = FileStore(root)
+    yield store
+    await store.aclose()

@@ -12,12 +12,14 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering.events.errors import AppendFailed, AppendInDoubt
-from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
+from treering.events.errors import AppendInDoubt
+from treering.events.stores.base import Committed, Cursor, Fenced, InDoubt, Outcome
 from treering.events.stores.files import Durability, FileStore, Writes
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, header_of, line, lines
+from treering.testing.stores.case import Writer, line, lines
+
+from .logs import append_to, header_for, own
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -57,22 +59,11 @@ class OtherProgramDisk(FaultyDisk):
         if path != self.meanwhile:
             return super().write(fd, data)
         self.meanwhile = ""
-        append(self.inner, path, THEIRS)
+        append_to(self.inner, path, THEIRS)
         try:
             return super().write(fd, data)
         finally:
-            append(self.inner, path, THEIRS_AFTER)
-
-
-def append(disk: FaultyDisk | MemoryDisk | object, path: str, data: bytes) -> None:
-    assert isinstance(disk, MemoryDisk)
-    fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    disk.write(fd, data)
-    disk.close(fd)
-
-
-def header(name: str) -> bytes:
-    return NATIVE.encode_header(header_of(f"id-of-{name}"))
+            append_to(self.inner, path, THEIRS_AFTER)
 
 
 class Host:
@@ -90,8 +81,7 @@ class Host:
     async def own(self, *names: str, count: int = 1) -> None:
         """Own logs with a number of lines; without one, they do not exist yet."""
         for name in names:
-            [lease] = await self.store.acquire([name], "me")
-            assert isinstance(lease, Lease)
+            lease = (await own(self.store, name)).lease
             self.writers[name] = Writer(self.store, lease)
             if count:
                 await self.writers[name].append(*lines(1, count))
@@ -135,13 +125,12 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
     await host.own(*(name for name in names if name != "new"))
     await host.own("new", count=0)
     await host.store.release([host.writers["lost"].lease])
-    [lease] = await host.store.acquire(["lost"], "another")
-    assert isinstance(lease, Lease)
+    lease = (await own(host.store, "lost")).lease
     await Writer(host.store, lease).append(line(7))
     behind = host.writers["behind"]
     [outcome] = await host.store.append([behind.request(line(7))])
     assert isinstance(outcome, Committed)
-    append(host.memory, f"{FOLDER}/x", header("another") + line(8))
+    append_to(host.memory, f"{FOLDER}/x", header_for("another") + line(8))
     host.memory.rename(f"{FOLDER}/x", f"{FOLDER}/replaced")
     host.memory.unlink(f"{FOLDER}/removed")
     host.disk.meanwhile = f"{FOLDER}/joined"
@@ -167,7 +156,7 @@ async def test_each_log_of_one_call_has_its_own_outcome(durability: Durability, 
     assert [each.split()[0] for each in outcomes] == names[::order]
     expected = {
         "good": before["good"] + ours,
-        "new": header("new") + ours,
+        "new": header_for("new") + ours,
         "lost": before["lost"],
         "behind": before["behind"],
         "replaced": before["replaced"],
@@ -203,12 +192,11 @@ async def test_an_append_of_no_lines_is_checked_against_the_head_and_changes_not
     host.memory.unlink(f"{FOLDER}/b")
     assert await host.append(2, 1, "b") == ["b Committed at +0"]
     assert await host.append(2, 1, "new") == ["new Committed at +0 of another generation"]
-    assert host.content("new") == header("new")
+    assert host.content("new") == header_for("new")
     old = host.writers["a"].request()
     assert await host.append(2, 2, "a") == ["a Committed at +1"]
     assert await host.store.append([old]) == [Fenced(host.writers["a"].head, host.writers["a"].lease.epoch)]
     assert await host.append(3, 3, "new", "a") == ["new Committed at +1", "a Committed at +1"]
-    await host.store.aclose()
 
 
 @pytest.mark.parametrize(
@@ -232,28 +220,53 @@ async def test_appends_of_one_call_share_their_threads_and_their_flush(
     fenced = [Fenced(host.writers[name].head, host.writers[name].lease.epoch) for name in names]
     assert await host.store.append(stale) == fenced
     assert host.offload.calls == (0 if (durability, writes) in {("os", "inline"), ("group", "inline")} else 1)
-    await host.store.aclose()
 
 
-@pytest.mark.parametrize(("durability", "writes"), [each for each in WAYS if each != ("os", "inline")])
+@pytest.mark.parametrize(
+    ("durability", "writes", "cause"),
+    [
+        *((*way, "no threads") for way in WAYS if way != ("os", "inline")),
+        ("group", "inline", "no flush"),
+        ("group", "thread", "no flush"),
+    ],
+)
 @pytest.mark.parametrize("names", [["a"], ["a", "b", "/elsewhere/c"]], ids=["one", "several"])
-async def test_appends_are_in_doubt_while_no_thread_can_be_had(
-    durability: Durability, writes: Writes, names: list[str]
+async def test_appends_are_in_doubt_while_no_thread_can_be_had_and_if_the_journal_cannot_be_flushed(
+    durability: Durability, writes: Writes, cause: str, names: list[str]
 ) -> None:
     host = Host(durability, writes)
+    if cause == "no flush":
+        names = [name for name in names if not name.startswith("/")]  # the journal has only those below its root
     await host.own(*names)
-    host.offload.error = ZeroDivisionError("no threads")
+    error = ZeroDivisionError("no threads") if cause == "no threads" else OSError(errno.EIO, os.strerror(errno.EIO))
+    if cause == "no threads":
+        host.offload.error = error
+    else:
+        host.disk.fail("datasync", errno.EIO, path="*.journal")
     for _ in range(2):
-        assert await host.append(2, 3, *names) == [f"{name} in doubt: {host.offload.error!r}" for name in names]
+        assert await host.append(2, 3, *names) == [f"{name} in doubt: {error!r}" for name in names]
     host.offload.error = None
     for name in names:
         writer = host.writers[name]
         writer.head = await host.store.resolve(writer.lease)
         await writer.append(*lines(writer.head.seq + 1, 4))
-        assert host.content(name) == header(name) + b"".join(lines(1, 4))
+        whole = header_for(name) + b"".join(lines(1, 4))
+        assert host.content(name) == whole
         if durability != "os":
-            assert await host.after_power_cut(name) == host.content(name)
-    await host.store.aclose()
+            assert await host.after_power_cut(name) == whole
+
+
+@pytest.mark.parametrize(("durability", "writes"), WAYS)
+async def test_an_append_is_tried_only_where_nothing_has_to_be_waited_for(
+    durability: Durability, writes: Writes
+) -> None:
+    host = Host(durability, writes)
+    await host.own("a")
+    before = host.memory.files()
+    outcome = host.store.try_append(host.writers["a"].request(line(2)))
+    is_written = (durability, writes) == ("os", "inline")
+    assert (isinstance(outcome, Committed), outcome is None) == (is_written, not is_written)
+    assert (host.memory.files() != before) == is_written
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # its tasks take turns in order
@@ -271,7 +284,6 @@ async def test_other_tasks_get_a_turn_during_any_append(durability: Durability, 
             tasks.start_soon(take_turn)
             await host.store.append([host.writers[name].request(*written, head=head) for name in names])
             assert turns.pop() == "taken", (names, written, head)
-    await host.store.aclose()
 
 
 @pytest.mark.parametrize(("durability", "writes"), WAYS)
@@ -283,35 +295,3 @@ async def test_an_append_to_a_file_that_is_emptied_just_before_is_in_doubt(
     host.disk.emptied = f"{FOLDER}/a"
     assert await host.append(2, 2, "a", "b") == ["a in doubt: None", "b Committed at +1"]
     assert host.content("a") == line(2)
-    await host.store.aclose()
-
-
-@pytest.mark.parametrize("writes", ["inline", "thread"])
-@pytest.mark.parametrize("names", [["a"], ["a", "b"]], ids=["one", "several"])
-async def test_appends_are_in_doubt_if_the_journal_cannot_be_flushed(writes: Writes, names: list[str]) -> None:
-    host = Host("group", writes)
-    await host.own(*names)
-    host.disk.fail("datasync", errno.EIO, path="*.journal")
-    reason = repr(OSError(errno.EIO, os.strerror(errno.EIO)))
-    assert await host.append(2, 2, *names) == [f"{name} in doubt: {reason}" for name in names]
-    for name in names:
-        writer = host.writers[name]
-        writer.head = await host.store.resolve(writer.lease)
-        await writer.append(*lines(writer.head.seq + 1, 3))
-        whole = header(name) + b"".join(lines(1, 3))
-        assert (host.content(name), await host.after_power_cut(name)) == (whole, whole)
-    await host.store.aclose()
-
-
-async def test_a_failed_write_names_its_log_and_its_cause() -> None:
-    host = Host("group", "inline")
-    await host.own("a", "b")
-    host.disk.fail("write", errno.ENOSPC, path=f"{FOLDER}/a")
-    failed, committed = await host.store.append([host.writers[name].request(line(2)) for name in "ab"])
-    assert isinstance(failed, Failed)
-    assert isinstance(failed.error, AppendFailed)
-    assert isinstance(committed, Committed)
-    assert str(failed.error) == (
-        f"{FOLDER}/a could not be written (No space left on device): free some space, then append again"
-    )
-    await host.store.aclose()

@@ -4,19 +4,19 @@
 
 from __future__ import annotations
 
-import gzip
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
 from treering import Session, SessionHost
-from treering.events.errors import Conflict
-from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import MemoryDisk, RecordingDisk
+from treering.testing.simulation.determinism import AtOnce
+from treering.testing.stores.case import NATIVE, line
+
+from .logs import HEADER, own, put_file
 
 OLD_PI = (
     b'{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w","provider":"p","modelId":"m"}\n'
@@ -73,144 +73,56 @@ async def test_replacing_an_archived_session_keeps_the_old_file(root: Path) -> N
     assert b"first" not in kept["main.jsonl"]
 
 
-async def test_a_put_that_replaces_nothing_leaves_no_backup(root: Path) -> None:
-    async with SessionHost(root) as host, SessionHost() as elsewhere:
-        await host.put(await create_session(elsewhere, ["first"]))
-        await host.create("empty")
-    assert files(root).keys() == {"main.jsonl"}
-
-
 @pytest.mark.feature("N-7")
-async def test_a_migration_keeps_the_old_file(root: Path) -> None:
-    root.mkdir()
-    (root / "old.jsonl").write_bytes(OLD_PI)
-    async with SessionHost(root) as host:
-        await host.load(root / "old.jsonl")
-    assert files(root).keys() == {"old.jsonl", "old.jsonl.bak"}
-    assert files(root)["old.jsonl.bak"] == OLD_PI
-
-
-@pytest.mark.feature("N-7")
-async def test_a_repaired_tail_is_kept(root: Path) -> None:
-    async with SessionHost(root) as host:
-        await create_session(host, ["first"])
-    whole = files(root)["main.jsonl"]
-    (root / "main.jsonl").write_bytes(whole + FRAGMENT)
-    async with SessionHost(root) as host:
-        await (await host.load("main")).append_message("user", "second")
-    kept = files(root)
-    assert kept.pop("main.jsonl").startswith(whole)
-    ((name, fragment),) = kept.items()
-    assert name.startswith("main.jsonl.torn-")
-    assert fragment == FRAGMENT
-
-
-@pytest.mark.feature("N-7")
-async def test_an_archived_session_is_kept_compressed(root: Path) -> None:
-    async with SessionHost(root) as host:
-        session = await create_session(host, ["first"])
-        before = files(root)["main.jsonl"]
-        await host.archive(session)
-        (packed,) = root.glob("main.jsonl.*")
-        found = packed.read_bytes()
-        if packed.suffix == ".gz":
-            lines = gzip.decompress(found)
-        else:
-            lines = (
-                pytest.importorskip("zstandard").ZstdDecompressor().stream_reader(found, read_across_frames=True).read()
-            )
-        assert lines.startswith(before)  # followed by the entry that records the archiving
-        assert not (root / "main.jsonl").exists()
-
-
-@pytest.mark.feature("N-7")
-async def test_only_a_delete_removes_a_session(root: Path) -> None:
-    """All other operations only append to its file."""
-    async with SessionHost(root) as host:
-        session = await create_session(host, ["first", "second"])
-        entry_id = session.leaf_id
-        assert entry_id is not None
-        before = files(root)["main.jsonl"]
-        await session.truncate_history(1)
-        await session.set_history([])
-        await session.set_summary("short")
-        await session.set_title("Title")
-        await session.branch(entry_id)
-        await session.append_message("user", "third")
-        await host.fork_from(session, session_id="child")
-        await session.close()
-        assert files(root).keys() == {"main.jsonl", "child.jsonl"}
-        assert files(root)["main.jsonl"].startswith(before)
-        await host.delete("child")
-        await host.delete("main")
+async def test_only_a_delete_removes_a_session_and_all_else_appends_to_its_file(host: SessionHost, root: Path) -> None:
+    session = await create_session(host, ["first", "second"])
+    entry_id = session.leaf_id
+    assert entry_id is not None
+    before = files(root)["main.jsonl"]
+    await session.truncate_history(1)
+    await session.set_history([])
+    await session.set_summary("short")
+    await session.set_title("Title")
+    await session.branch(entry_id)
+    await session.append_message("user", "third")
+    await host.fork_from(session, session_id="child")
+    await session.close()
+    assert files(root).keys() == {"main.jsonl", "child.jsonl"}
+    assert files(root)["main.jsonl"].startswith(before)
+    await host.delete("child")
+    await host.delete("main")
     assert files(root) == {}
 
 
 @pytest.mark.parametrize("archived", [False, True])
-async def test_a_delete_removes_backups_and_moved_fragments(root: Path, archived: bool) -> None:
-    root.mkdir()
+async def test_a_delete_removes_backups_and_moved_fragments(host: SessionHost, root: Path, archived: bool) -> None:
     secret = b'{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"secret"}}\n'
     (root / "old.jsonl").write_bytes(OLD_PI + secret)
-    async with SessionHost(root) as host:
-        session = await host.load("old")  # migrates it
-        await session.close()
-        (root / "torn.jsonl").write_bytes(
-            b'{"type":"session","version":1,"id":"torn","timestamp":"2026-01-01T00:00:00Z"}\n' + FRAGMENT
-        )
-        await (await host.load("torn")).append_message("user", "secret")
-        assert {"old.jsonl.bak", f"torn.jsonl.torn-78-{crc32(FRAGMENT):08x}"} <= files(root).keys()
-        for each in ("old", "torn"):
-            if archived:
-                await host.archive(each)
-                assert f"{each}.jsonl" not in files(root)
-            await host.delete(each)
+    (root / "torn.jsonl").write_bytes(HEADER + FRAGMENT)
+    await (await host.load("old")).close()  # migrates it
+    await (await host.load(root / "torn.jsonl")).append_message("user", "secret")
+    assert {"old.jsonl.bak", f"torn.jsonl.torn-{len(HEADER)}-{crc32(FRAGMENT):08x}"} <= files(root).keys()
+    for each in ("old", "torn"):
+        path = root / f"{each}.jsonl"
+        if archived:
+            await host.archive(path)
+            assert path.name not in files(root)
+        await host.delete(path)
     assert files(root) == {}
     assert not list(root.glob("*.jsonl*"))
 
 
 async def test_a_crash_during_a_replacement_leaves_either_session_and_always_the_old_one() -> None:
-    before = MemoryDisk()
-    before.make_directory("/root")
-    header = b'{"type":"session","version":1,"id":"a","timestamp":"2026-01-01T00:00:00Z"}\n'
-    entry = b'{"type":"custom","id":"%d","parent_id":null,"timestamp":"2026-01-01T00:00:00Z","custom":{}}\n'
-    fd = before.open("/root/a.jsonl", os.O_CREAT | os.O_WRONLY)
-    before.write(fd, header + entry % 1)
-    before.close(fd)
-    before.settle()
-    disk = RecordingDisk(before)
-    store = FileStore("/root", disk=disk)
-    (lease,) = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    assert lease.dialect is not None
-    await store.put(lease, lease.dialect, header, [entry % 2])
-    await store.aclose()
+    memory = MemoryDisk()
+    old, new = HEADER + line(1), HEADER + line(2)
+    put_file(memory, "/s/a.jsonl", old)
+    memory.settle()
+    disk = RecordingDisk(memory)
+    store = FileStore("/s", disk=disk, offload=AtOnce())
+    await store.put((await own(store)).lease, NATIVE, HEADER, [line(2)])
     seen: set[bytes] = set()
     for left in disk.crash_states():
         found = left.files()
-        seen.add(found["/root/a.jsonl"])
-        assert found["/root/a.jsonl"] in (header + entry % 1, header + entry % 2)
-        if found["/root/a.jsonl"] != header + entry % 1:
-            assert found["/root/a.jsonl.bak"] == header + entry % 1
-    assert len(seen) == 2
-
-
-async def test_a_refused_put_leaves_no_backup(root: Path) -> None:
-    """Another program appended while the new session was written, so its line is kept."""
-    async with SessionHost(root) as host:
-        await create_session(host, ["first"])
-    path = root / "main.jsonl"
-    store = FileStore(root)
-    (lease,) = await store.acquire(["main.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    assert lease.dialect is not None
-    header, line = path.read_bytes().splitlines(keepends=True)
-
-    class Appending(list[bytes]):
-        def __iter__(self) -> Iterator[bytes]:
-            path.write_bytes(header + line + line)
-            return super().__iter__()
-
-    with pytest.raises(Conflict):
-        await store.put(lease, lease.dialect, header, Appending([line]))
-    await store.aclose()
-    assert files(root) == {"main.jsonl": header + line + line}
+        seen.add(found["/s/a.jsonl"])
+        assert old in (found["/s/a.jsonl"], found.get("/s/a.jsonl.bak"))
+    assert seen == {old, new}

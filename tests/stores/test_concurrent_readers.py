@@ -13,18 +13,19 @@ from anyio.lowlevel import checkpoint
 
 from treering.events.disk import FileStat, OsDisk
 from treering.events.errors import LogReplaced
-from treering.events.stores.base import Cursor, Lease
+from treering.events.stores.base import Cursor
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.logs import INLINE_MAX
 from treering.events.stores.files.table import CHUNK
 from treering.testing.disks import WrappedDisk
-from treering.testing.stores.case import NATIVE, bare, header_of, line, read_all
+from treering.testing.stores.case import bare, line, read_all
+
+from .logs import HEADER, own
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PATIENCE_S = 30
-HEADER = NATIVE.encode_header(header_of("session"))
 LINE = 10_000
 
 
@@ -119,8 +120,7 @@ async def test_owning_a_log_does_not_hide_from_its_readers_that_it_was_rewritten
     store = FileStore(tmp_path)
     before = (await store.open("a.jsonl")).head
     path.write_bytes(HEADER + b"".join(NEW))
-    (lease,) = await store.acquire(["a.jsonl"], "owner")
-    assert isinstance(lease, Lease)
+    lease = (await own(store)).lease
     assert lease.head.seq == len(NEW)
     await check_noticed(store, before)
     await store.aclose()
@@ -136,8 +136,7 @@ async def test_owning_a_log_that_grew_keeps_its_generation(tmp_path: Path) -> No
     before = (await store.open("a.jsonl")).head
     assert before.seq == len(OLD)
     path.write_bytes(HEADER + b"".join([*OLD, line(4)]))
-    (lease,) = await store.acquire(["a.jsonl"], "owner")
-    assert isinstance(lease, Lease)
+    lease = (await own(store)).lease
     assert lease.head == Cursor(before.generation, 4)
     await store.aclose()
 
@@ -150,8 +149,7 @@ async def test_a_log_that_vanished_while_it_was_read_can_be_owned(tmp_path: Path
     disk.doomed = path
     with pytest.raises(LogReplaced):
         await store.read("a.jsonl", before.generation, 0)
-    (lease,) = await store.acquire(["a.jsonl"], "owner")
-    assert isinstance(lease, Lease)
+    lease = (await own(store)).lease
     assert lease.header is None
     await store.aclose()
 

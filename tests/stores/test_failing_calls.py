@@ -19,21 +19,21 @@ import anyio
 import pytest
 import structlog
 
-from treering.events.disk import Disk
 from treering.events.errors import AppendInDoubt, InvalidInput, SessionNotFound, TreeringError
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import Durability, FileStore, Writes
 from treering.events.stores.files.table import CHUNK
 from treering.testing.disks import Fault, FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+from treering.testing.stores.case import NATIVE, Writer, bare, line, lines
+
+from .logs import PI_HEADER, append_to, header_for, own
 
 T = TypeVar("T")
 
 ANSWERS = Path(__file__).with_name("failing_calls.txt")
 LOG = "/sessions/a.jsonl"
-NEW_HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+NEW_HEADER = header_for()
 BEGINNINGS = {"new": b"", "torn": NEW_HEADER + line(0) + b'{"half":', "pi": PI_HEADER + line(0) + b'{"half":'}
 STORIES: list[tuple[str, Durability, Writes]] = [
     ("new", "os", "inline"),
@@ -55,7 +55,7 @@ class SharedDisk(FaultyDisk):
 
     def write(self, fd: int, data: bytes) -> int:
         if self.meanwhile and self._path(fd) == LOG:
-            append(self.inner, self.meanwhile)
+            append_to(self.inner, LOG, self.meanwhile)
             self.meanwhile = b""
         return super().write(fd, data)
 
@@ -65,12 +65,6 @@ class SharedDisk(FaultyDisk):
         except OSError:
             self.inner.close(fd)  # as systems do
             raise
-
-
-def append(disk: Disk, data: bytes) -> None:
-    fd = disk.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    disk.write(fd, data)
-    disk.close(fd)
 
 
 MISFORTUNES: dict[str, Callable[[SharedDisk], object]] = {
@@ -97,7 +91,7 @@ class Story:
         self.memory = MemoryDisk()
         if beginning != "new":
             self.memory.make_directory("/sessions")
-            append(self.memory, BEGINNINGS[beginning])
+            append_to(self.memory, LOG, BEGINNINGS[beginning])
             self.memory.settle()
         self.beginning, self.durability = beginning, durability
         self.acknowledged = [] if beginning == "new" else bare([line(0)])
@@ -179,8 +173,7 @@ class Story:
     async def check(self, disk: MemoryDisk) -> None:
         """Check that the next host finds what was acknowledged, once and in order."""
         store = self.open(disk=disk)
-        [lease] = await store.acquire(["a.jsonl"], "next")
-        assert isinstance(lease, Lease)
+        lease = (await own(store)).lease
         page = await store.read("a.jsonl", lease.head.generation, 0)
         assert [each for each in page.lines if each + b"\n" in lines(0, 6)] == self.acknowledged
         await store.release([lease])
@@ -258,22 +251,20 @@ async def put(
     story = Story("new", durability, "inline")
     memory, disk, said = story.memory, story.disk, story.said
     store = story.open(disk=disk)
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    writer = Writer(store, lease)
+    writer = await own(store)
     if before != "nothing":
         await writer.append(*lines(1, 3))
-        await store.save(lease, "leaf", writer.head, b"leaf")
+        await store.save(writer.lease, "leaf", writer.head, b"leaf")
     if before == "a log in doubt":
         disk.fail("sync_directory", errno.EIO, path="/sessions", nth=2 + (durability == "group"))
         with pytest.raises(AppendInDoubt):
-            await store.put(lease, NATIVE, NEW_HEADER, lines(5, 6))
+            await store.put(writer.lease, NATIVE, NEW_HEADER, lines(5, 6))
         memory.unlink(f"{LOG}.bak")
         memory.settle()
     old = logs_of(memory)
     fault = fail(disk)
     try:
-        head = await store.put(lease, NATIVE, NEW_HEADER, iter(NEW_LINES))
+        head = await store.put(writer.lease, NATIVE, NEW_HEADER, iter(NEW_LINES))
         assert head.generation not in {0, writer.head.generation}
         assert head.seq == len(NEW_LINES)
         writer.head = head
@@ -295,8 +286,8 @@ async def put(
     if said and said[-1].startswith("in doubt"):
         if after_doubt == "repeat":
             if "read the session again" in said[-1]:
-                await store.resolve(lease)
-            writer.head = await store.put(lease, NATIVE, NEW_HEADER, NEW_LINES)
+                await store.resolve(writer.lease)
+            writer.head = await store.put(writer.lease, NATIVE, NEW_HEADER, NEW_LINES)
         elif after_doubt == "look":
             with suppress(SessionNotFound):
                 writer.head = (await store.open("a.jsonl")).head
@@ -304,7 +295,7 @@ async def put(
     [outcome] = await store.append([writer.request(line(21))])
     if not isinstance(outcome, Committed):
         said.append(f"{after_doubt} and be {type(outcome).__name__}")
-        writer.head, writer._exists = await store.resolve(lease), True
+        writer.head, writer._exists = await store.resolve(writer.lease), True
         await writer.append(line(21))
     if durability != "os":
         await recovered(story, memory.crash(), content)
@@ -355,8 +346,7 @@ async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
     written: list[int] = []
     disk = MemoryDisk()
     store = FileStore("/sessions", disk=Sizes(disk), offload=AtOnce())
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
+    lease = (await own(store)).lease
     bodies = [line(number, "x" * (size - len(line(number)))) for number in range(1, 10)]
     await store.put(lease, NATIVE, NEW_HEADER, iter(bodies))
     assert {len(each) for each in bodies} == {size}
@@ -368,65 +358,6 @@ async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
         with pytest.raises(InvalidInput):
             await store.put(lease, NATIVE, NEW_HEADER, bad)
         assert logs_of(disk) == {LOG: NEW_HEADER + b"".join(bodies)}
-    await store.aclose()
-
-
-async def test_appends_stay_in_doubt_until_the_doubt_is_resolved() -> None:
-    disk = FaultyDisk(MemoryDisk())
-    store = FileStore("/sessions", disk=disk, offload=AtOnce(), durability="file")
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    writer = Writer(store, lease)
-    await writer.append(line(1))
-    for number in range(2, 5):
-        disk.fail("datasync", errno.EIO, path=LOG)
-        [first] = await store.append([writer.request(line(number))])
-        assert isinstance(first, InDoubt)
-        for _ in range(2):
-            assert await store.append([writer.request(line(number))]) == [first]
-        writer.head = await store.resolve(lease)
-        assert writer.head.seq == number
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
-    await store.release([lease])
-    await store.aclose()
-
-
-@pytest.mark.parametrize("call", sorted(PATHS))
-async def test_a_failing_call_leaves_a_packed_log_readable_and_it_can_be_unpacked_again(call: str) -> None:
-    has_ended = False
-    for nth in count(1):
-        memory = MemoryDisk()
-        memory.make_directory("/sessions")
-        append(memory, NEW_HEADER + b"".join(lines(1, 5)))
-        disk = SharedDisk(memory)
-        store = FileStore("/sessions", disk=disk, offload=AtOnce())
-        [lease] = await store.acquire(["a.jsonl"], "me")
-        assert isinstance(lease, Lease)
-        await store.pack(lease)
-        await store.release([lease])
-        [lease] = await store.acquire(["a.jsonl"], "me")
-        assert isinstance(lease, Lease)
-        assert lease.packed
-        head, fault = lease.head, disk.fail(call, errno.EIO, path=PATHS[call], nth=nth)
-        try:
-            lease = await store.unpack(lease)
-        except OSError:
-            assert fault.hits
-            assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
-            lease = await store.unpack(lease)
-        has_ended = not fault.hits
-        fault.lift()
-        assert (lease.head.seq, lease.packed) == (head.seq, False)
-        await Writer(store, lease).append(line(6))
-        assert await read_all(store, "a.jsonl") == bare(lines(1, 6))
-        await store.release([lease])
-        await store.aclose()
-        assert memory.open_files == 0
-        files = {path: data for path, data in memory.files().items() if path.startswith(LOG)}
-        assert {path for path in files if not path.endswith(".index")} == {LOG}
-        assert files[LOG] == NEW_HEADER + b"".join(lines(1, 6))
-        if has_ended:
-            break
 
 
 async def write_answers() -> None:

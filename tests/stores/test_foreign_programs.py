@@ -14,76 +14,34 @@ import pytest
 from treering.events.dialects.native import is_object
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LogReplaced, NotASession, SessionNotFound
-from treering.events.stores.base import Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
+from treering.events.stores.base import Committed, Cursor, Failed, Fenced
 from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+from treering.testing.stores.case import NATIVE, bare, header_of, line, lines, read_all
 
-HEADER = NATIVE.encode_header(header_of("session"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
-
-
-class BusyDisk(WrappedDisk):
-    """A disk on which another program acts between the check and the write."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.between: Callable[[], None] | None = None
-        self.fds: set[int] = set()
-
-    def open(self, path: str, flags: int) -> int:
-        fd = super().open(path, flags)
-        self.fds.discard(fd)
-        if path.endswith(".jsonl"):
-            self.fds.add(fd)
-        return fd
-
-    def write(self, fd: int, data: bytes) -> int:
-        if fd in self.fds and self.between is not None:
-            act, self.between = self.between, None
-            act()
-        return super().write(fd, data)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def log(root: Path) -> Path:
-    return root / "a.jsonl"
-
-
-@pytest.fixture
-def disk() -> BusyDisk:
-    return BusyDisk()
+from .logs import HEADER, PI_HEADER, attempt, own
 
 
 @pytest.fixture(params=["inline", "thread"])
-async def store(request: pytest.FixtureRequest, root: Path, disk: BusyDisk) -> AsyncIterator[FileStore]:
-    store = FileStore(root, disk=disk, writes=request.param)
+async def store(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[FileStore]:
+    store = FileStore(root, writes=request.param)
     yield store
     await store.aclose()
-
-
-async def own(store: FileStore) -> Writer:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
-
-
-async def attempt(writer: Writer, *written: bytes) -> Outcome:
-    [outcome] = await writer.store.append([writer.request(*written)])
-    return outcome
 
 
 def append(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
+
+
+@pytest.fixture
+async def narrow(root: Path) -> AsyncIterator[FileStore]:
+    """A store that keeps one file open: reading another log closes the first one."""
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    store = FileStore(root, open_files_max=1)
+    yield store
+    await store.aclose()
 
 
 @pytest.mark.parametrize("header", [HEADER, PI_HEADER], ids=["native", "pi"])
@@ -98,17 +56,6 @@ async def test_an_append_is_fenced_by_lines_of_another_program(store: FileStore,
     writer.head = outcome.head
     await writer.append(line(4))
     assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
-
-
-async def test_reading_an_owned_log_finds_lines_of_another_program(store: FileStore, log: Path) -> None:
-    log.write_bytes(PI_HEADER + line(1))
-    writer = await own(store)
-    append(log, line(2) + b'{"half":')
-    page = await store.read("a.jsonl", writer.head.generation, 0)
-    assert page.lines == bare(lines(1, 2))
-    append(log, b"1}\n")
-    assert (await store.read("a.jsonl", writer.head.generation, 2)).lines == [b'{"half":1}']
-    assert (await store.resolve(writer.lease)).seq == 3
 
 
 @pytest.mark.parametrize("fragment", [b'{"half', b'{"whole":1}', b"  "])
@@ -140,33 +87,6 @@ async def test_a_fragment_of_another_program_in_a_native_log_is_moved_aside(
     assert [path.read_bytes() for path in root.glob("*.torn-*")] == [b'{"half']
 
 
-async def test_a_line_written_between_check_and_write_is_found(store: FileStore, log: Path, disk: BusyDisk) -> None:
-    log.write_bytes(PI_HEADER + line(1))
-    writer = await own(store)
-    disk.between = lambda: append(log, line(2))
-    outcome = await attempt(writer, *lines(3, 4))
-    assert isinstance(outcome, Committed)
-    assert outcome.head.seq == 4
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
-    writer.head = outcome.head
-    await writer.append(line(5))
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
-
-
-async def test_a_fragment_written_between_check_and_write_puts_the_append_in_doubt(
-    store: FileStore, log: Path, disk: BusyDisk
-) -> None:
-    log.write_bytes(PI_HEADER + line(1))
-    writer = await own(store)
-    disk.between = lambda: append(log, b'{"half":')
-    outcome = await attempt(writer, *lines(2, 3))
-    assert isinstance(outcome, InDoubt)
-    writer.head = await store.resolve(writer.lease)
-    assert writer.head.seq == 3
-    await writer.append(line(2))
-    assert log.read_bytes() == PI_HEADER + line(1) + b'{"half":' + line(2) + line(3) + line(2)
-
-
 def replace(log: Path) -> None:
     other = log.with_name("other")
     other.write_bytes(HEADER + b"".join(lines(11, 12)))
@@ -177,11 +97,15 @@ def rewrite(log: Path) -> None:
     log.write_bytes(HEADER + b"".join(lines(11, 12)))
 
 
+def rewrite_longer(log: Path) -> None:
+    log.write_bytes(HEADER + b"".join(lines(1, 6, "a longer text")))
+
+
 def shorten(log: Path) -> None:
     os.truncate(log, len(HEADER + line(1)))
 
 
-@pytest.mark.parametrize(("change", "left"), [(replace, 2), (rewrite, 2), (shorten, 1)])
+@pytest.mark.parametrize(("change", "left"), [(replace, 2), (rewrite, 2), (rewrite_longer, 6), (shorten, 1)])
 async def test_a_replaced_rewritten_or_truncated_log_has_a_new_generation(
     store: FileStore, log: Path, change: Callable[[Path], None], left: int
 ) -> None:
@@ -197,6 +121,7 @@ async def test_a_replaced_rewritten_or_truncated_log_has_a_new_generation(
     assert outcome.head.generation not in (before.generation, "")
     assert log.read_bytes() == content
     assert await store.resolve(writer.lease) == outcome.head
+    assert await read_all(store, "a.jsonl") == content.splitlines()[1:]
     other = FileStore(store.root)
     assert (await other.open("a.jsonl")).head == outcome.head, "another store sees the same generation"
     await other.aclose()
@@ -205,18 +130,6 @@ async def test_a_replaced_rewritten_or_truncated_log_has_a_new_generation(
     assert log.read_bytes() == content + line(6)
     await store.release([writer.lease])
     assert (await own(store)).head.generation == outcome.head.generation
-
-
-async def test_a_deleted_log_can_be_created_again(store: FileStore, log: Path) -> None:
-    writer = await own(store)
-    before = await writer.append(line(1))
-    log.unlink()
-    outcome = await attempt(writer, line(2))
-    assert isinstance(outcome, Fenced)
-    assert (outcome.head.generation, outcome.head.seq) == ("", 0)
-    writer.head, writer._exists = outcome.head, False
-    after = await writer.append(line(1))
-    assert after.generation != before.generation
 
 
 async def test_a_file_that_is_no_longer_a_session_is_not_written_to(store: FileStore, log: Path) -> None:
@@ -401,51 +314,45 @@ async def test_whatever_another_program_appends_is_read_as_far_as_it_goes(
 @pytest.mark.parametrize("added", [0, 3])
 @pytest.mark.parametrize("owned", [True, False])
 async def test_a_log_that_was_recreated_with_the_same_inode_while_it_was_closed_has_a_new_generation(
-    root: Path, log: Path, owned: bool, added: int
+    narrow: FileStore, log: Path, owned: bool, added: int
 ) -> None:
-    store = FileStore(root, open_files_max=1)
-    (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + b"".join(lines(1, 5)))
     if owned:
-        await own(store)
-    before = (await store.open("a.jsonl")).head
-    assert len(await read_all(store, "a.jsonl")) == 5
-    await read_all(store, "b.jsonl")  # uses the only open file
+        await own(narrow)
+    before = (await narrow.open("a.jsonl")).head
+    assert len(await read_all(narrow, "a.jsonl")) == 5
+    await read_all(narrow, "b.jsonl")
     content = NATIVE.encode_header(header_of("anomaly")) + b"".join(lines(1, 5 + added))
     log.write_bytes(content)
     os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
-    head = (await store.open("a.jsonl")).head
+    head = (await narrow.open("a.jsonl")).head
     assert head.seq == 5 + added
     assert head.generation != before.generation
     with pytest.raises(LogReplaced):
-        await store.read("a.jsonl", before.generation, 0)
-    assert b"".join(each + b"\n" for each in await read_all(store, "a.jsonl")) == content.partition(b"\n")[2]
-    await store.aclose()
+        await narrow.read("a.jsonl", before.generation, 0)
+    assert b"".join(each + b"\n" for each in await read_all(narrow, "a.jsonl")) == content.partition(b"\n")[2]
 
 
 @pytest.mark.parametrize("last", [6, 9])
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_readers_notice_that_a_log_was_shortened_and_grew_again(
-    root: Path, log: Path, is_open: bool, last: int
+    narrow: FileStore, log: Path, is_open: bool, last: int
 ) -> None:
-    store = FileStore(root, open_files_max=1)
-    (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + b"".join(lines(1, 5, "old")))
-    before = (await store.open("a.jsonl")).head
-    await read_all(store, "a.jsonl")
+    before = (await narrow.open("a.jsonl")).head
+    await read_all(narrow, "a.jsonl")
     if not is_open:
-        await read_all(store, "b.jsonl")  # uses the only open file
+        await read_all(narrow, "b.jsonl")
     append(log, line(6, "old"))
-    grown = (await store.open("a.jsonl")).head
+    grown = (await narrow.open("a.jsonl")).head
     assert (grown.generation, grown.seq) == (before.generation, 6)
     os.truncate(log, len(HEADER + line(1, "old")))
     append(log, b"".join(lines(2, last, "new")))  # as long as the lines in their place before
     os.utime(log, ns=(1, 1))  # the clock of the file system may be coarse
-    head = (await store.open("a.jsonl")).head
+    head = (await narrow.open("a.jsonl")).head
     assert head.seq == last
     assert head.generation != before.generation
-    assert await read_all(store, "a.jsonl") == bare([line(1, "old"), *lines(2, last, "new")])
-    await store.aclose()
+    assert await read_all(narrow, "a.jsonl") == bare([line(1, "old"), *lines(2, last, "new")])
 
 
 async def test_readers_notice_that_a_missing_log_came_back_with_an_older_content(root: Path, log: Path) -> None:
@@ -462,23 +369,6 @@ async def test_readers_notice_that_a_missing_log_came_back_with_an_older_content
     assert head.seq == 3
     assert head.generation != before.generation
     await store.aclose()
-
-
-async def test_an_owner_notices_that_its_log_was_rewritten_in_place_with_a_longer_content(
-    store: FileStore, log: Path
-) -> None:
-    log.write_bytes(HEADER + b"".join(lines(1, 5)))
-    writer = await own(store)
-    await writer.append(line(6))
-    content = HEADER + b"".join(lines(1, 6, "a longer text"))
-    log.write_bytes(content)
-    outcome = await attempt(writer, line(7))
-    assert isinstance(outcome, Fenced)
-    assert outcome.head.seq == 6
-    assert outcome.head.generation != writer.head.generation
-    assert await store.resolve(writer.lease) == outcome.head
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 6, "a longer text"))
-    assert log.read_bytes() == content
 
 
 async def test_an_old_snapshot_does_not_hide_a_changed_end_of_the_log(root: Path, log: Path) -> None:

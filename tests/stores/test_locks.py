@@ -9,10 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
+import anyio
 import pytest
 
 from treering.events.disk import Disk, OsDisk
@@ -20,10 +22,13 @@ from treering.events.errors import HostClosed, InvalidInput, SessionLocked
 from treering.events.holders import holder_of
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.locks import SHARDS, FileLocks, Held, Locks
+from treering.events.stores.files.locks import REST, SHARDS, FileLocks, Held, Locks
 from treering.events.stores.files.private_locks import PrivateLocks
 from treering.testing.disks import MemoryDisk
-from treering.testing.stores.case import Writer, bare, line, lines, read_all
+from treering.testing.simulation.determinism import AtOnce
+from treering.testing.stores.case import Writer, line, lines
+
+from .logs import header_for, own
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -67,49 +72,29 @@ class Holder:
         self.process.communicate()
 
 
-@pytest.fixture
-async def store(root: Path) -> AsyncIterator[FileStore]:
-    store = FileStore(root)
-    yield store
-    await store.aclose()
-
-
 async def ask(store: FileStore, ref: str = "a.jsonl") -> Lease | SessionLocked:
     [answer] = await store.acquire([ref], "me")
     return answer
 
 
-async def own(store: FileStore, ref: str = "a.jsonl") -> Writer:
-    lease = await ask(store, ref)
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
-
-
 @pytest.mark.feature("U-5")
-async def test_a_log_owned_by_another_process_is_locked_until_that_process_is_dead(
-    store: FileStore, root: Path
+@pytest.mark.parametrize("ends", ["killed", "released"])
+async def test_a_log_owned_by_another_process_is_locked_until_that_process_is_dead_or_releases_it(
+    store: FileStore, root: Path, ends: str
 ) -> None:
     holder = Holder(root, "a.jsonl")
     try:
         assert holder.state == "held"
         refused = await ask(store)
         assert isinstance(refused, SessionLocked)
-        assert refused.pid == holder.process.pid
-        assert refused.host == os.uname().nodename
+        assert (refused.pid, refused.host) == (holder.process.pid, os.uname().nodename)
         assert str(holder.process.pid) in str(refused)
-        holder.process.send_signal(signal.SIGKILL)
-        holder.process.wait()
+        if ends == "killed":
+            holder.process.send_signal(signal.SIGKILL)
+            holder.process.wait()
+        else:
+            assert holder.advance() == "released"
         await (await own(store)).append(line(1))
-    finally:
-        holder.kill()
-
-
-async def test_a_log_can_be_owned_after_another_process_released_it(store: FileStore, root: Path) -> None:
-    holder = Holder(root, "a.jsonl")
-    try:
-        assert isinstance(await ask(store), SessionLocked)
-        assert holder.advance() == "released"
-        await own(store)
     finally:
         holder.kill()
 
@@ -123,13 +108,6 @@ async def test_another_process_cannot_own_our_log(store: FileStore, root: Path) 
     holder = Holder(root, "a.jsonl")
     holder.kill()
     assert holder.state == f"refused by {os.getpid()} on {os.uname().nodename}"
-
-
-async def test_a_store_refuses_a_second_owner_of_its_own_log(store: FileStore) -> None:
-    await own(store)
-    refused = await ask(store)
-    assert isinstance(refused, SessionLocked)
-    assert refused.pid == os.getpid()
 
 
 async def test_a_child_process_inherits_no_lock(store: FileStore, root: Path) -> None:
@@ -177,6 +155,32 @@ async def test_a_forked_child_inherits_no_lock_and_cannot_append(root: Path) -> 
             os.close(fd)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_that_closes_its_store_leaves_the_journal_to_its_parent(root: Path) -> None:
+    store = FileStore(root, durability="group", offload=AtOnce())
+
+    async def begin() -> Writer:
+        writer = await own(store)
+        await writer.append(line(1))
+        return writer
+
+    writer = anyio.run(begin)
+    journals = sorted((root / ".treering" / "journal").iterdir())
+    assert journals
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            anyio.run(store.aclose)
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted((root / ".treering" / "journal").iterdir()) == journals
+    anyio.run(writer.append, line(2))
+    anyio.run(store.aclose)
+    assert (root / "a.jsonl").read_bytes() == header_for() + b"".join(lines(1, 2))
+    assert list((root / ".treering" / "journal").iterdir()) == []
+
+
 async def test_a_log_has_one_owner_through_all_symlinks(store: FileStore, root: Path, tmp_path: Path) -> None:
     await (await own(store, "work/a.jsonl")).append(line(1))
     (tmp_path / "folder").symlink_to(root / "work")
@@ -193,32 +197,6 @@ async def test_a_log_has_one_owner_through_all_symlinks(store: FileStore, root: 
     for other, ref in others:
         assert isinstance(await ask(other, ref), SessionLocked), (other.root, ref)
         await other.aclose()
-
-
-@pytest.mark.parametrize("first_is_outer", [True, False])
-async def test_stores_with_nested_roots_lock_each_other_out(tmp_path: Path, first_is_outer: bool) -> None:
-    outer, inner = FileStore(tmp_path), FileStore(tmp_path / "inner")
-    names = [(outer, "inner/a.jsonl"), (inner, "a.jsonl")]
-    (first, first_ref), (second, second_ref) = names if first_is_outer else reversed(names)
-    await own(first, first_ref)
-    assert isinstance(await ask(second, second_ref), SessionLocked)
-    await own(second, second_ref.replace("a.", "b."))
-    assert isinstance(await ask(first, first_ref.replace("a.", "b.")), SessionLocked)
-    await outer.aclose()
-    await inner.aclose()
-
-
-async def test_only_one_of_two_stores_can_create_a_log(store: FileStore, root: Path) -> None:
-    other = FileStore(root)
-    first = await own(store)
-    assert isinstance(await ask(other), SessionLocked)
-    await first.append(line(1))
-    assert isinstance(await ask(other), SessionLocked)
-    await store.release([first.lease])
-    second = await own(other)
-    await second.append(line(2))
-    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
-    await other.aclose()
 
 
 @pytest.mark.parametrize("created_again", [False, True])
@@ -266,6 +244,8 @@ def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
     paths = [f"{tmp_path}/{number}.jsonl" for number in range(500)]
     held = [locks.take(path) for path in paths]
     assert before < len(os.listdir("/dev/fd")) <= before + open_max
+    has_moved = (tmp_path / ".treering" / "locks" / REST).exists()
+    assert has_moved == (kind is narrow), "locks share a file only if there are too many files"
     for path, each in zip(paths, held, strict=True):
         assert isinstance(each, Held)
         assert kind is FileLocks or holder_of(OsDisk(), path) is not None
@@ -305,8 +285,10 @@ def test_all_kinds_of_locks_exclude_others_and_increase_the_epoch(tmp_path: Path
         epochs.append(held.epoch)
         two.give_back(earlier)  # it has been given back before
         for each in (one, two):
+            descriptors = len(os.listdir("/dev/fd"))
             refused = each.take(path)
             assert isinstance(refused, SessionLocked)
+            assert len(os.listdir("/dev/fd")) == descriptors
             assert (refused.pid, refused.host) == (os.getpid(), os.uname().nodename)
         # A process that was just started may share the files for a moment.
         shared = [os.dup(int(fd)) for fd in os.listdir("/dev/fd") if in_locks(fd)]
@@ -330,6 +312,35 @@ def in_locks(fd: str) -> bool:
         return "/.treering/locks/" in os.readlink(f"/dev/fd/{fd}")
     except OSError:  # that of the listing
         return False
+
+
+@pytest.mark.parametrize("kind", [Locks, FileLocks, narrow, private])
+def test_closing_again_closes_nothing_and_what_was_held_can_be_taken_again(
+    tmp_path: Path, kind: Callable[[Disk, str], Locks]
+) -> None:
+    """The lock file of the first lock was deleted, so it is open without being looked up any more."""
+    before = len(os.listdir("/dev/fd"))
+    locks, other = kind(OsDisk(), str(tmp_path)), kind(OsDisk(), str(tmp_path))
+    paths = [f"{tmp_path}/{number}.jsonl" for number in range(2 * SHARDS)]
+    held = [locks.take(path) for path in paths]
+    shutil.rmtree(tmp_path / ".treering" / "locks", ignore_errors=True)
+    held += [locks.take(f"{path}-2") for path in paths]
+    assert all(isinstance(each, Held) for each in held)
+    locks.close()
+    assert len(os.listdir("/dev/fd")) == before
+    others = [os.open(tmp_path, os.O_RDONLY) for _ in range(9)]
+    locks.close()
+    for fd in others:
+        os.close(fd)
+    for taker in (locks, other):
+        for path in paths:
+            taken = taker.take(path)
+            assert isinstance(taken, Held)
+            taker.give_back(taken)
+    for each in held:
+        assert isinstance(each, Held)
+        locks.give_back(each)
+    assert len(os.listdir("/dev/fd")) == before
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, IsADirectoryError])

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from treering.events.errors import SessionLocked
-from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
-from treering.testing.disks import MemoryDisk
+from treering.testing.disks import MemoryDisk, RecordingDisk
+from treering.testing.simulation.determinism import AtOnce
+
+from .logs import own, put_file
 
 TIME = "2026-01-01T00:00:00.000Z"
 V1 = [
@@ -24,93 +25,54 @@ V1 = [
 OLD = b"".join(json.dumps(each).encode() + b"\n" for each in V1)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    return folder
+BACKUPS = ["a.jsonl.bak", "a.jsonl.bak-2", "a.jsonl.bak-3"]
 
 
-async def own(store: FileStore) -> Lease:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return lease
-
-
-def decoded(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(each) for each in path.read_bytes().splitlines()]
-
-
-async def test_an_old_log_is_migrated_and_the_old_file_kept(root: Path) -> None:
-    (root / "a.jsonl").write_bytes(OLD)
-    store = FileStore(root)
+@pytest.mark.feature("N-7")
+@pytest.mark.parametrize("tail", [b"", b'{"type":"mess', json.dumps(V1[1]).encode()])
+@pytest.mark.parametrize("earlier", [0, 2])
+async def test_an_old_log_is_migrated_with_its_tail_and_the_old_file_is_kept_beside_earlier_ones(
+    store: FileStore, root: Path, log: Path, tail: bytes, earlier: int
+) -> None:
+    for name in BACKUPS[:earlier]:
+        (root / name).write_text(name)
+    log.write_bytes(OLD + tail)
     assert (await store.open("a.jsonl")).dialect.old
-    lease = await own(store)
+    lease = (await own(store)).lease
     assert lease.dialect is not None
     assert not lease.dialect.old
-    assert lease.head.seq == 2
-    header, first, second = decoded(root / "a.jsonl")
-    assert header["version"] == 3
-    assert first["parentId"] is None
-    assert second["parentId"] == first["id"]
-    assert (root / "a.jsonl.bak").read_bytes() == OLD
     assert not (await store.open("a.jsonl")).dialect.old
-    await store.aclose()
-
-
-async def test_a_migration_does_not_overwrite_earlier_backups(root: Path) -> None:
-    (root / "a.jsonl.bak").write_bytes(b"first")
-    (root / "a.jsonl.bak-2").write_bytes(b"second")
-    (root / "a.jsonl").write_bytes(OLD)
-    store = FileStore(root)
-    await own(store)
+    assert lease.head.seq == 2 + bool(tail)
+    header, first, second = (json.loads(each) for each in log.read_bytes().splitlines()[:3])
+    assert (header["version"], first["parentId"], second["parentId"]) == (3, None, first["id"])
+    if tail:
+        [last] = (await store.read("a.jsonl", lease.head.generation, 2)).lines
+        assert last == tail or json.loads(last)["message"]["content"] == "Hello"
     kept = {path.name: path.read_bytes() for path in root.glob("*.bak*")}
-    assert kept == {"a.jsonl.bak": b"first", "a.jsonl.bak-2": b"second", "a.jsonl.bak-3": OLD}
-    await store.aclose()
+    assert kept == {name: name.encode() for name in BACKUPS[:earlier]} | {BACKUPS[earlier]: OLD + tail}
 
 
-@pytest.mark.parametrize("tail", [b'{"type":"mess', json.dumps(V1[1]).encode()])
-async def test_a_migration_keeps_the_tail_of_the_log(root: Path, tail: bytes) -> None:
-    (root / "a.jsonl").write_bytes(OLD + tail)
-    store = FileStore(root)
-    lease = await own(store)
-    assert lease.head.seq == 3
-    assert (root / "a.jsonl.bak").read_bytes() == OLD + tail
-    [last] = (await store.read("a.jsonl", lease.head.generation, 2)).lines
-    assert last == tail or json.loads(last)["message"]["content"] == "Hello"
-    await store.aclose()
-
-
-async def test_a_locked_old_log_is_not_migrated(root: Path) -> None:
-    store, other = FileStore(root), FileStore(root)
+async def test_a_locked_old_log_is_not_migrated(store: FileStore, root: Path, log: Path) -> None:
+    other = FileStore(root)
     await own(store)
-    (root / "a.jsonl").write_bytes(OLD)
+    log.write_bytes(OLD)
     [refused] = await other.acquire(["a.jsonl"], "you")
     assert isinstance(refused, SessionLocked)
-    assert (root / "a.jsonl").read_bytes() == OLD
-    await store.aclose()
+    assert log.read_bytes() == OLD
     await other.aclose()
 
 
 async def test_a_crash_during_a_migration_leaves_the_old_log_or_the_new_one() -> None:
-    disk = MemoryDisk()
-    disk.make_directory("/root")
-    fd = disk.open("/root/a.jsonl", 0o102 | 0o100)
-    disk.write(fd, OLD)
-    disk.close(fd)
-    disk.settle()
-    store = FileStore("/root", disk=disk)
-    await own(store)
-    await store.aclose()
-    new = disk.files()["/root/a.jsonl"]
+    memory = MemoryDisk()
+    put_file(memory, "/s/a.jsonl", OLD)
+    memory.settle()
+    disk = RecordingDisk(memory)
+    await own(FileStore("/s", disk=disk, offload=AtOnce()))
+    new = memory.files()["/s/a.jsonl"]
     seen: set[bytes] = set()
     for left in disk.crash_states():
         files = left.files()
-        seen.add(files["/root/a.jsonl"])
-        assert files["/root/a.jsonl"] in (OLD, new)
-        if files["/root/a.jsonl"] == new:
-            assert files["/root/a.jsonl.bak"] == OLD
-        again = FileStore("/root", disk=left)
-        assert (await own(again)).head.seq == 2
-        await again.aclose()
-    assert new in seen
+        seen.add(files["/s/a.jsonl"])
+        assert files["/s/a.jsonl"] != new or files["/s/a.jsonl.bak"] == OLD
+        assert (await own(FileStore("/s", disk=left, offload=AtOnce()))).head.seq == 2
+    assert seen == {OLD, new}

@@ -27,11 +27,12 @@ from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, header_of, line
 
+from .logs import PI_HEADER, DyingDisk, Killed, append_to, journals_of, logs_of, own, put_file
+
 ROOT = "/s"
 PATH = f"{ROOT}/a.jsonl"
 JOURNALS = f"{ROOT}/.treering/journal/"
 HEADER = NATIVE.encode_header(header_of("a"))
-PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
 ONE, TWO, THREE, OTHER = line(1), line(2), line(3), line(9, "x" * 300)
 LONG = line(4, "y" * 1_500_000)  # more than is read of a journal, or compared, at a time
 AT_ONE, AT_TWO = len(HEADER), len(HEADER + ONE)
@@ -108,6 +109,9 @@ CASES: dict[str, Case] = {
         by_id=2,
     ),
     "bytes before are missing": Case(HEADER, WITHOUT_BLOCK, HEADER + TWO, by_id=1),
+    "bytes before two runs are missing": Case(
+        HEADER, [*WITHOUT_BLOCK, record(AT_TWO + 500, THREE)], HEADER + TWO + THREE, by_id=2
+    ),
     "gap between records": Case(
         HEADER + ONE, [record(0, ONE, block=HEADER), record(AT_THREE, THREE)], HEADER + ONE + THREE, by_id=1
     ),
@@ -130,13 +134,6 @@ CASES: dict[str, Case] = {
     **{f"torn at {kept}": Case(WHOLE[:kept], CREATED, WHOLE) for kept in range(0, len(WHOLE), 23)},
     **{f"zero from {kept}": Case(WHOLE[:kept].ljust(len(WHOLE), b"\0"), CREATED, WHOLE) for kept in range(0, 500, 23)},
 }
-
-
-def put_file(disk: Disk, path: str, data: bytes) -> None:
-    disk.make_directory(os.path.dirname(path))
-    fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    disk.write(fd, data)
-    disk.close(fd)
 
 
 def put_journal(disk: Disk, records: list[Record], number: int = 1) -> str:
@@ -164,21 +161,12 @@ def left_by(case: Case) -> MemoryDisk:
     return disk
 
 
-def logs_of(disk: MemoryDisk) -> dict[str, bytes]:
-    return {path: data for path, data in disk.files().items() if path.endswith(".jsonl")}
-
-
-def journals_of(disk: MemoryDisk) -> list[str]:
-    return [path for path in disk.files() if path.startswith(JOURNALS)]
-
-
 async def recover(disk: Disk, name: str = "a.jsonl") -> list[dict[str, Any]]:
     """Acquire a session as the next host does, and return what is logged."""
     store = FileStore(ROOT, disk=disk, offload=AtOnce())
     with capture_logs() as logs:
         try:
-            [lease] = await store.acquire([name], "me")
-            assert isinstance(lease, Lease)
+            await own(store, name)
         finally:
             await store.aclose()
     return [dict(each) for each in logs]
@@ -236,6 +224,19 @@ async def test_a_file_is_written_as_little_as_possible_and_flushed(name: str) ->
     assert kinds[-2:] == ["unlink", "sync_directory"]
 
 
+async def test_no_power_cut_after_lines_were_appended_by_their_ids_brings_the_old_generation_back() -> None:
+    disk = left_by(CASES["other lines instead"])
+    before = (await FileStore(ROOT, disk=disk, offload=AtOnce()).open("a.jsonl")).head
+    recording = RecordingDisk(disk)
+    await recover(recording)
+    grown = 0
+    for left in recording.crash_states():
+        head = (await FileStore(ROOT, disk=left, offload=AtOnce()).open("a.jsonl")).head
+        grown += head.seq > before.seq
+        assert head.seq == before.seq or head.generation != before.generation, left.cut_after
+    assert grown > 1
+
+
 # -- a recovery that is interrupted
 
 LARGE = ("torn at", "zero from", "long")
@@ -243,25 +244,6 @@ LARGE = ("torn at", "zero from", "long")
 INTERRUPTED = [name for name in CASES if not name.startswith(LARGE) and name != "shortened, by an earlier name"]
 # Bytes that a failed flush lost are not written again where pi may be writing, nor is a cut repeated.
 LOST = {"zeros beyond", "pi", "pi, and its own line"}
-
-
-class Killed(BaseException):
-    """Ends the process."""
-
-
-class DyingDisk(FaultyDisk):
-    """A disk whose process is killed before its n-th change."""
-
-    def __init__(self, inner: Disk, changes: int) -> None:
-        super().__init__(inner)
-        self.left = changes
-
-    def _begin(self, call: str, *paths: str) -> object:  # type: ignore[override]
-        if call in {"write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"}:
-            self.left -= 1
-            if self.left < 0:
-                raise Killed
-        return super()._begin(call, *paths)
 
 
 class LosingDisk(UnwellDisk):
@@ -323,9 +305,7 @@ async def test_a_recovery_that_failed_at_any_call_is_repeated(call: str) -> None
             await store.acquire(["a.jsonl"], "me")
         except OSError:
             refused += 1
-            [lease] = await store.acquire(["a.jsonl"], "me")
-            assert isinstance(lease, Lease)
-            assert lease.head.seq == 3
+            assert (await own(store)).head.seq == 3
         await store.aclose()
         await recover(memory)
         assert (logs_of(memory), journals_of(memory), memory.open_files) == ({PATH: WHOLE}, [], 0)
@@ -348,8 +328,7 @@ async def test_a_session_that_cannot_be_restored_keeps_its_journal_until_it_is_n
     store = FileStore(ROOT, disk=disk, offload=AtOnce())
     with capture_logs() as logs:
         for _ in range(2):  # the second time, the journal is known to be needed by the other session alone
-            [lease] = await store.acquire([os.path.basename(B)], "me")
-            assert isinstance(lease, Lease)
+            lease = (await own(store, os.path.basename(B))).lease
             await store.release([lease])
             assert logs == [waits(why), replayed(1, 2)]
         assert logs_of(disk) == {PATH: b"no session\n", B: HEADER + ONE}
@@ -362,7 +341,6 @@ async def test_a_session_that_cannot_be_restored_keeps_its_journal_until_it_is_n
         await store.acquire(["c.jsonl"], "me")
         assert logs == [replayed(1, 1)]
     assert logs_of(disk) == {B: HEADER + ONE, f"{ROOT}/c.jsonl": HEADER + TWO}
-    await store.aclose()
 
 
 async def test_the_records_of_an_owned_session_are_kept_until_it_is_released() -> None:
@@ -428,9 +406,7 @@ TAILS: dict[str, bytes] = {
 @pytest.mark.parametrize("tail", TAILS)
 async def test_what_follows_the_last_whole_record_is_ignored(tail: str) -> None:
     disk = left_by(CASES["missing"])
-    fd = disk.open(f"{JOURNALS}9-1.journal", os.O_WRONLY | os.O_APPEND)
-    disk.write(fd, TAILS[tail])
-    disk.close(fd)
+    append_to(disk, f"{JOURNALS}9-1.journal", TAILS[tail])
     put_journal(disk, OTHERS, 2)
     assert await recover(disk) == [replayed(2, 2)]
     assert (logs_of(disk), journals_of(disk)) == ({PATH: WHOLE, B: HEADER + ONE}, [])
@@ -489,7 +465,6 @@ async def test_a_journal_that_another_host_has_just_dropped_is_skipped(number: i
     disk.fail("open", errno.ENOENT, path="*.journal")
     await store.remove(lease)
     assert (logs_of(memory), journals_of(memory), memory.open_files) == ({B: HEADER + ONE}, [path], 0)
-    await store.aclose()
 
 
 @pytest.mark.parametrize("left", [b"", HEADER + OTHER])
@@ -500,9 +475,7 @@ async def test_a_file_that_is_empty_or_grows_meanwhile_is_left_unchanged(left: b
     def append(operation: Operation) -> None:
         if left and operation.kind == "datasync" and ".tmp-" in operation.path:
             disk.listeners.clear()
-            fd = disk.open(PATH, os.O_WRONLY | os.O_APPEND)
-            disk.write(fd, THREE)
-            disk.close(fd)
+            append_to(disk, PATH, THREE)
 
     disk.listeners.append(append)
     before = logs_of(disk)[PATH]

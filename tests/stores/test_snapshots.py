@@ -15,56 +15,21 @@ from structlog.testing import capture_logs
 
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed, LeafMoved
-from treering.events.stores.base import Blob, Cursor, Lease
+from treering.events.stores.base import Blob, Cursor
 from treering.events.stores.files import Durability, FileStore
-from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+from treering.testing.stores.case import bare, line, lines, read_all
 
-HEADER = NATIVE.encode_header(header_of("session"))
-HEADER_OF_A = NATIVE.encode_header(header_of("id-of-a.jsonl"))
+from .logs import HEADER, append_to, header_for, own, put_file
+
 COUNT = 2000
 
 
-class ReadingDisk(WrappedDisk):
-    """A disk that counts the bytes read from logs."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.read = 0
-        self._logs: set[int] = set()
-
-    def open(self, path: str, flags: int) -> int:
-        fd = super().open(path, flags)
-        self._logs.discard(fd)
-        if path.endswith(".jsonl"):
-            self._logs.add(fd)
-        return fd
-
-    def pread(self, fd: int, length: int, offset: int) -> bytes:
-        data = super().pread(fd, length, offset)
-        self.read += len(data) if fd in self._logs else 0
-        return data
-
-
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    replace_the_snapshot_by_a_folder = tmp_path / "sessions"
-    replace_the_snapshot_by_a_folder.mkdir()
-    return replace_the_snapshot_by_a_folder
-
-
-@pytest.fixture
-def log(root: Path) -> Path:
-    path = root / "a.jsonl"
-    path.write_bytes(HEADER + b"".join(lines(1, COUNT, "x" * 500)))
-    return path
-
-
-async def own(store: FileStore) -> Writer:
-    [lease] = await store.acquire(["a.jsonl"], "me")
-    assert isinstance(lease, Lease)
-    return Writer(store, lease)
+def log(log: Path) -> Path:
+    log.write_bytes(HEADER + b"".join(lines(1, COUNT, "x" * 500)))
+    return log
 
 
 async def save_snapshot(root: Path) -> Cursor:
@@ -79,16 +44,16 @@ async def save_snapshot(root: Path) -> Cursor:
 
 async def test_opening_with_a_snapshot_reads_little_of_the_log(root: Path, log: Path) -> None:
     head = await save_snapshot(root)
-    disk = ReadingDisk()
+    disk = FaultyDisk(OsDisk())
     store = FileStore(root, disk=disk)
     assert (await store.open("a.jsonl")).head == head
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
-    assert disk.read < 64 * 1024
+    assert disk.bytes_read < 64 * 1024
     assert await store.bodies("a.jsonl", head.generation, [COUNT, 1]) == bare(
         [line(COUNT, "x" * 500), line(1, "x" * 500)]
     )
     assert (await own(store)).head == head
-    assert disk.read < 128 * 1024
+    assert disk.bytes_read < 128 * 1024
     await store.aclose()
 
 
@@ -96,48 +61,41 @@ async def test_opening_with_an_older_snapshot_reads_only_the_new_lines(root: Pat
     head = await save_snapshot(root)
     with log.open("ab") as other:
         other.write(b"\n" + b"".join(lines(COUNT + 1, COUNT + 3)) + b'{"torn')
-    disk = ReadingDisk()
+    disk = FaultyDisk(OsDisk())
     store = FileStore(root, disk=disk)
     opening = await store.open("a.jsonl")
     assert opening.head == Cursor(head.generation, COUNT + 3)
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
     assert await store.load("a.jsonl", "leaf") == Blob(head, b"the leaf")
-    assert disk.read < 64 * 1024
+    assert disk.bytes_read < 64 * 1024
     assert await read_all(store, "a.jsonl", COUNT) == bare(lines(COUNT + 1, COUNT + 3))
     await store.aclose()
 
 
-def truncate_the_snapshot(log: Path) -> None:
-    os.truncate(index_of(log), 100)
+def index_of(log: Path) -> Path:
+    return log.with_name("a.jsonl.index")
 
 
-def tear_the_index(log: Path) -> None:
-    os.truncate(index_of(log), index_of(log).stat().st_size - 1)
+def damage(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
 
 
-def damage_the_table(log: Path) -> None:
-    data = bytearray(index_of(log).read_bytes())
-    data[500] ^= 1
-    index_of(log).write_bytes(data)
+def put_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
-def damage_the_index(log: Path) -> None:
-    data = bytearray(index_of(log).read_bytes())
-    data[-1] ^= 1
-    index_of(log).write_bytes(data)
+def edit(log: Path, start: int, stop: int | None) -> None:
+    """Change some of the text of a log, and append a line."""
+    data = log.read_bytes()
+    log.write_bytes(data[:start] + data[start:stop].replace(b"x", b"y") + (data[stop:] if stop else b"") + line(9))
 
 
-def empty_the_snapshot(log: Path) -> None:
-    index_of(log).write_bytes(b"")
-
-
-def overwrite_the_snapshot(log: Path) -> None:
-    index_of(log).write_bytes(b"something else entirely" * 100)
-
-
-def replace_the_snapshot_by_a_folder(log: Path) -> None:
-    index_of(log).unlink()
-    index_of(log).mkdir()
+def change_the_header(log: Path) -> None:
+    begin, end = log.read_bytes().split(b'"session"', 1)
+    log.write_bytes(begin + b'"session"' + end.replace(b'"session"', b'"sessiom"') + line(9))
 
 
 def copy_the_log(log: Path) -> None:
@@ -145,58 +103,28 @@ def copy_the_log(log: Path) -> None:
     log.with_name("copy").replace(log)
 
 
-def edit_the_log(log: Path) -> None:
-    data = log.read_bytes().replace(b"xxxx", b"yyyy")
-    log.write_bytes(data)
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "truncated": lambda log: os.truncate(index_of(log), 100),
+    "torn": lambda log: os.truncate(index_of(log), index_of(log).stat().st_size - 1),
+    "damaged": lambda log: damage(index_of(log), -1),
+    "emptied": lambda log: index_of(log).write_bytes(b""),
+    "overwritten": lambda log: index_of(log).write_bytes(b"something else entirely" * 100),
+    "a folder": lambda log: put_a_folder(index_of(log)),
+}
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "copied": copy_the_log,
+    "edited": lambda log: log.write_bytes(log.read_bytes().replace(b"xxxx", b"yyyy")),
+    "edited at the end": lambda log: edit(log, -100, None),
+    "edited at the start": lambda log: edit(log, 1000, 1400),
+    "another header": change_the_header,
+    "shortened": lambda log: log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1])),
+}
 
 
-def edit_the_end_and_append(log: Path) -> None:
-    data = log.read_bytes()
-    log.write_bytes(data[:-100] + data[-100:].replace(b"x", b"y") + line(9))
-
-
-def edit_the_start_and_append(log: Path) -> None:
-    data = log.read_bytes()
-    log.write_bytes(data[:1000] + data[1000:1400].replace(b"x", b"y") + data[1400:] + line(9))
-
-
-def change_the_header(log: Path) -> None:
-    log.write_bytes(
-        log.read_bytes().replace(b'"session"', b'"sessiom"').replace(b'"sessiom"', b'"session"', 1) + line(9)
-    )
-
-
-def shorten_the_log(log: Path) -> None:
-    data = log.read_bytes()
-    log.write_bytes(data[: data.rindex(b"\n", 0, -1) + 1])
-
-
-def index_of(log: Path) -> Path:
-    return log.with_name("a.jsonl.index")
-
-
-DAMAGES = [
-    truncate_the_snapshot,
-    tear_the_index,
-    damage_the_index,
-    empty_the_snapshot,
-    overwrite_the_snapshot,
-    replace_the_snapshot_by_a_folder,
-]
-CHANGES = [
-    copy_the_log,
-    edit_the_log,
-    edit_the_end_and_append,
-    edit_the_start_and_append,
-    change_the_header,
-    shorten_the_log,
-]
-
-
-@pytest.mark.parametrize("change", DAMAGES + CHANGES)
-async def test_a_damaged_or_stale_snapshot_is_ignored(root: Path, log: Path, change: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("change", [*DAMAGES, *CHANGES])
+async def test_a_damaged_or_stale_snapshot_is_ignored(root: Path, log: Path, change: str) -> None:
     await save_snapshot(root)
-    change(log)
+    (DAMAGES | CHANGES)[change](log)
     expected = log.read_bytes().split(b"\n")[1:-1]
     store = FileStore(root)
     assert await store.load("a.jsonl", "index") is None
@@ -206,7 +134,7 @@ async def test_a_damaged_or_stale_snapshot_is_ignored(root: Path, log: Path, cha
     assert await store.load("a.jsonl", "index") is None
     await writer.append(line(1))
     assert await read_all(store, "a.jsonl") == [*expected, line(1)[:-1]]
-    if change is not replace_the_snapshot_by_a_folder:
+    if change != "a folder":
         await store.save(writer.lease, "index", writer.head, b"anew")
         assert await store.load("a.jsonl", "index") == Blob(writer.head, b"anew")
     await store.aclose()
@@ -216,33 +144,31 @@ async def test_a_snapshot_with_a_damaged_table_is_used_by_readers_and_rebuilt_by
     root: Path, log: Path
 ) -> None:
     head = await save_snapshot(root)
-    damage_the_table(log)
-    disk = ReadingDisk()
+    damage(index_of(log), 500)
+    disk = FaultyDisk(OsDisk())
     store = FileStore(root, disk=disk)
     assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
-    assert disk.read > log.stat().st_size  # the line ends were searched for
+    assert disk.bytes_read > log.stat().st_size  # the line ends were searched for
     writer = await own(store)
     assert writer.head == head
     assert await store.load("a.jsonl", "index") is None
     await store.save(writer.lease, "index", writer.head, b"anew")
     assert await store.load("a.jsonl", "index") == Blob(head, b"anew")
     await store.aclose()
-    disk.read = 0
+    disk.reset_counts()
     store = FileStore(root, disk=disk)
     assert (await store.open("a.jsonl")).head == head
-    assert disk.read < 64 * 1024
+    assert disk.bytes_read < 64 * 1024
     await store.aclose()
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_log_that_was_changed_while_closed_has_a_new_generation(
-    root: Path, log: Path, change: Callable[[Path], None]
-) -> None:
+async def test_a_log_that_was_changed_while_closed_has_a_new_generation(root: Path, log: Path, change: str) -> None:
     before = await save_snapshot(root)
-    change(log)
+    CHANGES[change](log)
     store = FileStore(root)
     reader = (await store.open("a.jsonl")).head
-    if change is not edit_the_log:  # a change in the middle at the same size does not show at the ends
+    if change != "edited":  # a change in the middle at the same size does not show at the ends
         assert reader.generation != before.generation
     assert (await own(store)).head == reader
     await store.aclose()
@@ -263,15 +189,13 @@ async def test_an_owner_writes_again_what_no_snapshot_says_was_flushed(
     if saved is not None:
         await store.save(writer.lease, "index", Cursor(writer.head.generation, saved), b"the index")
     await store.aclose()
-    fd = disk.open("/s/a.jsonl", os.O_WRONLY | os.O_APPEND)
-    disk.write(fd, line(5))
-    disk.close(fd)
+    append_to(disk, "/s/a.jsonl", line(5))
     if damages and saved is not None:
         fd = disk.open("/s/a.jsonl.index", os.O_WRONLY)
         disk.seek(fd, 100)
         disk.write(fd, b"?")
         disk.close(fd)
-    ends = [len(HEADER_OF_A + b"".join(lines(1, seq))) for seq in range(6)]
+    ends = [len(header_for() + b"".join(lines(1, seq))) for seq in range(6)]
     disk.reset_counts()
     store = FileStore("/s", disk=disk, offload=AtOnce(), durability="file")
     disk.fail("rename", errno.ENOSPC, times=None)
@@ -279,7 +203,6 @@ async def test_an_owner_writes_again_what_no_snapshot_says_was_flushed(
     assert (await own(store)).head.seq == 5
     start = ends[saved] if saved is not None and durability == "file" and not damages else 0
     assert disk.bytes_written == ends[5] - start
-    await store.aclose()
 
 
 LONG = line(1, "x" * 20_000)
@@ -344,11 +267,9 @@ async def test_the_counter_of_a_damaged_snapshot_is_saved_at_once_or_it_is_said_
     assert isinstance(memory, MemoryDisk)
 
     def rewrite(path: str, data: bytes) -> None:
-        fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        disk.write(fd, data)
-        disk.close(fd)
+        put_file(disk, path, data)
 
-    whole = HEADER_OF_A + b"".join(lines(1, 3))
+    whole = header_for() + b"".join(lines(1, 3))
     rewrite("/s/a.jsonl", whole.replace(b"entry-1", b"other-1"))  # another generation, so its counter is saved
     store = FileStore("/s", disk=disk, offload=AtOnce())
     second = await own(store)
@@ -430,9 +351,3 @@ async def test_temporary_files_that_were_left_are_not_touched(taken: int) -> Non
             await store.save(writer.lease, "leaf", writer.head, b"leaf")
     assert {path for path in memory.files() if ".treering" not in path} == {"/s/a.jsonl", *names}
     assert disk.counts["datasync"] == disk.counts["sync_directory"] == 0, "the system may write them when it likes"
-    await store.aclose()
-
-
-async def test_saving_leaves_no_temporary_files(root: Path, log: Path) -> None:
-    await save_snapshot(root)
-    assert {path.name for path in root.iterdir()} == {"a.jsonl", "a.jsonl.index", "a.jsonl.leaf", ".treering"}

@@ -29,9 +29,11 @@ from treering.events.disk import OsDisk
 from treering.events.entries import ENTRY_TYPES
 from treering.events.stores.base import Append, Outcome
 from treering.projections.state import WorkProjection
-from treering.testing.disks import FaultyDisk, Operation, RecordingDisk, WrappedDisk
+from treering.testing.disks import FaultyDisk, Operation, RecordingDisk
 from treering.testing.simulation import run
 from treering.testing.simulation.determinism import AtOnce
+
+from .logs import put_file
 
 TURN = [
     message("user", "Read it."),
@@ -44,12 +46,6 @@ TURN = [
 def names_in(folder: Path, pattern: str = "*") -> list[str]:
     """List the names in a folder, or nothing if there is no such folder."""
     return sorted(path.name for path in folder.glob(pattern))
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file, and create its folder if necessary."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
 
 
 def remove_derived_files(root: Path) -> None:
@@ -84,11 +80,8 @@ async def test_an_id_that_cannot_name_a_file_is_refused(root: Path, session_id: 
     assert names_in(root) == []
 
 
-def tear(root: Path) -> Path:
-    """Append a fragment to the only log under a root, and return the log's path."""
-    (path,) = root.rglob("*xxx*.jsonl")  # not the index of the root
+def tear(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b'{"torn')
-    return path
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
@@ -100,7 +93,8 @@ async def test_with_the_longest_id_everything_works_that_needs_files_beside_the_
         first = await session.append_message("user", "Hello")
         await session.append_message("assistant", "Hi")
         await session.branch(first)
-    path = tear(root)
+        path = Path(session.file_path or "")
+    tear(path)
     async with SessionHost(root) as host:
         session = await host.load(path)
         assert session.leaf_id == first
@@ -155,51 +149,27 @@ async def test_a_turn_is_one_unit_and_one_write(root: Path, writes: str) -> None
         assert [(mark.id, mark.i, mark.n) for mark in marks if mark] == [(ids[0], i, 5) for i in range(5)]
 
 
-class RecordsRewrites(WrappedDisk):
-    """A disk that records each log that is truncated, replaced or deleted."""
-
-    def __init__(self) -> None:
-        super().__init__(OsDisk())
-        self.logs: list[str] = []
-        self._paths: dict[int, str] = {}
-
-    def open(self, path: str, flags: int) -> int:
-        if flags & os.O_TRUNC:
-            self._note(path)
-        fd = super().open(path, flags)
-        self._paths[fd] = path
-        return fd
-
-    def truncate(self, fd: int, size: int) -> None:
-        self._note(self._paths[fd])
-        super().truncate(fd, size)
-
-    def rename(self, source: str, target: str) -> None:
-        self._note(target)
-        super().rename(source, target)
-
-    def unlink(self, path: str) -> None:
-        self._note(path)
-        super().unlink(path)
-
-    def _note(self, path: str) -> None:
-        if path.endswith(".jsonl") and ".treering" not in path:
-            self.logs.append(os.path.basename(path))
+def rewritten(disk: RecordingDisk) -> list[str]:
+    """The logs that were truncated, replaced or deleted since the last call."""
+    changes = [each for each in disk.operations if each.kind in ("truncate", "rename", "unlink")]
+    disk.operations.clear()
+    names = [os.path.basename(each.target or each.path) for each in changes if ".treering" not in each.path]
+    return sorted({name for name in names if name.endswith(".jsonl")})
 
 
 @pytest.mark.feature("D-7")
-async def test_only_put_and_migration_rewrite_a_log(root: Path) -> None:
-    disk = RecordsRewrites()
+async def test_only_put_and_migration_rewrite_a_log() -> None:
+    disk = RecordingDisk()
 
     async def summarize(request: object) -> str:
         return "in short"
 
-    write_file(
-        root / "old.jsonl",
+    old = (
         b'{"type":"session","id":"old","timestamp":"2025-01-01T00:00:00.000Z","cwd":"/work"}\n'
-        b'{"type":"message","timestamp":"2025-01-01T00:00:01.000Z","message":{"role":"user","content":"Hello"}}\n',
+        b'{"type":"message","timestamp":"2025-01-01T00:00:01.000Z","message":{"role":"user","content":"Hello"}}\n'
     )
-    async with SessionHost() as memory, SessionHost(root, disk=disk) as host:
+    put_file(disk, "/s/old.jsonl", old)
+    async with SessionHost() as memory, SessionHost("/s", disk=disk, offload=AtOnce()) as host:
         session = await host.create("main")
         for _ in range(10):
             await session.save_turn([message("user", "long " * 100), message("assistant", "long " * 100)], Usage(1))
@@ -214,17 +184,16 @@ async def test_only_put_and_migration_rewrite_a_log(root: Path) -> None:
         await session.passivate()
         await session.save_turn(TURN)
         await session.append_tool_execution("c1", "read", {}, "text")
-        assert disk.logs == []
+        assert rewritten(disk) == []
         other = await memory.create("main")
         await other.save_turn(TURN)
         await host.put(other, replace=True)
-        assert disk.logs == ["main.jsonl"]
+        assert rewritten(disk) == ["main.jsonl"]
         assert await (await host.load("old")).all_messages() == [message("user", "Hello")]
-        assert sorted(set(disk.logs)) == ["main.jsonl", "old.jsonl"]
+        assert rewritten(disk) == ["old.jsonl"]
         await session.save_turn(TURN)
-        disk.logs.clear()
         await session.save_turn(TURN)
-        assert disk.logs == []
+        assert rewritten(disk) == []
 
 
 @pytest.mark.feature("D-47")
@@ -315,13 +284,15 @@ async def test_concurrent_appends_can_share_a_write_and_each_returns_after_it(ro
 # -- titles, counts, usage and state
 
 
-@pytest.mark.feature("D-23")
-async def test_a_title_is_written_at_once_and_kept_after_reopening(root: Path) -> None:
+@pytest.mark.feature("D-23", "D-64")
+async def test_a_title_and_any_metadata_are_written_at_once_and_kept_after_reopening(root: Path) -> None:
     path = root / "main.jsonl"
+    state = {"app:theme": "dark", "user:name": {"first": "Ada", "tags": [1, None, True]}, "temp:x": 1.5, "": ""}
     async with SessionHost(root) as host:
         session = await host.open("main")
         assert session.title is None
-        await session.save_turn(TURN)
+        turn = await session.save_turn(TURN, metadata=state)
+        info = await session.append_session_info(metadata=state)
         for title in ("Demo", "Another"):
             await session.set_title(title)
             assert session.title == title
@@ -331,6 +302,8 @@ async def test_a_title_is_written_at_once_and_kept_after_reopening(root: Path) -
     async with SessionHost(root) as host:
         session = await host.open("main")
         assert session.title == "Another"
+        assert (await session.entry(turn[-1])).usage.metadata == state  # type: ignore[union-attr]
+        assert (await session.entry(info)).session_info.metadata == state  # type: ignore[union-attr]
         await session.set_title("")
         assert session.title is None
 
@@ -377,19 +350,6 @@ async def test_usage_is_totalled_over_all_branches_or_along_one_path(root: Path)
         assert await session.total_usage(session.leaf_id) == Usage(13, 50)
     async with SessionHost(root) as host:
         assert await (await host.open("main")).total_usage() == Usage(15, 70, cost=0.5)
-
-
-@pytest.mark.feature("D-64")
-async def test_metadata_of_any_keys_and_values_is_kept(root: Path) -> None:
-    state = {"app:theme": "dark", "user:name": {"first": "Ada", "tags": [1, None, True]}, "temp:x": 1.5, "": ""}
-    async with SessionHost(root) as host:
-        session = await host.open("main")
-        turn = await session.save_turn(TURN, metadata=state)
-        info = await session.append_session_info(metadata=state)
-    async with SessionHost(root) as host:
-        session = await host.open("main")
-        assert (await session.entry(turn[-1])).usage.metadata == state  # type: ignore[union-attr]
-        assert (await session.entry(info)).session_info.metadata == state  # type: ignore[union-attr]
 
 
 @pytest.mark.feature("D-65")

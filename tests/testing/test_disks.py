@@ -200,8 +200,10 @@ def append_to(disk: Disk, path: str, *writes: bytes, sync: bool = False) -> int:
     return fd
 
 
-def files_after_power_cuts(disk: MemoryDisk | RecordingDisk) -> set[tuple[tuple[str, bytes], ...]]:
-    return {tuple(state.files().items()) for state in disk.crash_states()}
+def files_after_power_cuts(disk: MemoryDisk | RecordingDisk) -> list[dict[str, bytes]]:
+    """The files of each state, once, and those of the least content first."""
+    states = {tuple(sorted(state.files().items())) for state in disk.crash_states()}
+    return [dict(state) for state in sorted(states, key=lambda state: (sum(len(data) for _, data in state), state))]
 
 
 def test_a_power_cut_loses_or_keeps_all_unsynced_data() -> None:
@@ -217,16 +219,80 @@ def test_a_power_cut_loses_or_keeps_all_unsynced_data() -> None:
     assert disk.crash().files() == {"/a": b"synced lost", "/b": b"no name"}
 
 
-def test_unsynced_writes_are_dropped_from_the_end_and_torn() -> None:
+A, B, OLD = {"/a": b"1"}, {"/e/b": b"1"}, {"/d/a": b"1"}
+NEW = {"/d/a": b"2", "/e/b": b"1"}
+POWER_CUTS: dict[str, list[tuple[Step, list[dict[str, bytes]] | None]]] = {
+    "unsynced writes are dropped from the end and torn": [
+        (("append", "/a", b"one"), None),
+        (("sync names", "/"), None),
+        (("sync", "/a"), [{"/a": b"one"}]),
+        (("append", "/a", b"two!"), None),
+        (("append", "/a", b"3"), [{"/a": b"onetwo!3"[:length]} for length in (3, 4, 6, 7, 8)]),
+    ],
+    "a truncated file may be restored": [
+        (("synced", "/a", b"whole"), None),
+        (("sync names", "/"), None),
+        (("truncate", "/a", 2), [{"/a": b"wh"}, {"/a": b"whole"}]),
+    ],
+    "a name may be lost until its directory is synced": [
+        (("synced", "/a", b"1"), [{}, A]),
+        (("sync names", "/"), [A]),
+        (("unlink", "/a"), [{}, A]),
+        (("sync names", "/"), [{}]),
+    ],
+    "a lost directory loses its content": [
+        (("make", "/d/e"), None),
+        (("synced", "/d/e/a", b"1"), None),
+        (("sync names", "/d/e"), [{}, {"/d/e/a": b"1"}]),
+        (("sync names", "/d"), None),
+        (("sync names", "/"), [{"/d/e/a": b"1"}]),
+    ],
+    "a replaced file may be lost if the bytes were not synced first": [
+        (("synced", "/a", b"old"), None),
+        (("sync names", "/"), None),
+        (("append", "/b", b"n"), None),
+        (("rename", "/b", "/a"), None),
+        (("sync names", "/"), [{"/a": b""}, {"/a": b"n"}]),
+    ],
+    "a replaced file is kept if they were": [
+        (("synced", "/a", b"old"), None),
+        (("sync names", "/"), None),
+        (("synced", "/b", b"n"), None),
+        (("rename", "/b", "/a"), None),
+        (("sync names", "/"), [{"/a": b"n"}]),
+    ],
+    "a rename across directories is atomic": [
+        (("make", "/d"), None),
+        (("make", "/e"), None),
+        (("synced", "/d/a", b"1"), None),
+        (("settle",), None),
+        (("rename", "/d/a", "/e/b"), None),
+        (("synced", "/d/a", b"2"), [OLD, B, NEW]),
+        (("sync names", "/e"), [B, NEW]),
+        (("sync names", "/d"), [NEW]),
+    ],
+    "syncing a name also keeps the changes that it depends on": [
+        (("make", "/d"), None),
+        (("make", "/e"), None),
+        (("synced", "/d/a", b"1"), None),
+        (("settle",), None),
+        (("rename", "/d/a", "/e/b"), None),
+        (("synced", "/d/a", b"2"), None),
+        (("sync names", "/d"), [NEW]),
+    ],
+    "independent changes of names survive independently": [
+        (("synced", "/a", b"1"), [{}, A]),
+        (("synced", "/b", b"2"), [{}, A, {"/b": b"2"}, A | {"/b": b"2"}]),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", POWER_CUTS)
+def test_a_power_cut_leaves_what_it_can_leave(name: str) -> None:
     disk = MemoryDisk()
-    fd = disk.open("/a", APPEND)
-    disk.sync_directory("/")
-    disk.write(fd, b"one")
-    disk.datasync(fd)
-    for data in (b"two!", b"3"):
-        disk.write(fd, data)
-    contents = {state.files()["/a"] for state in disk.crash_states()}
-    assert contents == {b"one", b"onet", b"onetwo", b"onetwo!", b"onetwo!3"}
+    for step, left in POWER_CUTS[name]:
+        run_step(disk, step)
+        assert left is None or files_after_power_cuts(disk) == left, step
 
 
 def test_writes_are_torn_at_sector_boundaries() -> None:
@@ -238,86 +304,6 @@ def test_writes_are_torn_at_sector_boundaries() -> None:
     assert sizes == [500, 501, 512, 1024, 1536, 1599, 1600]
 
 
-def test_a_truncated_file_may_be_restored_by_a_power_cut() -> None:
-    disk = MemoryDisk()
-    fd = append_to(disk, "/a", b"whole", sync=True)
-    disk.sync_directory("/")
-    disk.truncate(fd, 2)
-    assert files_after_power_cuts(disk) == {(("/a", b"whole"),), (("/a", b"wh"),)}
-
-
-def test_a_name_may_be_lost_until_its_directory_is_synced() -> None:
-    disk = MemoryDisk()
-    append_to(disk, "/a", b"1", sync=True)
-    assert files_after_power_cuts(disk) == {(), (("/a", b"1"),)}
-    disk.sync_directory("/")
-    assert files_after_power_cuts(disk) == {(("/a", b"1"),)}
-    disk.unlink("/a")
-    assert files_after_power_cuts(disk) == {(), (("/a", b"1"),)}
-    disk.sync_directory("/")
-    assert files_after_power_cuts(disk) == {()}
-
-
-def test_a_lost_directory_loses_its_content() -> None:
-    disk = MemoryDisk()
-    disk.make_directory("/d/e")
-    append_to(disk, "/d/e/a", b"1", sync=True)
-    disk.sync_directory("/d/e")
-    assert files_after_power_cuts(disk) == {(), (("/d/e/a", b"1"),)}
-    disk.sync_directory("/d")
-    disk.sync_directory("/")
-    assert files_after_power_cuts(disk) == {(("/d/e/a", b"1"),)}
-
-
-def test_replacing_without_syncing_the_bytes_first_may_lose_both() -> None:
-    def replace(*, sync: bool) -> set[tuple[tuple[str, bytes], ...]]:
-        disk = MemoryDisk()
-        append_to(disk, "/a", b"old", sync=True)
-        disk.sync_directory("/")
-        append_to(disk, "/a.new", b"new", sync=sync)
-        disk.rename("/a.new", "/a")
-        disk.sync_directory("/")
-        return files_after_power_cuts(disk)
-
-    assert (("/a", b""),) in replace(sync=False)
-    assert replace(sync=True) == {(("/a", b"new"),)}
-
-
-def test_a_rename_across_directories_is_atomic() -> None:
-    disk = MemoryDisk()
-    for path in ("/d", "/e"):
-        disk.make_directory(path)
-    append_to(disk, "/d/a", b"1", sync=True)
-    disk.settle()
-    disk.rename("/d/a", "/e/b")
-    append_to(disk, "/d/a", b"2", sync=True)
-    before, between, after = (("/d/a", b"1"),), (("/e/b", b"1"),), (("/d/a", b"2"), ("/e/b", b"1"))
-    assert files_after_power_cuts(disk) == {before, between, after}
-    disk.sync_directory("/e")
-    assert files_after_power_cuts(disk) == {between, after}
-    disk.sync_directory("/d")
-    assert files_after_power_cuts(disk) == {after}
-
-
-def test_syncing_a_name_also_keeps_the_changes_that_it_depends_on() -> None:
-    disk = MemoryDisk()
-    for path in ("/d", "/e"):
-        disk.make_directory(path)
-    append_to(disk, "/d/a", b"1", sync=True)
-    disk.settle()
-    disk.rename("/d/a", "/e/b")
-    append_to(disk, "/d/a", b"2", sync=True)
-    disk.sync_directory("/d")
-    assert files_after_power_cuts(disk) == {(("/d/a", b"2"), ("/e/b", b"1"))}
-
-
-def test_independent_changes_of_names_survive_independently() -> None:
-    disk = MemoryDisk()
-    for name in "abc":
-        append_to(disk, f"/{name}", name.encode(), sync=True)
-    assert len(files_after_power_cuts(disk)) == 8
-
-
 def test_there_are_crash_states_after_every_operation_of_a_program() -> None:
     disk = RecordingDisk()
     fd = disk.open("/a", APPEND)
@@ -325,9 +311,9 @@ def test_there_are_crash_states_after_every_operation_of_a_program() -> None:
     disk.write(fd, b"12")
     disk.datasync(fd)
     disk.write(fd, b"34")
-    cuts = {state.cut_after: set[bytes]() for state in disk.crash_states()}
+    cuts: dict[int, set[bytes]] = {}
     for state in disk.crash_states():
-        cuts[state.cut_after].add(state.files().get("/a", b"missing"))
+        cuts.setdefault(state.cut_after, set()).add(state.files().get("/a", b"missing"))
     assert [each.kind for each in disk.operations] == ["open", "sync_directory", "write", "datasync", "write"]
     assert cuts == {5: {b"12", b"123", b"1234"}, 3: {b"", b"1"}, 1: {b"missing"}}
     assert {state.files()["/a"] for state in disk.crash_states(since=4)} == {b"12", b"123", b"1234"}
@@ -341,7 +327,7 @@ def test_the_earlier_content_of_the_disk_is_included() -> None:
     memory.write(fd, b"?")
     disk = RecordingDisk(FaultyDisk(memory))
     disk.unlink("/old")
-    assert files_after_power_cuts(disk) == {(), (("/old", b"kept"),), (("/old", b"kept?"),)}
+    assert files_after_power_cuts(disk) == [{}, {"/old": b"kept"}, {"/old": b"kept?"}]
     with pytest.raises(TypeError, match="MemoryDisk"):
         RecordingDisk(OsDisk())
 
@@ -379,7 +365,7 @@ SMALL = st.lists(
         st.tuples(st.just("sync"), SMALL_FILES),
         st.tuples(st.just("rename"), SMALL_FILES, SMALL_FILES),
         st.tuples(st.just("unlink"), SMALL_FILES),
-        st.tuples(st.just("sync names")),
+        st.tuples(st.just("sync names"), st.just("/")),
     ),
     max_size=7,
 )
@@ -391,7 +377,7 @@ def test_synced_bytes_always_survive_and_other_bytes_were_written_at_some_point(
     disk = RecordingDisk()
     written: set[bytes] = set()
     for step in program:
-        run_small(disk, step)
+        run_step(disk, step)
         written |= set(disk.memory.files().values())
     prefixes = {content[:length] for content in written for length in range(len(content) + 1)} | {b""}
     for state in disk.crash_states():
@@ -402,27 +388,34 @@ def test_synced_bytes_always_survive_and_other_bytes_were_written_at_some_point(
     disk.sync_directory("/")
     synced = len(disk.operations)
     for step in program:
-        run_small(disk, step)
+        run_step(disk, step)
     for state in disk.crash_states(since=synced):
         assert state.files()["/safe"] == b"acknowledged"
 
 
-def run_small(disk: Disk, step: Step) -> None:
+def run_step(disk: Disk, step: Step) -> None:
+    """Carry out a step of a program; one about a file that does not exist does nothing."""
     match step:
-        case ("append", str(path), bytes(data)):
-            disk.close(append_to(disk, path, data))
-        case ("sync", str(path)) if path.strip("/") in disk.list_directory("/"):
-            fd = disk.open(path, os.O_RDONLY)
-            disk.datasync(fd)
-            disk.close(fd)
-        case ("rename", str(path), str(target)) if path.strip("/") in disk.list_directory("/"):
-            disk.rename(path, target)
-        case ("unlink", str(path)) if path.strip("/") in disk.list_directory("/"):
-            disk.unlink(path)
-        case ("sync names",):
-            disk.sync_directory("/")
-        case _:
+        case ("append" | "synced" as how, str(path), bytes(data)):
+            disk.close(append_to(disk, path, data, sync=how == "synced"))
+        case ("make", str(path)):
+            disk.make_directory(path)
+        case ("sync names", str(path)):
+            disk.sync_directory(path)
+        case ("settle",) if isinstance(disk, MemoryDisk):
+            disk.settle()
+        case (_, str(path), *_) if os.path.basename(path) not in disk.list_directory(os.path.dirname(path)):
             pass
+        case ("sync", str(path)):
+            disk.close(append_to(disk, path, sync=True))
+        case ("truncate", str(path), int(size)):
+            fd = append_to(disk, path)
+            disk.truncate(fd, size)
+            disk.close(fd)
+        case ("rename", str(path), str(target)):
+            disk.rename(path, target)
+        case ("unlink", str(path)):
+            disk.unlink(path)
 
 
 def test_a_program_without_syncs_leaves_a_bounded_number_of_disks() -> None:
@@ -478,19 +471,6 @@ def test_a_fault_may_last_until_it_is_lifted() -> None:
     disk.datasync(fd)
 
 
-def test_a_short_write_is_followed_by_enospc() -> None:
-    disk = FaultyDisk(MemoryDisk())
-    fd = disk.open("/a", APPEND)
-    disk.shorten(2, nth=2)
-    assert disk.write(fd, b"one") == 3
-    assert disk.write(fd, b"two") == 2
-    assert failing(disk.write, fd, b"o") == errno.ENOSPC
-    assert disk.write(fd, b"!") == 1
-    reader = disk.open("/a", os.O_RDONLY)
-    assert disk.pread(reader, 99, 0) == b"onetw!"
-    assert (disk.bytes_written, disk.bytes_read) == (6, 6)
-
-
 def test_calls_and_bytes_are_counted() -> None:
     disk = FaultyDisk(MemoryDisk())
     fd = disk.open("/a", CREATE)
@@ -536,11 +516,18 @@ def test_a_stalled_call_waits_in_its_thread(by_healing: bool) -> None:
     disk.datasync(fd)
 
 
-def test_faults_also_apply_to_a_real_disk(tmp_path: Path) -> None:
-    disk = FaultyDisk(OsDisk())
-    fd = disk.open(str(tmp_path / "a"), APPEND)
-    disk.shorten(1)
-    assert disk.write(fd, b"123") == 1
-    assert failing(disk.write, fd, b"23") == errno.ENOSPC
+@pytest.mark.parametrize("real", [False, True])
+def test_a_short_write_is_followed_by_enospc(tmp_path: Path, real: bool) -> None:
+    disk = FaultyDisk(OsDisk() if real else MemoryDisk())
+    path = str(tmp_path / "a") if real else "/a"
+    fd = disk.open(path, APPEND)
+    disk.shorten(2, nth=2)
+    assert disk.write(fd, b"one") == 3
+    assert disk.write(fd, b"two") == 2
+    assert failing(disk.write, fd, b"o") == errno.ENOSPC
+    assert disk.write(fd, b"!") == 1
     disk.close(fd)
-    assert (tmp_path / "a").read_bytes() == b"1"
+    reader = disk.open(path, os.O_RDONLY)
+    assert disk.pread(reader, 99, 0) == b"onetw!"
+    disk.close(reader)
+    assert (disk.bytes_written, disk.bytes_read) == (6, 6)

@@ -182,6 +182,7 @@ class Restoration:
                 log.reload_changed()
                 log.save_snapshot(log.table.count, None)  # holds the generation counter
                 flush_file(disk, self._path + INDEX_SUFFIX)
+                disk.sync_directory(os.path.dirname(self._path))  # or the lines could survive without the counter
                 write_all(disk, fd, b"".join(lines))
             flush_or_write_again(disk, log, fd)
         logger().info("replayed_by_id", ref=self._path, lines=len(lines))
