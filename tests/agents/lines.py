@@ -1,4 +1,4 @@
-"""What the tests of agents share: messages as lines, a check of calls and results, tools, a session of three methods."""
+"""What the tests of agents share: messages as lines, checks of calls and results, tools, a session of three methods."""
 
 from __future__ import annotations
 
