@@ -57,6 +57,9 @@ def kill_agent() -> Generator[Kill]:
         orders.close()
 
 
+ASKED = ["user: Hello", "assistant: calls run c1 | calls run c2"]
+
+
 @pytest.mark.feature("N-1", "N-129")
 def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_model(
     kill_agent: Kill, tmp_path: Path
@@ -67,54 +70,34 @@ def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_mod
         async with SessionHost(tmp_path) as host:
             session = await host.load("main")
             assert as_lines(await session.messages()) == ["user: Hello"]
-            turn = await AgentSession(ScriptedModel(["Hi!"]), session=session).respond()
-            assert turn.text == "Hi!"
+            assert (await AgentSession(ScriptedModel(["Hi!"]), session=session).respond()).text == "Hi!"
 
     anyio.run(check)
 
 
-@pytest.mark.feature("G-129")
+@pytest.mark.feature("G-129", "N-132", "U-7")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-def test_an_answer_is_kept_if_the_agent_is_killed_right_after_it(
-    kill_agent: Kill, tmp_path: Path, dialect: str
+@pytest.mark.parametrize("point", ["answered", "between"])
+def test_an_answer_is_kept_and_the_next_turn_closes_the_calls_of_tools_that_were_killed(
+    kill_agent: Kill, tmp_path: Path, dialect: str, point: str
 ) -> None:
-    (printed,) = kill_agent(tmp_path, dialect, "answered")
+    printed = kill_agent(tmp_path, dialect, point)
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
             session = await host.load("main")
-            found = await session.entry(printed.split()[1])
-            assert found is not None
-            assert as_lines(await session.messages())[:2] == ["user: Hello", "assistant: calls run c1 | calls run c2"]
-
-    anyio.run(check)
-
-
-@pytest.mark.feature("N-132", "U-7")
-@pytest.mark.parametrize("dialect", ["native", "pi"])
-def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
-    kill_agent: Kill, tmp_path: Path, dialect: str
-) -> None:
-    kill_agent(tmp_path, dialect, "between")
-
-    async def check() -> None:
-        async with SessionHost(tmp_path) as host:
-            session = await host.load("main")
+            for line in printed:  # acknowledged as the answer's id
+                assert await session.entry(line.split()[1]) is not None
+            assert as_lines(await session.messages())[:2] == ASKED
             assert not strictly_paired(await session.messages())
             model = ScriptedModel(["I see."])
             await AgentSession(model, session=session).respond("Go on")
-            expected = [
-                "user: Hello",
-                "assistant: calls run c1 | calls run c2",
-                "tool: one",
-                f"tool: {CLOSED}",
-                "user: Go on",
-            ]
-            assert as_lines(model.last_request.messages) == expected
+            if point == "between":
+                expected = [*ASKED, "tool: one", f"tool: {CLOSED}", "user: Go on"]
+                assert as_lines(model.last_request.messages) == expected
             assert strictly_paired(model.last_request.messages)
-            # The result that closed the call is in the log.
-            assert as_lines(await session.messages()) == [*expected, "assistant: I see."]
-            assert strictly_paired(await session.messages())
+            # The results that closed calls are in the log.
+            assert as_lines(await session.messages()) == [*as_lines(model.last_request.messages), "assistant: I see."]
 
     anyio.run(check)
 
@@ -122,6 +105,7 @@ def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
 @pytest.mark.feature("N-137")
 def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(kill_agent: Kill, tmp_path: Path) -> None:
     kill_agent(tmp_path, "native", "torn")
+    kill_agent(tmp_path / "streamed", "native", "torn")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -131,16 +115,13 @@ def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(kill_agent:
             assert report.torn_tail is not None
             assert report.torn_tail.size == 31
             assert report.torn_tail.kept_in is not None
-            kept = await anyio.Path(report.torn_tail.kept_in).read_bytes()
-            assert kept == b'{"type":"message","id":"half of'
+            assert await anyio.Path(report.torn_tail.kept_in).read_bytes() == b'{"type":"message","id":"half of'
             assert [(each.id, each.name, each.input) for each in report.closed_calls] == [("c2", "run", {"n": 2})]
-            (closing,) = report.result_ids
-            assert session.leaf_id == closing
+            assert report.result_ids == (session.leaf_id,)
             assert strictly_paired(await session.messages())
             assert not await session.recover()
         async with SessionHost(tmp_path) as host:
             assert not await (await host.load("main")).recover()
-        kill_agent(tmp_path / "streamed", "native", "torn")
         async with SessionHost(tmp_path / "streamed") as host:
             agent = AgentSession(ScriptedModel(["I see.", "Bye."]), session=await host.load("main"))
             found: list[Recovery] = []
@@ -166,15 +147,8 @@ def test_a_suspended_turn_can_be_resumed_in_another_process(kill_agent: Kill, tm
             assert refused.value.call_ids == ("c2",)
             (waits,) = await session.open_calls()
             assert (waits.reason, waits.data, waits.input) == ("needs a person's word", {"ask": "Ada"}, {"n": 2})
-            turn = await agent.resume({"c2": "two"})
-            assert turn.text == "Done."
-            assert as_lines(await session.messages()) == [
-                "user: Hello",
-                "assistant: calls run c1 | calls run c2",
-                "tool: one",
-                "tool: two",
-                "assistant: Done.",
-            ]
+            assert (await agent.resume({"c2": "two"})).text == "Done."
+            assert as_lines(await session.messages()) == [*ASKED, "tool: one", "tool: two", "assistant: Done."]
 
     anyio.run(check)
 
@@ -213,12 +187,10 @@ async def test_after_open_calls_are_closed_requests_begin_as_before(session: Ses
     model = ScriptedModel(["1", "2"])
     await append_open_calls(session)
     agent = AgentSession(model, session=session)
-    before = await session.messages()
     await agent.respond("Go on")
-    assert len(await session.messages()) == len(before) + 4
-    await session.append_message("user", "And?")
-    await agent.respond()
-    assert model.requests[1].messages[: len(model.requests[0].messages)] == model.requests[0].messages
+    await agent.respond("And?")
+    first, second = (each.messages for each in model.requests)
+    assert second[: len(first)] == first
 
 
 async def test_concurrent_attempts_close_each_open_call_once(session: Session) -> None:

@@ -63,36 +63,35 @@ async def test_a_suspended_turn_ends_once_all_its_calls_have_results(
 
     async with SessionHost(tmp_path) as host:
         session = await host.load("main")
-        model = ScriptedModel(["Deployed."])
+        model = ScriptedModel(["Deployed.", "Bye."])
         agent = AgentSession(model, session=session, tools=[deploy, add])
         waiting = {each.id: each for each in await session.open_calls()}
         assert [each.suspended for each in waiting.values()] == [True, True]
         assert waiting["d2"].input == {"to": "live"}
-        with pytest.raises(TurnSuspended):
-            await agent.respond("And?")
-        with pytest.raises(TurnSuspended):
-            await agent.respond()
-
+        for prompt in ("And?", None):
+            with pytest.raises(TurnSuspended):
+                await agent.respond(prompt)
         turn = await agent.resume({"d2": ToolOutput("no, not live", is_error=True)})
         assert (turn.stop_reason, [each.id for each in turn.pending]) == ("suspended", ["d1"])
         assert model.requests == []
-        turn = await agent.resume({"d1": "deployed"})
-        assert (turn.stop_reason, turn.text) == ("stop", "Deployed.")
+        async with agent.stream_resume({"d1": "deployed"}) as events:
+            kinds = [type(event) async for event in events]
+        assert kinds.count(ToolExecutionEnd) == kinds.count(MessageEnd) == 1
+        assert (events.turn.stop_reason, events.turn.text) == ("stop", "Deployed.")
         assert as_lines(await session.messages()) == [
             "user: Deploy",
             "assistant: calls deploy d1 | calls deploy d2 | calls add a",
-            "tool: 2",
-            "tool: !no, not live",
-            "tool: deployed",
-            "assistant: Deployed.",
+            *("tool: 2", "tool: !no, not live", "tool: deployed", "assistant: Deployed."),
         ]
         with pytest.raises(NotSuspended):
             await agent.resume({"d1": "deployed"})
-        await AgentSession(ScriptedModel(["Bye."]), session=session).respond("Goodbye")
+        await agent.respond("Goodbye")
 
 
-async def test_only_suspended_calls_can_be_resumed(session: Session, deploy: Tool, add: Tool) -> None:
-    agent = AgentSession(ScriptedModel([CALLS]), session=session, tools=[deploy, add])
+async def test_suspended_calls_get_only_their_own_results_or_are_closed_without(
+    session: Session, deploy: Tool, add: Tool
+) -> None:
+    agent = AgentSession(ScriptedModel([CALLS, "Never mind."]), session=session, tools=[deploy, add])
     with pytest.raises(NotSuspended, match="no call waits"):
         await agent.resume({})
     await agent.respond("Deploy")
@@ -100,48 +99,31 @@ async def test_only_suspended_calls_can_be_resumed(session: Session, deploy: Too
     with pytest.raises(NotSuspended, match="'a' waits"):
         await agent.resume({"d1": "ok", "a": "3"})
     assert session.cursor == before
-    turn = await agent.resume({})
-    assert len(turn.pending) == 2
-
-
-async def test_suspended_calls_can_be_closed_without_results(session: Session, deploy: Tool, add: Tool) -> None:
-    model = ScriptedModel([CALLS, "Never mind."])
-    agent = AgentSession(model, session=session, tools=[deploy, add])
-    await agent.respond("Deploy")
+    assert len((await agent.resume({})).pending) == 2
     assert await session.close_open_calls() == []  # suspended calls are not closed by default
     assert len(await session.close_open_calls(suspended=True)) == 2
-    turn = await agent.respond("Forget it")
-    assert turn.text == "Never mind."
+    assert (await agent.respond("Forget it")).text == "Never mind."
 
 
 async def test_a_suspended_turn_can_be_retried(session: Session, deploy: Tool, add: Tool) -> None:
     agent = AgentSession(ScriptedModel([CALLS, "No tools then."]), session=session, tools=[deploy, add])
     await agent.respond("Deploy")
-    turn = await agent.retry()
-    assert turn.text == "No tools then."
+    await agent.retry()
     assert as_lines(await session.messages()) == ["user: Deploy", "assistant: No tools then."]
 
 
-async def test_a_resumed_turn_can_be_streamed(session: Session, deploy: Tool) -> None:
-    calls = answer(tool_use("d1", "deploy", {"to": "test"}))
-    agent = AgentSession(ScriptedModel([calls, "Done."]), session=session, tools=[deploy])
-    await agent.respond("Deploy")
-    async with agent.stream_resume({"d1": "ok"}) as events:
-        kinds = [type(event) async for event in events]
-    assert kinds.count(ToolExecutionEnd) == kinds.count(MessageEnd) == 1
-    assert events.turn.text == "Done."
+ONE_CALL = answer(tool_use("d1", "deploy", {"to": "test"}))
 
 
 async def test_a_suspended_turn_of_a_plain_session_can_be_resumed(deploy: Tool) -> None:
     session = PlainSession()
-    calls = answer(tool_use("d1", "deploy", {"to": "test"}))
     seen: list[TurnInput] = []
 
     async def look(turn: TurnInput) -> None:
         seen.append(turn)
 
     hooks = AgentHooks(pre_generation=(look,))
-    agent = AgentSession(ScriptedModel([calls, "Done.", "Bye."]), session=session, tools=[deploy], hooks=hooks)
+    agent = AgentSession(ScriptedModel([ONE_CALL, "Done.", "Bye."]), session=session, tools=[deploy], hooks=hooks)
     turn = await agent.respond("Deploy")
     assert [each.id for each in turn.pending] == ["d1"]
     turn = await agent.resume({"d1": "ok"})
@@ -158,15 +140,13 @@ async def test_a_suspended_turn_of_a_plain_session_can_be_resumed(deploy: Tool) 
 
 async def test_new_input_closes_the_suspended_calls_of_a_PlainSession(deploy: Tool) -> None:
     session = PlainSession()
-    calls = answer(tool_use("d1", "deploy", {"to": "test"}))
-    model = ScriptedModel([calls, "Never mind."])
+    model = ScriptedModel([ONE_CALL, "Never mind."])
     agent = AgentSession(model, session=session, tools=[deploy])
     await agent.respond("Deploy")
     turn = await agent.respond("Forget it")
     assert as_lines(turn.messages) == [
         "tool: ![no result: the turn ended before the tool answered]",
-        "user: Forget it",
-        "assistant: Never mind.",
+        *("user: Forget it", "assistant: Never mind."),
     ]
     assert strictly_paired(await session.messages())
     assert model.last_request.messages == tuple(await session.messages())[:-1]
