@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import treering
-from treering import AgentOptions, AgentSession, Session, SessionHost, Suspend, ToolOutput, tool, tool_use
+from treering import AgentOptions, AgentSession, Session, SessionHost, Suspend, ToolOutput, tool_use
 from treering.testing.models import ScriptedModel, Step, answer
+
+from .lines import giving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "agents.md"
 
@@ -36,11 +38,6 @@ async def test_the_programs_of_the_page_run(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    @tool
-    async def deploy() -> str:
-        """Deploy."""
-        raise Suspend("may I?")
-
     first, reading, streamed, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
     names |= await run(first, names)
@@ -50,7 +47,9 @@ async def test_the_programs_of_the_page_run(
     )
     async with SessionHost() as host:
         script: list[Step] = ["Sunny.", answer(tool_use("1", "deploy")), "Deployed."]
-        names["agent"] = AgentSession(ScriptedModel(script), session=await host.create(), tools=[deploy])
+        names["agent"] = AgentSession(
+            ScriptedModel(script), session=await host.create(), tools=[giving("deploy", Suspend("may I?"))]
+        )
         await run(streamed, names)
         assert (await run(waiting, names))["turn"].text == "Deployed."
     shown = capsys.readouterr().out
