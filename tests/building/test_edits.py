@@ -143,16 +143,20 @@ async def test_a_cleared_request_is_not_shown_after_a_compaction(session: Sessio
     assert [each.role for each in built.messages] == ["compactionSummary", "assistant", "tool"]
 
 
+def append_edit_of_pi(session: Session, target: str) -> None:
+    """Remove an entry, of any type, as pi does."""
+    edit = {"type": "context_edit", "id": "0000000e", "parentId": target, "targetId": target, "replacement": None}
+    line = json.dumps({**edit, "timestamp": "2026-01-01T00:00:00.000Z"}).encode()
+    Path(session.file_path or "").write_bytes(content(session) + line + b"\n")
+
+
 async def test_a_request_under_a_removed_summary_is_not_shown(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "root", dialect="pi") as host:
         session = await host.create("theirs")
         await session.append_message("user", "the secret request")
         summary = await session.append_compaction("A secret.", None, 100)
         await session.passivate()
-        # Pi itself edits summaries.
-        line = {"type": "context_edit", "id": "0000000e", "parentId": summary, "timestamp": "2026-01-01T00:00:00.000Z"}
-        with (tmp_path / "root" / "theirs.jsonl").open("a") as file:  # blocking is harmless in a test
-            file.write(json.dumps({**line, "targetId": summary, "replacement": None}) + "\n")
+        append_edit_of_pi(session, summary)
         session = await host.load("theirs")
         await compact_past_the_request(session)
         assert "secret" not in repr((await session.build_context(budget(1000))).messages)

@@ -86,9 +86,8 @@ async def test_the_usage_of_a_stored_summary_is_in_the_totals(
         summarizer = ScriptedSummarizer(message("assistant", "They talked.", usage=Usage(900, 100, cost=0.5)))
         for _ in range(2):
             await session.build_context(budget(2000), summarizer=summarizer)
-            assert (
-                await session.total_usage() == await session.total_usage(session.leaf_id) == Usage(900, 100, cost=0.5)
-            )
+            usage = Usage(900, 100, cost=0.5)
+            assert await session.total_usage() == await session.total_usage(session.leaf_id) == usage
         await session.summary_for_range(ids[0], ids[9], 100, summarizer)
         await session.passivate()
         session = await host.load("main")
@@ -96,21 +95,18 @@ async def test_the_usage_of_a_stored_summary_is_in_the_totals(
         assert len(summarizer.requests) == 2
 
 
-async def test_a_summary_that_is_not_shorter_is_not_stored(session: Session) -> None:
+async def test_a_summary_that_is_not_shorter_is_refused_and_one_that_does_not_fit_is_requested_once(
+    session: Session,
+) -> None:
     await talk(session, 41)
     before = content(session)
     with pytest.raises(SummaryRefused):
         await session.build_context(budget(2000), summarizer=ScriptedSummarizer("word " * 10_000))
     assert content(session) == before
-
-
-async def test_a_summary_that_is_too_long_for_the_budget_is_stored_and_not_requested_again(session: Session) -> None:
-    await talk(session, 41)
     summarizer = ScriptedSummarizer("word " * 2_000)
     for _ in range(2):
         result = await session.build_context(budget(2000), summarizer=summarizer)
-        assert result.strategy == "minimal-state"
-        assert result.needs_summary is None
+        assert (result.strategy, result.needs_summary) == ("minimal-state", None)
     assert len(summarizer.requests) == 1
 
 
@@ -149,36 +145,28 @@ async def test_the_summary_of_a_range_is_requested_once_per_summarizer_and_conte
 
 
 async def test_the_last_user_message_is_sent_after_a_compaction_that_keeps_none(session: Session) -> None:
-    request = await session.append_message("user", "do all of it")
+    ids = [await session.append_message("user", "do all of it")]
     for step in range(3):
-        await session.append_message("assistant", tool_use(f"c{step}", "read"))
-        await session.append_message("tool", tool_result(f"c{step}", "x"))
-    kept, last = session.path()[-2:]
-    await session.append_compaction("They began.", kept, 100)
+        ids.append(await session.append_message("assistant", tool_use(f"c{step}", "read")))
+        ids.append(await session.append_message("tool", tool_result(f"c{step}", "x")))
+    await session.append_compaction("They began.", ids[-2], 100)
     result = await session.build_context(budget(1000))
     assert [each.role for each in result.messages] == ["compactionSummary", "user", "assistant", "tool"]
-    assert [each.entry_id for each in result.messages[1:]] == [request, kept, last]
+    assert [each.entry_id for each in result.messages[1:]] == [ids[0], *ids[-2:]]
     assert (result.original_message_count, result.included_message_count) == (3, 3)
     await session.append_compaction("", None, 100)
     assert (await session.build_context(budget(1000))).messages == ()
 
 
-async def test_the_provider_s_count_is_used_until_a_compaction(session: Session) -> None:
+@pytest.mark.parametrize("keeps_answer", [False, True])
+async def test_the_provider_s_count_is_used_until_a_compaction(session: Session, keeps_answer: bool) -> None:
     await session.append_message("user", "word " * 100)
     assert (await session.used_tokens(overhead=50)).total == 50 + 4 + 125
-    await session.append_message("assistant", "ok", usage=Usage(input_tokens=900, output_tokens=100))
-    kept = await session.append_message("user", "word " * 100)
+    answer = await session.append_message("assistant", "ok", usage=Usage(input_tokens=900, output_tokens=100))
+    last = await session.append_message("user", "word " * 100)
     used = await session.used_tokens(overhead=50)
     assert (used.measured, used.estimated, used.total) == (1000, 129, 1129)
-    await session.append_compaction("They talked.", kept, 1129)
-    used = await session.used_tokens(overhead=50)
-    assert (used.measured, used.total) == (0, 50 + count_messages(await session.messages()))
-
-
-async def test_the_provider_s_count_is_not_used_after_a_compaction_that_keeps_the_answer(session: Session) -> None:
-    await session.append_message("user", "word " * 100)
-    kept = await session.append_message("assistant", "ok", usage=Usage(input_tokens=900, output_tokens=100))
-    await session.append_compaction("They talked.", kept, 1000)
+    await session.append_compaction("They talked.", answer if keeps_answer else last, 1129)
     used = await session.used_tokens(overhead=50)
     assert (used.measured, used.total) == (0, 50 + count_messages(await session.messages()))
 
@@ -194,8 +182,10 @@ async def test_the_provider_s_count_is_used_until_a_message_before_it_is_edited(
     assert (await session.used_tokens()).total == 15 + 129
 
 
-@pytest.mark.parametrize("dialect", ["pi", "omp"])
-async def test_files_of_other_dialects_are_compacted_too(tmp_path: Path, dialect: Literal["pi", "omp"]) -> None:
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_files_of_any_dialect_are_compacted_and_keep_system_messages(
+    tmp_path: Path, dialect: Literal["native", "pi", "omp"]
+) -> None:
     async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
         session = await host.create("theirs")
         await session.append_message("system", "Be brief.")
@@ -204,10 +194,13 @@ async def test_files_of_other_dialects_are_compacted_too(tmp_path: Path, dialect
         assert await session.summary_for_range(ids[0], ids[9], 100, ScriptedSummarizer()) == summary
         built = await session.build_context(budget(2000), summarizer=ScriptedSummarizer())
         assert built.strategy == "recent-plus-summary"
-        report = await session.compact(ScriptedSummarizer(), keep_tokens=500)
-        context = await session.context()
-        assert [each.role for each in context.messages[:2]] == ["system", "compactionSummary"]
-        assert context.messages[2].entry_id == report.first_kept_entry_id
+        for _ in range(2):
+            await talk(session, 10)
+            report = await session.compact(ScriptedSummarizer(), keep_tokens=500)
+            context = await session.context()
+            assert [each.role for each in context.messages[:2]] == ["system", "compactionSummary"]
+            assert context.messages[0].content == (text("Be brief."),)
+            assert context.messages[2].entry_id == report.first_kept_entry_id
         await session.passivate()
         assert await (await host.load("theirs")).context() == context
 

@@ -65,21 +65,8 @@ async def page_of(session: Session) -> Page:
 async def test_the_page_shows_all_entries_including_those_of_other_branches(full_session: Session) -> None:
     page = await page_of(full_session)
     for expected in (
-        "Old trees",
-        "Be brief.",
-        "oldest",
-        "I count.",
-        "112 rings\nand bark",
-        "Felling it?",
-        "the question",
-    ):
-        assert expected in page.text
-    for expected in (
-        "Felling was considered.",
-        "The oak has 112 rings.",
-        "Thinking level: high",
-        "Thanks.",
-        "no such tree",
+        *("Old trees", "Be brief.", "oldest", "I count.", "112 rings\nand bark", "Felling it?", "the question"),
+        *("Felling was considered.", "The oak has 112 rings.", "Thinking level: high", "Thanks.", "no such tree"),
     ):
         assert expected in page.text
     kinds = [str(each["class"]) for each in page.all("details")]
@@ -99,11 +86,9 @@ async def test_each_entry_has_an_anchor_and_the_table_of_contents_links_to_ancho
     assert nav["aria-label"] == "Contents"
 
 
-async def test_the_table_of_contents_shows_no_marks_of_markdown() -> None:
-    async with SessionHost() as host:
-        session = await host.create(cwd="/work")
-        await session.append_message("user", "## The **old** `importer`, [see here](https://example.com/a) #1")
-        page = (await session.export("html")).decode()
+async def test_the_table_of_contents_shows_no_marks_of_markdown(session: Session) -> None:
+    await session.append_message("user", "## The **old** `importer`, [see here](https://example.com/a) #1")
+    page = (await session.export("html")).decode()
     contents = page.partition("<nav")[2].partition("</nav>")[0]
     assert ">The old importer, see here #1</a>" in contents
 

@@ -63,14 +63,8 @@ def chromium() -> str:
 def dom_after_scripts(chromium: str, page: Path, profile: Path) -> str:
     """Return the page's DOM after its scripts have run."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--allow-file-access-from-files"]
-    command = [
-        chromium,
-        *flags,
-        f"--user-data-dir={profile}",
-        "--virtual-time-budget=8000",
-        "--dump-dom",
-        page.as_uri(),
-    ]
+    options = [f"--user-data-dir={profile}", "--virtual-time-budget=8000", "--dump-dom"]
+    command = [chromium, *flags, *options, page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout
 

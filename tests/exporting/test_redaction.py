@@ -353,19 +353,8 @@ async def test_a_shortened_title_contains_no_part_of_a_secret(format: Literal["m
 @pytest.mark.parametrize(
     "piece",
     [
-        "-",
-        "--a-",
-        "cookie:",
-        "authorization: ",
-        "curl -",
-        "password='a ",
-        "sk-a",
-        "eyJ",
-        "a://b:c/",
-        "://:@a",
-        "session token = aa",
-        "authorization: digest a=b,",
-        "aws_session_token ",
+        *("-", "--a-", "cookie:", "authorization: ", "curl -", "password='a ", "sk-a", "eyJ", "a://b:c/", "://:@a"),
+        *("session token = aa", "authorization: digest a=b,", "aws_session_token "),
     ],
 )
 def test_redaction_takes_time_linear_in_the_text(piece: str) -> None:
