@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,6 +33,8 @@ from treering.models.openai import OpenAIModel
 from treering.projections.building.summaries import MAX_ATTEMPTS
 from treering.testing.model_server import Call, Counts, Failure, ModelServer, Speech
 
+from .conftest import Maker
+
 
 @tool
 async def double(number: int) -> str:
@@ -51,7 +52,7 @@ def results(messages: list[Message]) -> list[tuple[str, bool]]:
 
 
 async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_arguments(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    tmp_path: Path, server: ModelServer, model: Maker
 ) -> None:
     waited: list[float] = []
 
@@ -78,7 +79,7 @@ async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_argument
 
 
 async def test_a_model_that_is_entered_twice_keeps_its_connection_until_both_exit(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    server: ModelServer, model: Maker
 ) -> None:
     client = model()
     for _ in range(3):
@@ -113,9 +114,7 @@ async def test_each_request_begins_with_the_bytes_of_the_previous_one(tmp_path: 
         assert after.body["tools"] == before.body["tools"]
 
 
-async def test_one_model_serves_concurrent_requests(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_one_model_serves_concurrent_requests(server: ModelServer, model: Maker) -> None:
     for _ in range(4):
         server.says("Hello")
     answers: list[str] = []
@@ -131,9 +130,7 @@ async def test_one_model_serves_concurrent_requests(
     assert server.connections <= 4
 
 
-def test_a_model_that_is_not_entered_works_on_any_event_loop(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+def test_a_model_that_is_not_entered_works_on_any_event_loop(server: ModelServer, model: Maker) -> None:
     client = model()
 
     async def ask() -> None:
@@ -195,7 +192,7 @@ def request_sizes(server: ModelServer) -> list[int]:
 
 
 async def test_a_session_is_compacted_with_the_models_summary(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    tmp_path: Path, server: ModelServer, model: Maker
 ) -> None:
     server.says("They asked, ", "and were answered.", usage=Counts(5000, 8))
     async with model() as client, SessionHost(tmp_path) as host:
@@ -212,7 +209,7 @@ async def test_a_session_is_compacted_with_the_models_summary(
 
 
 async def test_a_summary_request_that_is_too_long_is_shortened_until_it_fits(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    tmp_path: Path, server: ModelServer, model: Maker
 ) -> None:
     server.reply(TOO_LONG, TOO_LONG)
     server.says("They talked.")
@@ -225,9 +222,7 @@ async def test_a_summary_request_that_is_too_long_is_shortened_until_it_fits(
     assert third < first / 2
 
 
-async def test_a_failing_model_leaves_the_session_unchanged(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_a_failing_model_leaves_the_session_unchanged(tmp_path: Path, server: ModelServer, model: Maker) -> None:
     server.reply(Failure(503, "loading"), *[TOO_LONG] * MAX_ATTEMPTS)
     async with model() as client, SessionHost(tmp_path) as host:
         session = await host.load(await conversation(host))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from itertools import pairwise
 from typing import Any
@@ -37,10 +37,10 @@ from treering import (
 )
 from treering.events.content import NESTING_MAX, ToolUsePart
 from treering.models import event_stream
-from treering.models.anthropic import AnthropicModel
 from treering.models.event_stream import EventData
-from treering.models.openai import OpenAIModel
 from treering.testing.model_server import Call, Counts, ModelServer, Speech
+
+from .conftest import Maker
 
 REQUEST = ModelRequest(messages=(message("user", "Hello"),))
 
@@ -51,9 +51,7 @@ async def answer(model: Model, request: ModelRequest = REQUEST) -> tuple[list[Mo
     return events, last.message
 
 
-async def test_an_answer_is_streamed_and_then_completed(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_an_answer_is_streamed_and_then_completed(server: ModelServer, model: Maker) -> None:
     server.reply(
         Speech(thought=["Be ", "kind."], text=["Hel", "lo"], usage=Counts(100, 7, cache_read=60, cache_write=30))
     )
@@ -71,18 +69,14 @@ async def test_an_answer_is_streamed_and_then_completed(
     )
 
 
-async def test_lone_surrogates_in_an_answer_are_replaced(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_lone_surrogates_in_an_answer_are_replaced(server: ModelServer, model: Maker) -> None:
     server.calls(Call("c1", "say", ['{"what": "\\ud83d", ', '"ok": "\\ud83d\\ude00"}']), text=["I \ud83d", "!"])
     events, answered = await answer(model())
     assert events[:2] == [TextDelta("I \ufffd"), TextDelta("!")]
     assert answered.content == (text("I \ufffd!"), tool_use("c1", "say", {"what": "\ufffd", "ok": "\U0001f600"}))
 
 
-async def test_interleaved_fragments_of_parallel_calls_are_assembled(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_interleaved_fragments_of_parallel_calls_are_assembled(server: ModelServer, model: Maker) -> None:
     server.calls(
         Call("c1", "read", ['{"pa', 'th": "ä', '.py"}']),
         Call("c2", "list", ["{}"]),
@@ -103,9 +97,7 @@ async def test_interleaved_fragments_of_parallel_calls_are_assembled(
     assert answered.stop_reason == "tool_use"
 
 
-async def test_arguments_that_are_not_an_object_are_kept_and_marked(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_arguments_that_are_not_an_object_are_kept_and_marked(server: ModelServer, model: Maker) -> None:
     server.calls(Call("c1", "read", ['{"path": ']), Call("c2", "read", ["[1]"]), Call("c3", "read", ['{"path":"a"}']))
     _, answered = await answer(model())
     calls = [part.tool_use for part in answered.content if isinstance(part, ToolUsePart)]
@@ -113,9 +105,7 @@ async def test_arguments_that_are_not_an_object_are_kept_and_marked(
     assert calls[0].input == {"malformed_arguments": '{"path": '}
 
 
-async def test_arguments_that_are_nested_too_deeply_are_marked(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_arguments_that_are_nested_too_deeply_are_marked(server: ModelServer, model: Maker) -> None:
     deep = f'{{"a":{"[" * NESTING_MAX}{"]" * NESTING_MAX}}}'
     server.calls(Call("c1", "read", [deep]))
     server.says("I see.")
@@ -127,9 +117,7 @@ async def test_arguments_that_are_nested_too_deeply_are_marked(
     assert malformed_arguments(call) == deep
 
 
-async def test_an_answer_has_its_stop_reason(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_an_answer_has_its_stop_reason(server: ModelServer, model: Maker) -> None:
     async with model() as client:
         for reason in ("stop", "length", "refusal"):
             server.reply(Speech(text=["So"], stop=reason))
@@ -143,7 +131,7 @@ async def test_an_answer_has_its_stop_reason(
     assert server.connections == 1
 
 
-async def test_an_answer_may_be_empty(server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]) -> None:
+async def test_an_answer_may_be_empty(server: ModelServer, model: Maker) -> None:
     server.reply(Speech(usage=Counts(3, 0)))
     events, answered = await answer(model())
     assert events == []
@@ -151,9 +139,7 @@ async def test_an_answer_may_be_empty(server: ModelServer, model: Callable[..., 
     assert answered.usage == Usage(input_tokens=3, total_tokens=3)
 
 
-async def test_a_request_has_the_documented_form(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_a_request_has_the_documented_form(server: ModelServer, model: Maker) -> None:
     server.says("Done")
     tool = ToolSpec.of("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
     messages = (
@@ -183,9 +169,7 @@ async def test_a_request_has_the_documented_form(
     assert not {"thinking", "reasoning_effort"} & set(body)  # only sent to models declared as thinking
 
 
-async def test_closing_the_stream_closes_the_connection(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_closing_the_stream_closes_the_connection(server: ModelServer, model: Maker) -> None:
     server.reply(Speech(text=["one", "two", "three"], hold_after=4), Speech(text=["four"]))
     async with model() as client:
         stream: Any = client.generate(REQUEST)

@@ -34,6 +34,8 @@ from treering.models.failures import failed_request, retry_after_s
 from treering.models.openai import OpenAIModel
 from treering.testing.model_server import Failure, ModelServer, Raw, Speech
 
+from .conftest import Maker
+
 REQUEST = ModelRequest(messages=(message("user", "Hello"),))
 
 
@@ -51,9 +53,7 @@ def anthropic_error(kind: str, text: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": text}}
 
 
-async def test_http_errors_become_typed_errors(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_http_errors_become_typed_errors(server: ModelServer, model: Maker) -> None:
     async with model() as client:
         for headers, seconds in (
             ([("retry-after", "7")], 7.0),
@@ -80,9 +80,7 @@ async def test_http_errors_become_typed_errors(
     assert server.connections == 1
 
 
-async def test_a_lost_connection_or_invalid_answer_is_a_typed_error(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_a_lost_connection_or_invalid_answer_is_a_typed_error(server: ModelServer, model: Maker) -> None:
     cut = Speech(text=["one", "two", "three"], cut_after=4)
     silent = Speech(text=["one", "two"], stop=None, usage=None)
     for reply in (cut, silent):
@@ -107,7 +105,7 @@ async def test_a_server_that_does_not_listen_is_unavailable() -> None:
 
 
 async def test_a_server_that_stops_sending_times_out(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel], monkeypatch: pytest.MonkeyPatch
+    server: ModelServer, model: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No time passes: the bounds that the HTTP library sets count as over once something was seen."""
     received: list[ModelEvent] = []
@@ -135,9 +133,7 @@ async def test_a_server_that_stops_sending_times_out(
     assert bounds == {7}
 
 
-async def test_cancelling_closes_the_connection(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_cancelling_closes_the_connection(server: ModelServer, model: Maker) -> None:
     server.reply(Speech(text=["one", "two", "three"], hold_after=4))
 
     async def ask() -> None:
@@ -186,9 +182,7 @@ TOO_LONG = [
 ]
 
 
-async def test_a_request_that_is_too_long_raises_request_too_long(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_a_request_that_is_too_long_raises_request_too_long(server: ModelServer, model: Maker) -> None:
     async with model() as client:
         for status, body in TOO_LONG:
             server.reply(Failure(status, body))
@@ -269,7 +263,7 @@ async def test_a_key_from_the_environment_is_not_sent_to_another_server(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("status", [200, 429, 500])
 async def test_an_answer_that_cannot_be_decompressed_is_unavailable(
-    status: int, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    status: int, server: ModelServer, model: Maker
 ) -> None:
     server.reply(Failure(status, "this is no gzip", [("content-encoding", "gzip")]))
     error = await failure(model())
