@@ -12,15 +12,11 @@ import pytest
 from treering import (
     AgentOptions,
     AgentSession,
-    Completed,
     InvalidInput,
-    Message,
-    ModelRequest,
     ModelUnavailable,
     RequestTooLong,
     SessionHost,
     Usage,
-    message,
     plain_text,
     summarizer_of,
     tool,
@@ -33,6 +29,7 @@ from treering.models.openai import OpenAIModel
 from treering.projections.building.summaries import MAX_ATTEMPTS
 from treering.testing.model_server import Call, Counts, Failure, ModelServer, Speech
 
+from .asking import answer
 from .conftest import Maker
 
 
@@ -40,15 +37,6 @@ from .conftest import Maker
 async def double(number: int) -> str:
     """Doubles a number."""
     return str(number * 2)
-
-
-def results(messages: list[Message]) -> list[tuple[str, bool]]:
-    return [
-        (part.tool_result.text, part.tool_result.is_error)
-        for each in messages
-        for part in each.content
-        if isinstance(part, ToolResultPart)
-    ]
 
 
 async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_arguments(
@@ -71,8 +59,11 @@ async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_argument
         messages = [each.message for each in (await session.context()).messages]
     assert waited[0] == 3.0
     assert len(waited) == 2
-    assert ("42", False) in results(messages)
-    (refused,) = [content for content, is_error in results(messages) if is_error]
+    parts = [part for each in messages for part in each.content]
+    results = [part.tool_result for part in parts if isinstance(part, ToolResultPart)]
+    (doubled,) = [each.text for each in results if not each.is_error]
+    (refused,) = [each.text for each in results if each.is_error]
+    assert doubled == "42"
     assert "{oops" in refused
     assert messages[-1].content == turn.messages[-1].content
     assert "{oops" in json.dumps(server.requests[-1].body["messages"])
@@ -171,8 +162,7 @@ async def test_requests_go_to_the_given_address(server: ModelServer) -> None:
         server.says("Hello")
         url = server.url if name.startswith("anthropic") else server.openai_url
         model = model_named(name, base_url=url, api_key="k", max_tokens=7)
-        asked = ModelRequest(messages=(message("user", "Hi"),))
-        assert isinstance([event async for event in model.generate(asked)][-1], Completed)
+        await answer(model)
         assert server.requests[-1].body["max_tokens"] == 7
 
 

@@ -8,10 +8,8 @@ from typing import Literal
 import pytest
 
 from treering import (
-    Completed,
     InvalidEntry,
     Message,
-    Model,
     ModelRequest,
     ToolSpec,
     image,
@@ -24,6 +22,8 @@ from treering.events.content import Thinking, ThinkingPart
 from treering.models.anthropic import AnthropicModel
 from treering.testing.model_server import ModelServer, Speech
 
+from .asking import answer
+
 TOOLS = (ToolSpec.of("read", "Reads.", {"type": "object"}), ToolSpec.of("list", "Lists.", {"type": "object"}))
 MESSAGES = (
     message("system", "You help."),
@@ -33,12 +33,6 @@ MESSAGES = (
     message("assistant", "Two"),
     message("user", "Three"),
 )
-
-
-async def answer(model: Model, request: ModelRequest) -> Message:
-    events = [event async for event in model.generate(request)]
-    assert isinstance(events[-1], Completed)
-    return events[-1].message
 
 
 def cached_places(value: object, path: str = "$") -> list[str]:
@@ -157,9 +151,8 @@ async def test_tool_names_of_other_models_are_replaced_by_accepted_ones(server: 
         messages += [message("assistant", tool_use(f"c{place}", name)), message("tool", tool_result(f"c{place}", "x"))]
     server.says("So")
     tools = (ToolSpec.of("files.list", "Lists.", {"type": "object"}),)
-    await answer(
-        AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=tuple(messages), tools=tools)
-    )
+    model = AnthropicModel("m", base_url=server.url, cache=None)
+    await answer(model, ModelRequest(messages=tuple(messages), tools=tools))
     sent = [turn["content"][0]["name"] for turn in server.requests[0].body["messages"][1::2]]
     assert sent == ["read", "files.list", "bash__channel__json", "unknown", "n" * 64], "names of its tools are kept"
 
@@ -175,8 +168,5 @@ async def test_images_are_sent(server: ModelServer) -> None:
     server.says("A cat")
     model = AnthropicModel("m", base_url=server.url, cache=None)
     await answer(model, ModelRequest(messages=(message("user", ["What?", image("QUJD", "image/png")]),)))
-    assert server.requests[0].body["messages"][0]["content"][1]["source"] == {
-        "type": "base64",
-        "media_type": "image/png",
-        "data": "QUJD",
-    }
+    source = server.requests[0].body["messages"][0]["content"][1]["source"]
+    assert source == {"type": "base64", "media_type": "image/png", "data": "QUJD"}
