@@ -19,7 +19,6 @@ from treering import (
     Usage,
     message,
     plain_text,
-    tool_result,
     tool_use,
 )
 from treering.events.errors import CompactionLoop, ContextOverflow, SummaryRefused
@@ -28,18 +27,16 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummarizerOptions, SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
 
-from .making import budget, content
+from .making import append_call, budget, content
 from .scripted import ScriptedSummarizer
 
 
 async def talk(session: Session, turns: int, words: int = 60) -> list[str]:
     ids: list[str] = []
     for turn in range(turns):
-        call = tool_use(f"c{turn}", "read_file", {"path": f"{turn}.py"})
         ids.append(await session.append_message("user", f"question {turn}"))
-        ids.append(await session.append_message("assistant", call))
-        ids.append(await session.append_message("tool", tool_result(f"c{turn}", "word " * words)))
-        ids.append(await session.append_message("assistant", f"answer {turn}"))
+        result = await append_call(session, f"c{turn}", "word " * words, "read_file", f"{turn}.py")
+        ids += [session.path(result)[-2], result, await session.append_message("assistant", f"answer {turn}")]
     return ids
 
 
@@ -196,17 +193,11 @@ async def test_a_second_compaction_summarizes_the_first_summary(session: Session
 
 
 async def test_the_details_list_read_and_modified_files_across_compactions(session: Session) -> None:
-    async def touch(name: str, path: str) -> None:
-        call = f"{name} {path}"
-        await session.append_message("assistant", tool_use(call, name, {"path": path}))
-        await session.append_message("tool", tool_result(call, "ok " * 40))
-
     details: list[object] = []
     for path in ("a.py", "b.py"):
         await session.append_message("user", "go on")
-        await touch("read_file", path)
-        await touch("read_file", "c.py")
-        await touch("edit_file", path)
+        for name, touched in (("read_file", path), ("read_file", "c.py"), ("edit_file", path)):
+            await append_call(session, f"{name} {touched}", "ok " * 40, name, touched)
         await session.append_message("user", "and then " * 20)
         await session.compact(ScriptedSummarizer(), keep_tokens=60)
         written = (await last_entry(session)).compaction.details
@@ -255,8 +246,7 @@ async def test_the_last_user_message_is_kept_unless_its_turn_is_too_long(session
     await talk(session, 5)
     last_question = await session.append_message("user", "one more thing")
     for step in range(4):
-        await session.append_message("assistant", tool_use(f"s{step}", "read"))
-        await session.append_message("tool", tool_result(f"s{step}", "word " * 40))
+        await append_call(session, f"s{step}", "word " * 40)
     dry = await session.dry_compact(budget=budget(1000), keep_tokens=120)
     assert dry.first_kept_entry_id == last_question
     dry = await session.dry_compact(budget=budget(300), keep_tokens=120)

@@ -26,7 +26,7 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.context import LEFT_OUT
 from treering.testing.models import ScriptedModel
 
-from .making import budget, content
+from .making import append_call, budget, content
 from .scripted import ScriptedSummarizer
 
 
@@ -113,8 +113,7 @@ async def test_an_answered_call_is_not_open_whatever_its_result_was_edited_to(se
 async def compact_past_the_request(session: Session, steps: int = 3) -> None:
     """Append some calls with results, and compact all but the last of them."""
     for step in range(steps):
-        await session.append_message("assistant", tool_use(f"c{step}", "read"))
-        await session.append_message("tool", tool_result(f"c{step}", "x"))
+        await append_call(session, f"c{step}")
     await session.append_compaction("They began.", session.path()[-2], 100)
 
 
@@ -184,8 +183,7 @@ async def test_the_minimal_state_holds_no_removed_or_cleared_content(session: Se
 async def test_the_minimal_state_holds_edited_messages_as_contexts_show_them(session: Session) -> None:
     task = await session.append_message("user", "the secret task")
     await session.append_context_edit(task, "the public task")
-    await session.append_message("assistant", tool_use("c", "write", {"path": "made.py"}))
-    result = await session.append_message("tool", tool_result("c", "ok"))
+    result = await append_call(session, "c", "ok", "write", "made.py")
     await session.append_context_edit(result, None)
     await session.append_compaction("They began.", None, 100)
     state = await minimal_state(session)

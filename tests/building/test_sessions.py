@@ -27,7 +27,7 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
 
-from .making import budget, content
+from .making import append_call, budget, content
 from .scripted import ScriptedSummarizer
 
 
@@ -145,14 +145,14 @@ async def test_the_summary_of_a_range_is_requested_once_per_summarizer_and_conte
 
 
 async def test_the_last_user_message_is_sent_after_a_compaction_that_keeps_none(session: Session) -> None:
-    ids = [await session.append_message("user", "do all of it")]
+    request = await session.append_message("user", "do all of it")
     for step in range(3):
-        ids.append(await session.append_message("assistant", tool_use(f"c{step}", "read")))
-        ids.append(await session.append_message("tool", tool_result(f"c{step}", "x")))
-    await session.append_compaction("They began.", ids[-2], 100)
+        last = await append_call(session, f"c{step}")
+    kept = session.path()[-2]
+    await session.append_compaction("They began.", kept, 100)
     result = await session.build_context(budget(1000))
     assert [each.role for each in result.messages] == ["compactionSummary", "user", "assistant", "tool"]
-    assert [each.entry_id for each in result.messages[1:]] == [ids[0], *ids[-2:]]
+    assert [each.entry_id for each in result.messages[1:]] == [request, kept, last]
     assert (result.original_message_count, result.included_message_count) == (3, 3)
     await session.append_compaction("", None, 100)
     assert (await session.build_context(budget(1000))).messages == ()

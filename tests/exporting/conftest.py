@@ -142,3 +142,19 @@ async def parallel_calls(session: Session) -> Session:
     await session.append_message("user", [tool_result("c", "7"), "Enough."])
     await session.append_message("assistant", "The oak is the oldest.")
     return session
+
+
+async def append_everywhere(session: Session, content: str) -> str:
+    """Append entries that hold a text wherever they can, and return the id of the first, where a new branch begins."""
+    first = await session.append_message("user", content, metadata={content: content}, provider=content, model=content)
+    parts = [thinking(content), text(content), tool_use(content, content, {content: [content]})]
+    await session.append_message("assistant", parts)
+    await session.append_message("tool", tool_result(content, content, is_error=True), tool_name=content)
+    await session.append_custom_entry(content, {content: content})
+    await session.append_custom_message(content, content)
+    await session.set_label(first, content)
+    await session.append_session_info(content)
+    await session.append_message(content, content, stop_reason=content)
+    await session.append_compaction(content, None, 1)
+    await session.branch_with_summary(first, content)
+    return first

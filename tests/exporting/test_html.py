@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
 
-from treering import Session, SessionHost, image, text, thinking, tool_result, tool_use
+from treering import Session, SessionHost, image, tool_use
 from treering.projections.exporting.descriptions import is_plain
 from treering.projections.exporting.html import NESTED_MAX
 from treering.projections.exporting.rich_text import RichText
 
-from .conftest import DOT
+from .conftest import DOT, append_everywhere
 
 ViewFormat: TypeAlias = Literal["html", "markdown", "json"]
 
@@ -133,22 +133,12 @@ ATTRIBUTES = {
 @pytest.mark.parametrize("hostile", HOSTILE)
 async def test_no_content_becomes_markup(session: Session, hostile: str) -> None:
     content = hostile.replace("\ud800", "?")
-    first = await session.append_message("user", content, metadata={content: content}, provider=content, model=content)
-    await session.append_message(
-        "assistant", [thinking(content), text(content), tool_use(content, content, {content: [content]})]
-    )
-    await session.append_message("tool", tool_result(content, content, is_error=True), tool_name=content)
+    first = await append_everywhere(session, content)
     for kind in ("image/png", "image/svg+xml", "text/html", content):
         await session.append_message("user", [image(content, kind), image(content, kind, kind="url")])
-        await session.append_message("user", image("javascript:alert(1)", kind, kind="url"))
-        await session.append_message("user", image(f"https://example.org/{content}", kind, kind="url"))
-    await session.append_custom_entry(content, {content: content})
-    await session.append_custom_message(content, content)
-    await session.set_label(first, content)
-    await session.append_session_info(content)
-    await session.append_message(content or "x", content, stop_reason=content)
-    await session.append_compaction(content, None, 1)
-    await session.branch_with_summary(first, content)
+        for url in ("javascript:alert(1)", f"https://example.org/{content}"):
+            await session.append_message("user", image(url, kind, kind="url"))
+    await session.branch(first)
     page = await page_of(session)
     assert [name for name, _ in page.tags].count("script") == 1
     assert not {"svg", "iframe", "object"} & {name for name, each in page.tags if each.get("class") != "mark"}
