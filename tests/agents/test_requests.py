@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-import anyio
 import pytest
 
 from treering import (
     AgentOptions,
     AgentSession,
-    AnswerCutOff,
     Closed,
     Completed,
     Model,
     ModelEvent,
     ModelRequest,
     RequestSent,
-    RequestTooLong,
     SentContext,
     Session,
     TextDelta,
@@ -34,7 +31,7 @@ from treering import (
 )
 from treering.models.echo import EchoModel
 from treering.projections.tokens import count_messages
-from treering.testing.models import Broken, ScriptedModel, Stalled, answer
+from treering.testing.models import ScriptedModel, answer
 
 
 @pytest.mark.feature("N-10", "N-78")
@@ -154,23 +151,3 @@ async def test_a_scripted_model_streams_its_steps_and_records_requests() -> None
     assert plain_text(last.message.content) == "2 messages"
     assert last.message.usage is not None
     assert last.message.usage.input_tokens == count_messages(REQUEST.messages)
-
-
-async def test_a_scripted_model_can_fail_break_off_refuse_and_stall() -> None:
-    model = ScriptedModel([AnswerCutOff("cut"), Broken("Hal", AnswerCutOff("cut again"))])
-    with pytest.raises(AnswerCutOff, match=r"cut$"):
-        await pieces_of(model)
-    async with aclosing(model.generate(REQUEST)) as pieces:
-        assert await anext(pieces) == TextDelta("Hal")
-        with pytest.raises(AnswerCutOff, match="again"):
-            await anext(pieces)
-    with pytest.raises(RequestTooLong, match="the window holds 3") as refused:
-        await pieces_of(ScriptedModel(["Hi!"], context_window=3))
-    assert refused.value.available == 3
-    assert (refused.value.needed or 0) > 3
-
-    stalled = Stalled("I", anyio.Event())
-    async with anyio.create_task_group() as group:
-        group.start_soon(pieces_of, ScriptedModel([stalled]))
-        await stalled.reached.wait()
-        group.cancel_scope.cancel()

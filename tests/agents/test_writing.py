@@ -90,14 +90,6 @@ async def test_everything_is_in_the_file_before_the_next_step(session: Session, 
     assert {each.tool_execution.message_id for each in records} == {first_answer}
 
 
-async def test_the_user_s_message_is_kept_if_the_model_fails(host: SessionHost) -> None:
-    agent = AgentSession(ScriptedModel([ZeroDivisionError("a bug")]), session=await host.create("failing"))
-    with pytest.raises(ZeroDivisionError):
-        await agent.respond("Hello")
-    await host.passivate_idle()
-    assert as_lines(await (await host.load("failing")).messages()) == ["user: Hello"]
-
-
 @pytest.mark.feature("G-130", "N-77", "N-130")
 async def test_every_request_is_the_built_context(session: Session, add: Tool) -> None:
     calls: list[Message] = [answer(tool_use("1", "add", {"a": number})) for number in (1, 2)]
@@ -154,16 +146,6 @@ async def test_usage_is_counted_once_and_is_the_same_after_a_reload(host: Sessio
     assert (await session.view(UsageProjection())).total == total + Usage(1, 1, total_tokens=2)
 
 
-async def test_an_answer_names_its_provider_and_model(session: Session) -> None:
-    model = ScriptedModel(["Hi!"], provider="maker", model_id="m-1")
-    turn = await AgentSession(model, session=session).respond("Hello")
-    assert turn.answer is not None
-    assert (turn.answer.provider, turn.answer.model) == ("maker", "m-1")
-    context = await session.context()
-    assert context.model is not None
-    assert (context.model.provider, context.model.model_id) == ("maker", "m-1")
-
-
 async def test_requests_carry_the_thinking_level_of_the_session(session: Session) -> None:
     model = ScriptedModel(["1", "2", "3"])
     agent = AgentSession(model, session=session)
@@ -202,18 +184,6 @@ async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_
     assert one.batch is not None
     assert two.batch is not None
     assert (one.batch.id, one.batch.n) == (two.batch.id, 2)
-
-
-async def test_a_summary_that_the_program_set_is_sent_to_the_model(session: Session) -> None:
-    for content in ("one", "two", "three"):
-        await session.append_message("user", content)
-    await session.truncate_history(1, summary="They talked of numbers.")
-    model = ScriptedModel(["Yes."])
-    await AgentSession(model, session=session, system_prompt="Be brief.").respond("Go on")
-    assert as_lines(model.last_request.messages) == [
-        *("system: Be brief.", "system: Previous conversation summary: They talked of numbers."),
-        *("user: three", "user: Go on"),
-    ]
 
 
 # -- files and packages

@@ -132,12 +132,6 @@ def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context
     assert [each.partition(":")[0] for each in caught.value.failures] == ["raising", "large"]
 
 
-def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty() -> None:
-    with pytest.raises(ContextOverflow):
-        ContextBuilder().build(context_of(message("user", "hello")), budget(0))
-    assert ContextBuilder().build(context_of(), budget(0)).messages == ()
-
-
 def test_the_result_of_a_strategy_is_checked() -> None:
     asked, first = message("user", "and now?"), ContextMessage("e0", LONG[0])
     last, call = ContextMessage("e20", asked), ContextMessage("x", message("assistant", tool_use("c", "read")))

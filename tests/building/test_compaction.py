@@ -16,7 +16,6 @@ from treering import (
     Session,
     SessionHost,
     TreeringError,
-    Usage,
     message,
     plain_text,
     tool_use,
@@ -166,18 +165,6 @@ async def test_a_compaction_is_refused_if_the_leaf_moved_meanwhile(session: Sess
     with pytest.raises(LeafMoved):
         await session.compact(summarizer, keep_tokens=300)
     assert (await session.messages())[-1] == message("user", "meanwhile")
-
-
-@pytest.mark.feature("D-52")
-async def test_a_compaction_is_the_same_after_a_reload(session: Session, host: SessionHost) -> None:
-    await talk(session, 10)
-    summary = message("assistant", "They talked.", usage=Usage(5, 7))
-    await session.compact(ScriptedSummarizer([summary]), keep_tokens=300)
-    context = await session.context()
-    await session.passivate()
-    again = await host.load("main")
-    assert await again.context() == context
-    assert (await last_entry(again)).compaction.usage == Usage(5, 7)
 
 
 async def test_a_second_compaction_summarizes_the_first_summary(session: Session) -> None:

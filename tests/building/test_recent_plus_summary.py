@@ -141,15 +141,6 @@ def test_fewer_than_six_messages_are_kept_if_six_leave_no_room() -> None:
     assert count_messages([each.message for each in result.messages]) <= 350
 
 
-def test_the_last_user_message_is_sent_even_if_it_is_summarized() -> None:
-    work = [message("user", "do it")]
-    for n in range(6):
-        work += [message("assistant", tool_use(f"c{n}", "read")), message("tool", tool_result(f"c{n}", "x " * 50))]
-    _, result = summarized(source_of(*work), 600)
-    assert [each.role for each in result.messages[:3]] == ["system", "user", "assistant"]
-    assert (result.included_count, result.summarized_count) == (7, 6)
-
-
 def test_system_messages_at_the_beginning_are_kept() -> None:
     missing, result = summarized(source_of(message("system", "Be brief."), *conversation(20)), 2000)
     assert missing.start_id == "e1"
