@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import anyio
 import msgspec
@@ -43,6 +43,29 @@ from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 
 from .lines import ON_ASYNCIO, Work, giving, results_of, strictly_paired
+
+Results: TypeAlias = dict[str, tuple[bool, str]]
+
+
+async def run_calls(
+    session: Session,
+    tools: Sequence[Tool],
+    *calls: ToolUsePart,
+    **options: Any,  # noqa: ANN401  # any options
+) -> tuple[Results, list[Any]]:
+    """Let a model make calls and then answer, and return their results and what was logged."""
+    model = ScriptedModel([answer(calls), "Oh."])
+    with capture_logs() as logs:
+        agent = AgentSession(model, session=session, tools=tools, options=AgentOptions(**options))
+        turn = await agent.respond("Try")
+    assert turn.text == "Oh."
+    assert results_of(turn.messages) == results_of(await session.messages())
+    assert all(each["session_id"] == session.id for each in logs)
+    return results_of(turn.messages), [*logs]
+
+
+def named(logs: list[Any]) -> list[tuple[str, str, str]]:
+    return [(each["event"], each["call_id"], each["tool"]) for each in logs]
 
 
 class Place(msgspec.Struct):
@@ -257,17 +280,13 @@ def test_a_returned_value_becomes_the_content_of_the_output(returned: object, co
 async def test_an_error_and_a_value_without_a_json_form_become_an_error_for_the_model(
     session: Session, given: object, result: str
 ) -> None:
-    model = ScriptedModel([answer(tool_use("1", "run")), "Oh."])
-    with capture_logs() as logs:
-        turn = await AgentSession(model, session=session, tools=[giving("run", given)]).respond("Run")
-    failed, shown = results_of(turn.messages)["1"]
+    results, logs = await run_calls(session, [giving("run", given)], tool_use("1", "run"))
+    failed, shown = results["1"]
     assert failed
     assert re.match(result, shown)
     (record,) = [each.tool_execution for each in await session.entries() if isinstance(each, ToolExecutionEntry)]
     assert (record.success, record.error) == (False, shown)
-    assert [(each["event"], each["session_id"], each["call_id"], each["tool"]) for each in logs] == [
-        ("tool_failed", "main", "1", "run")
-    ]
+    assert named(logs) == [("tool_failed", "1", "run")]
     assert "no such disk" not in str(logs)  # the text of an error can hold what a user wrote
 
 
@@ -316,32 +335,23 @@ async def test_lone_surrogates_in_results_are_replaced(session: Session) -> None
         return value
 
     arguments = [Raw(b'{"what":"%b"}' % (what.encode() if what.isascii() else b"\\ud83d")) for what in given]
-    calls = answer([ToolUsePart(ToolUse(what, "say", raw)) for what, raw in zip(given, arguments, strict=True)])
-    agent = AgentSession(ScriptedModel([calls, "ok"]), session=session, tools=[say])
-    turn = await agent.respond("List")
-    expected = {
+    calls = [ToolUsePart(ToolUse(what, "say", raw)) for what, raw in zip(given, arguments, strict=True)]
+    assert (await run_calls(session, [say], *calls))[0] == {
         "one": (False, "caf\ufffd"),
         "list": (False, '["caf\ufffd",{"caf\ufffd":1}]'),
         "parts": (False, "caf\ufffd"),
         "fails": (True, "ValueError: caf\ufffd"),
         "\ufffd": (False, "ok"),
     }
-    assert results_of(turn.messages) == expected
-    assert results_of(await session.messages()) == expected
 
 
 async def test_a_result_that_the_dialect_cannot_hold_is_replaced_by_an_error(tmp_path: Path) -> None:
     draw = giving("draw", image("https://example.org/a.png", "image/png", kind="url"))
     async with SessionHost(tmp_path, dialect="pi") as host:
-        session = await host.create()
-        turn = await AgentSession(
-            ScriptedModel([answer(tool_use("1", "draw")), "Oh."]), session=session, tools=[draw]
-        ).respond("Draw")
-        assert turn.text == "Oh."
-        failed, result = results_of(await session.messages())["1"]
+        results, _ = await run_calls(await host.create(), [draw], tool_use("1", "draw"))
+        failed, result = results["1"]
         assert failed
         assert "images inline" in result
-        assert results_of(turn.messages) == {"1": (failed, result)}
 
 
 @ON_ASYNCIO
@@ -365,16 +375,10 @@ async def test_a_tool_that_awaits_a_cancelled_task_fails_and_the_turn_continues(
             await checkpoint()
         return "worked"
 
-    calls = answer([tool_use("1", "follow"), tool_use("2", "work")])
-    agent = AgentSession(ScriptedModel([calls, "Oh."]), session=session, tools=[follow, work])
-    with capture_logs() as logs:
-        turn = await agent.respond("Work")
-    assert turn.text == "Oh."
+    results, logs = await run_calls(session, [follow, work], tool_use("1", "follow"), tool_use("2", "work"))
     cancelled = "The tool was cancelled before it answered."
-    assert results_of(turn.messages) == {"1": (True, cancelled), "2": (False, "worked")}
-    assert [(each["event"], each["session_id"], each["call_id"], each["tool"]) for each in logs] == [
-        ("tool_cancelled", "main", "1", "follow")
-    ]
+    assert results == {"1": (True, cancelled), "2": (False, "worked")}
+    assert named(logs) == [("tool_cancelled", "1", "follow")]
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
@@ -430,14 +434,9 @@ async def test_an_exit_in_a_tool_is_raised_if_the_result_of_another_cannot_be_wr
 
 
 async def test_a_tool_without_an_answer_in_time_has_an_error_as_its_result(session: Session) -> None:
-    options = AgentOptions(tool_timeout_s=0.001)
-    model = ScriptedModel([answer(tool_use("1", "work")), "Oh."])
-    with capture_logs() as logs:
-        turn = await AgentSession(model, session=session, tools=[Work().tool], options=options).respond("Try")
-    assert results_of(turn.messages) == {"1": (True, "The tool gave no answer within 0.001 seconds.")}
-    assert [(each["event"], each["session_id"], each["call_id"], each["tool"]) for each in logs] == [
-        ("tool_timed_out", "main", "1", "work")
-    ]
+    results, logs = await run_calls(session, [Work().tool], tool_use("1", "work"), tool_timeout_s=0.001)
+    assert results == {"1": (True, "The tool gave no answer within 0.001 seconds.")}
+    assert named(logs) == [("tool_timed_out", "1", "work")]
 
 
 def deep() -> str:
@@ -474,10 +473,7 @@ async def test_the_log_of_a_failed_tool_names_only_the_calls_within_it(session: 
 
     refused = giving("refused", object())
     tools = [in_the_loop, in_a_thread, later, calls_another, refused, Tool("by_hand", "", {"type": "object"}, by_hand)]
-    calls = answer([tool_use(str(number), each.name) for number, each in enumerate(tools)])
-    agent = AgentSession(ScriptedModel([calls, "Oh."]), session=session, tools=tools)
-    with capture_logs() as logs:
-        await agent.respond("Try")
+    _, logs = await run_calls(session, tools, *(tool_use(str(number), each.name) for number, each in enumerate(tools)))
     names = {each["tool"]: [re.split(r"[ .]", place)[-1] for place in each["raised_at"]] for each in logs}
     nested = names.pop("calls_another")
     assert names == {
@@ -494,17 +490,9 @@ async def test_calls_that_cannot_be_made_get_errors_and_records_hold_what_a_tool
     session: Session, add: Tool
 ) -> None:
     run = giving("run", ToolOutput("no such file", is_error=True, error="ENOENT", exit_code=2, tokens=4))
-    calls = [
-        tool_use("1", "nothing"),
-        tool_use("2", "add", {"b": 1}),
-        tool_use("3", "add", {MALFORMED_ARGUMENTS: '{"a": 1'}),
-        tool_use("4", "add", {"a": 1}),
-        tool_use("5", "run"),
-    ]
-    agent = AgentSession(ScriptedModel([answer(calls), "I see."]), session=session, tools=[add, run])
-    turn = await agent.respond("Try")
-    assert turn.text == "I see."
-    assert results_of(turn.messages) == {
+    calls = [tool_use("1", "nothing"), tool_use("2", "add", {"b": 1}), tool_use("4", "add", {"a": 1})]
+    calls += [tool_use("3", "add", {MALFORMED_ARGUMENTS: '{"a": 1'}), tool_use("5", "run")]
+    assert (await run_calls(session, [add, run], *calls))[0] == {
         "1": (True, "There is no tool 'nothing'. The tools are: add, run."),
         "2": (True, "invalid arguments: Object missing required field `a`"),
         "3": (True, 'The arguments are not a JSON object: {"a": 1'),
