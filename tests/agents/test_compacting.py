@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 
 import pytest
 from structlog.testing import capture_logs
@@ -120,7 +120,7 @@ async def test_a_request_refused_as_too_long_is_repeated_once_with_a_smaller_con
     session: Session, refusals: int
 ) -> None:
     await append_turns(session, 6)
-    answers = iter([*[RequestTooLong("too long by some")] * refusals, "Yes."])
+    answers: Iterator[Step] = iter([*[RequestTooLong("too long by some")] * refusals, "Yes."])
     model = ScriptedModel(lambda request: "They talked." if is_summary(request) else next(answers))
     agent = AgentSession(model, session=session)  # the window of its model is unknown
     if refusals == 1:

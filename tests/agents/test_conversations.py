@@ -31,7 +31,7 @@ from treering import (
     tool_use,
 )
 from treering.actors.agents.options import AgentOptions
-from treering.testing.models import ScriptedModel, Stalled, answer
+from treering.testing.models import ScriptedModel, Stalled, Step, answer
 
 from .lines import PlainSession, Work, as_lines, respond_and_cancel, results_of
 
@@ -338,7 +338,7 @@ async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(
 
 async def test_a_tool_can_wait_for_the_turn_of_a_busy_agent(host: SessionHost) -> None:
     work = Work()
-    script = [answer(tool_use("1", "work")), "Worked.", "Yes."]
+    script: list[Step] = [answer(tool_use("1", "work")), "Worked.", "Yes."]
     worker = AgentSession(ScriptedModel(script), session=await host.create("busy"), tools=[work.tool])
 
     @tool

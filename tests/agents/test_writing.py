@@ -17,6 +17,7 @@ from treering import (
     AgentOptions,
     AgentSession,
     AnswerCutOff,
+    ContentLike,
     Message,
     MessageEnd,
     ModelEvent,
@@ -126,7 +127,7 @@ async def test_a_new_agent_continues_the_session_of_an_earlier_one(host: Session
 async def test_usage_is_counted_once_and_is_the_same_after_a_reload(host: SessionHost, add: Tool) -> None:
     session = await host.create("used")
     used = [Usage(100, 10, 5, 0, 115, 0.5), Usage(150, 20, 0, 0, 170, 0.25), Usage(200, 30, 0, 0, 230)]
-    contents = [tool_use("1", "add", {"a": 1}), "2", "bye"]
+    contents: list[ContentLike] = [tool_use("1", "add", {"a": 1}), "2", "bye"]
     script = [answer(content, usage=usage) for content, usage in zip(contents, used, strict=True)]
     agent = AgentSession(ScriptedModel(script), session=session, tools=[add])
     one, two = await agent.respond("What is 1 + 1?"), await agent.respond("Goodbye")

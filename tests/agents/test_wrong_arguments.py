@@ -136,7 +136,8 @@ async def test_wrong_input_of_a_turn_is_refused_before_anything_is_written(given
 
 
 async def test_a_model_that_does_not_stream_is_refused_at_its_first_answer() -> None:
-    for model in (Blocks(), Wraps()):
+    wrong: list[Any] = [Blocks(), Wraps()]
+    for model in wrong:
         with pytest.raises(InvalidInput, match="is not an async generator"):
             await AgentSession(model).respond("Hello")
 

@@ -132,7 +132,7 @@ def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated() 
     assert UsedTokens(900, 7).total == 907
 
 
-@pytest.mark.parametrize(("total", "counted"), [(None, 4321), (321, 321)])
-def test_the_parts_of_a_usage_are_added_if_it_has_no_total(total: int | None, counted: int) -> None:
+@pytest.mark.parametrize(("total", "counted"), [(0, 4321), (321, 321)])
+def test_the_parts_of_a_usage_are_added_if_it_has_no_total(total: int, counted: int) -> None:
     answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=total))
     assert used(context_of(answered), words).total == counted

@@ -13,6 +13,7 @@ import pytest
 
 from treering import (
     BashExecution,
+    Content,
     ExportFormat,
     Message,
     Session,
@@ -147,7 +148,7 @@ async def parallel_calls(session: Session) -> Session:
 async def append_everywhere(session: Session, content: str) -> str:
     """Append entries that hold a text wherever they can, and return the id of the first, where a new branch begins."""
     first = await session.append_message("user", content, metadata={content: content}, provider=content, model=content)
-    parts = [thinking(content), text(content), tool_use(content, content, {content: [content]})]
+    parts: list[Content] = [thinking(content), text(content), tool_use(content, content, {content: [content]})]
     await session.append_message("assistant", parts)
     await session.append_message("tool", tool_result(content, content, is_error=True), tool_name=content)
     await session.append_custom_entry(content, {content: content})

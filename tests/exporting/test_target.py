@@ -10,7 +10,7 @@ from typing import NoReturn
 import anyio
 import pytest
 
-from treering import ExportExists, InvalidInput, Redaction, Session, SyncHost
+from treering import ExportExists, ExportFormat, InvalidInput, Redaction, Session, SyncHost
 from treering.events.disk import OsDisk
 
 
@@ -90,14 +90,16 @@ async def test_invalid_formats_and_targets_are_refused(full_session: Session, tm
     before = await full_session.export("native")
     with pytest.raises(InvalidInput, match="choose 'native', 'pi'"):
         await full_session.export("pdf")  # type: ignore[call-overload]  # an unknown format on purpose
-    for format, path, why in (
+    wrong: list[tuple[ExportFormat, str | Path, str]] = [
         ("native", full_session.file_path, "own file"),
         ("html", tmp_path / "nowhere" / "page.html", "no folder"),
         ("html", tmp_path, "is a folder"),
-    ):
+    ]
+    for format, path, why in wrong:
         with pytest.raises(InvalidInput, match=why):
             await full_session.export(format, path, overwrite=True)
-    for format in ("native", "pi", "omp", "nanocoder", "picoclaw", "dive"):
+    whole: list[ExportFormat] = ["native", "pi", "omp", "nanocoder", "picoclaw", "dive"]
+    for format in whole:
         with pytest.raises(InvalidInput, match="json, markdown, html"):
             await full_session.export(format, tmp_path / "x", redact=Redaction())
     assert await full_session.export("native") == before

@@ -164,7 +164,7 @@ FIRST = "Trying to keep the first 9000 tokens when context the overflows. It has
 KEPT = "The number of tokens to keep from the initial prompt is greater than the context length."
 NAMED = {"message": "the request exceeds the available context size", "n_prompt_tokens": 1407, "n_ctx": 256}
 TOGETHER = "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease one and try again"
-TOO_LONG: list[tuple[int, object, int | None, int | None]] = [
+TOO_LONG: list[tuple[int, dict[str, Any], int | None, int | None]] = [
     (400, openai_error("Too much.", code="context_length_exceeded"), None, None),
     (400, openai_error(f"{LENGTH} 8192 tokens.", code="context_length_exceeded"), None, 8192),
     (400, openai_error("Your input exceeds the context window of this model. Please adjust it."), None, None),
