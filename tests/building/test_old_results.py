@@ -189,5 +189,7 @@ def test_the_full_history_is_sent_if_it_fits() -> None:
     context = context_of(*turns(3))
     result = strategy.build(source_of(*turns(3)), 10_000, ByteEstimator())
     assert (result.messages, result.included_count, result.summarized_count) == (context.messages, 12, 0)
-    built = ContextBuilder().build(context, budget(10_000))
-    assert (built.strategy, built.messages) == ("full-history", context.messages)
+    size = count_messages(turns(3))
+    built = ContextBuilder().build(context, budget(size))
+    assert (built.strategy, built.messages, built.tokens_used) == ("full-history", context.messages, size)
+    assert ContextBuilder().build(context, budget(size - 1)).strategy != "full-history"
