@@ -61,10 +61,10 @@ async def test_the_parts_that_stay_the_same_are_marked_for_caching(server: Model
 
 async def test_the_lifetime_of_the_cache_can_be_set(server: ModelServer) -> None:
     server.says("So")
-    server.says("So")
     await answer(AnthropicModel("m", base_url=server.url, cache="1h"), ModelRequest(messages=MESSAGES))
-    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=MESSAGES))
     assert server.requests[0].body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    server.says("So")
+    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=MESSAGES))
     assert cached_places(server.requests[1].body) == []
 
 
