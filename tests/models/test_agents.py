@@ -15,6 +15,7 @@ from treering import (
     InvalidInput,
     SessionHost,
     Usage,
+    message,
     plain_text,
     summarizer_of,
     tool,
