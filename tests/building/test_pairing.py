@@ -199,36 +199,19 @@ def test_any_short_conversation_equals_one_from_scratch_after_any_other() -> Non
             check_equal_to_scratch(after, tokenizer, earlier)
 
 
-def test_only_new_messages_are_counted() -> None:
-    tokenizer = RecordingTokenizer()
-    originals = shown([message("user", "one"), message("assistant", "two")])
-    before = PairedMessages.of(originals, tokenizer)
-    assert tokenizer.texts == ["one", "two"]
-    after = PairedMessages.of((*originals, *shown([message("user", "three")], 2)), tokenizer, before)
-    assert tokenizer.texts == ["one", "two", "three"]
-    assert PairedMessages.of(after.originals, tokenizer, after) is after
-    PairedMessages.of(after.originals, RecordingTokenizer(), after)
-    assert len(tokenizer.texts) == 3
-
-
 def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only() -> None:
-    tokenizer, other = RecordingTokenizer(), RecordingTokenizer()
+    tokenizer, other, framing = RecordingTokenizer(), RecordingTokenizer(), FramingTokenizer()
     context = context_of(USER, ANSWER)
-    counted = PairedMessages.of(context.messages, tokenizer)
+    source = ContextSource.of(context, counted=PairedMessages.of(context.messages, tokenizer))
     tokenizer.texts.clear()
-    source = ContextSource.of(context, counted=counted)
     assert (source.tokens(tokenizer), [*source.sizes(tokenizer)]) == (4 + 2 + 4 + 1, [6, 5])
-    new = ContextMessage("e2", Message("user", (text("a new one"),)))
+    new = ContextMessage("e2", message("user", "a new one"))
     assert source.tokens(tokenizer, (new, *source.messages[1:])) == 4 + 3 + 5
     assert tokenizer.texts == ["a new one"]
-    framing = FramingTokenizer()
+    assert (source.tokens(other), other.texts) == (11, ["go on", "done"])
     together = ContextSource.of(context, counted=PairedMessages.of(context.messages, framing))
     framing.texts.clear()
     assert (together.tokens(framing), framing.texts) == (23, [])
-    assert source.tokens(other) == 11
-    assert other.texts == ["go on", "done"]
-    request = ContextMessage("e9", message("user", "please"))
-    source = ContextSource.of(
-        context_of(ANSWER), request=request, counted=PairedMessages.of(shown([ANSWER]), tokenizer)
-    )
+    counted, request = PairedMessages.of(shown([ANSWER]), tokenizer), ContextMessage("e9", message("user", "please"))
+    source = ContextSource.of(context_of(ANSWER), request=request, counted=counted)
     assert source.tokens(tokenizer) == context_tokens(source.messages, tokenizer) == 10
