@@ -66,6 +66,7 @@ async def test_the_last_request_is_available_with_its_strategy_and_counts(sessio
         "counts": {**counts, "sent": 30},
     }
     assert built.masked_message_count > 5
+    assert built.budget.tool_definition_tokens > 0
     shown = sent.to_json()
     assert shown["tools"] == ["add"]
     assert isinstance(shown["messages"], list)
@@ -79,6 +80,8 @@ async def test_the_last_request_is_available_with_its_strategy_and_counts(sessio
 async def test_a_late_or_slow_follower_gets_the_latest_request(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
     await agent.respond("a")
+    with pytest.raises(Closed):
+        await anext(agent.follow_requests())
     async with agent.follow_requests() as requests:
         assert (await anext(requests)).number == 1
         await agent.respond("b")

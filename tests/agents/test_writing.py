@@ -162,7 +162,8 @@ async def test_requests_carry_the_thinking_level_of_the_session(session: Session
 
 async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_not_written(session: Session) -> None:
     long_answer = "A somewhat longer answer, in pieces."
-    agent = AgentSession(ScriptedModel([long_answer], piece_chars=7), session=session)
+    model = ScriptedModel([Broken(long_answer[:14], AnswerCutOff("cut")), long_answer], piece_chars=7)
+    agent = AgentSession(model, session=session, options=AgentOptions(sleep=at_once))
     given = [message("user", "one"), message("user", "two")]
     seen: list[Transient] = []
     async with session.subscribe(transient=True) as events, agent.stream(given) as turn:
@@ -176,12 +177,13 @@ async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_
             followed = await anext(events)
             if isinstance(followed, Transient):
                 seen.append(followed)
-    request, *rest = [msgspec.convert(each.data, dict[str, Any]) for each in seen]
-    assert (seen[0].name, request["strategy"], request["number"]) == ("agent.request", "full-history", 1)
-    assert {each.name for each in seen[1:]} == {"agent.text"}
-    assert all(long_answer[each["at"] :].startswith(each["text"]) for each in rest)
+    data = [(each.name, msgspec.convert(each.data, dict[str, Any])) for each in seen]
+    requests = [each for name, each in data if name == "agent.request"]
+    assert [(each["strategy"], each["number"]) for each in requests] == [("full-history", 1), ("full-history", 2)]
+    assert {name for name, _ in data} == {"agent.request", "agent.retry", "agent.text"}
+    assert all(long_answer[each["at"] :].startswith(each["text"]) for name, each in data if name == "agent.text")
     assert b"agent." not in log_bytes(session)
-    one, two, _ = await session.entries()
+    one, two, *_ = await session.entries()
     assert one.batch is not None
     assert two.batch is not None
     assert (one.batch.id, one.batch.n) == (two.batch.id, 2)

@@ -210,6 +210,8 @@ def test_a_summary_of_messages_that_were_edited_later_is_not_used() -> None:
     shorter = replace(summary, key=range_key(source.messages[:9]), end_id="e8", message_count=9)
     assert longest_summary((summary, later, shorter), source.messages, 0, 15) == (later, 15)
     assert longest_summary((summary, later, shorter), source.messages, 0, 14) == (shorter, 9)
+    first = replace(summary, key=range_key(source.messages[:1]), end_id="e0", message_count=1)
+    assert longest_summary((first,), source.messages, 0, 15) == (first, 1)
     assert longest_summary((summary,), source.messages, 21, 21) is None
     assert longest_summary((summary,), source.messages, 0, 14) is None
     assert longest_summary((summary,), source.messages, 1, 15) is None
