@@ -12,7 +12,6 @@ from treering import (
     Message,
     ModelRequest,
     ToolSpec,
-    image,
     message,
     text,
     tool_result,
@@ -162,11 +161,3 @@ async def test_an_answer_with_an_unsupported_block_is_refused(server: ModelServe
     server.reply(Speech(text=["So"], extra=[{"type": "content_block_start", "index": 1, "content_block": block}]))
     with pytest.raises(InvalidEntry, match=r"content\[1\]"):
         await answer(AnthropicModel("m", base_url=server.url), ModelRequest(messages=MESSAGES))
-
-
-async def test_images_are_sent(server: ModelServer) -> None:
-    server.says("A cat")
-    model = AnthropicModel("m", base_url=server.url, cache=None)
-    await answer(model, ModelRequest(messages=(message("user", ["What?", image("QUJD", "image/png")]),)))
-    source = server.requests[0].body["messages"][0]["content"][1]["source"]
-    assert source == {"type": "base64", "media_type": "image/png", "data": "QUJD"}

@@ -13,7 +13,6 @@ from treering import (
     ThinkingDelta,
     ToolCallStarted,
     Usage,
-    image,
     message,
     text,
     tool_result,
@@ -114,13 +113,6 @@ async def test_null_and_missing_fields_are_accepted(server: ModelServer, model: 
 async def test_an_answer_without_usage_has_none(server: ModelServer, model: OpenAIModel) -> None:
     server.says("Hello", usage=None)
     assert (await answer(model)).usage is None
-
-
-async def test_images_are_sent(server: ModelServer, model: OpenAIModel) -> None:
-    server.says("A cat")
-    await answer(model, ModelRequest(messages=(message("user", ["What?", image("QUJD", "image/png")]),)))
-    parts = server.requests[0].body["messages"][0]["content"]
-    assert parts[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 
 
 async def test_a_thinking_model_is_sent_the_reasoning_effort(server: ModelServer) -> None:

@@ -159,18 +159,3 @@ def test_any_messages_are_sent_in_a_form_that_google_accepts(messages: list[Mess
         assert sum("function_response" in part for part in parts) == waiting
         waiting = sum("function_call" in part for part in parts)
     assert not waiting
-
-
-def test_nothing_in_a_turn_separates_its_calls_from_their_results() -> None:
-    shot = image("QUJD", "image/png")
-    messages = [
-        Message("user", (text("Draw."),)),
-        Message("assistant", (tool_use("c1", "draw"), shot)),
-        Message("assistant", (text("Again."), tool_use("c2", "draw"))),
-        Message("user", (tool_result("c1", "done"), text("Hurry."))),
-        Message("tool", (tool_result("c2", "done"),)),
-    ]
-    assert [each["role"] for each in to_anthropic(messages).messages] == ["user", "assistant", "user"]
-    written = to_openai(messages)
-    assert [each["role"] for each in written] == ["user", "assistant", "tool", "tool", "user", "user"]
-    assert (written[1]["content"], written[4]["content"]) == ("Again.", "Hurry.")
