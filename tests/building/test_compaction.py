@@ -12,7 +12,6 @@ import pytest
 from treering import (
     CompactionEntry,
     LeafMoved,
-    Message,
     Session,
     SessionHost,
     TreeringError,
@@ -69,30 +68,23 @@ async def test_a_compaction_replaces_the_older_messages_of_the_context_by_a_summ
     assert pairing_fault(context.messages) is None
 
 
-@pytest.mark.feature("G-133")
-async def test_compacting_equal_sessions_gives_equal_reports(host: SessionHost) -> None:
-    reports: list[tuple[int, int, int]] = []
+@pytest.mark.feature("N-117", "G-133")
+async def test_a_dry_run_writes_nothing_and_reports_what_compactions_of_equal_sessions_do(host: SessionHost) -> None:
+    reports: list[list[object]] = []
     for name in ("one", "two"):
         session = await host.create(name)
-        await talk(session, 8)
-        report = await session.compact(ScriptedSummarizer(), keep_tokens=200)
+        await talk(session, 10)
+        before = content(session)
+        dry = await session.dry_compact(keep_tokens=300)
+        assert (content(session), dry.applied) == (before, False)
+        assert dry.tokens_before == count_messages(await session.messages())
+        assert dry.tokens_after < dry.tokens_before
+        report = await session.compact(ScriptedSummarizer(), keep_tokens=300)
         assert session.path().index(report.first_kept_entry_id or "") == report.summarized_count
-        reports.append((report.summarized_count, report.tokens_before, report.tokens_after))
+        for field in ("first_kept_entry_id", "summarized_count", "kept_count", "tokens_before"):
+            assert getattr(dry, field) == getattr(report, field)
+        reports.append([report.summarized_count, report.kept_count, report.tokens_before, report.tokens_after])
     assert reports[0] == reports[1]
-
-
-@pytest.mark.feature("N-117")
-async def test_a_dry_run_reports_the_compaction_and_writes_nothing(session: Session) -> None:
-    await talk(session, 10)
-    before = content(session)
-    dry = await session.dry_compact(keep_tokens=300)
-    assert content(session) == before
-    assert not dry.applied
-    assert dry.tokens_before == count_messages(await session.messages())
-    assert dry.tokens_after < dry.tokens_before
-    done = await session.compact(ScriptedSummarizer(), keep_tokens=300)
-    for field in ("first_kept_entry_id", "summarized_count", "kept_count", "tokens_before"):
-        assert getattr(dry, field) == getattr(done, field)
 
 
 async def test_a_session_that_cannot_be_compacted_gets_a_reason_and_no_summary(session: Session) -> None:
@@ -293,14 +285,6 @@ async def test_compactions_that_cannot_help_are_refused(session: Session) -> Non
     await session.append_message("user", "and now?")
     assert (await session.compact(summarizer, budget=budget(500))).applied
     assert count_messages(await session.messages()) <= 500
-
-
-async def test_a_branch_from_before_a_compaction_shows_the_original_messages(session: Session) -> None:
-    ids = await talk(session, 4)
-    await session.compact(ScriptedSummarizer(), keep_tokens=100)
-    await session.branch(ids[3])
-    assert [each.role for each in await session.messages()] == ["user", "assistant", "tool", "assistant"]
-    assert Message("user", message("user", "question 0").content) == (await session.messages())[0]
 
 
 @pytest.mark.timeout(60)
