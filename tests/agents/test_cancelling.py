@@ -137,6 +137,8 @@ async def test_a_slow_reader_makes_the_turn_wait(session: Session) -> None:
     options = AgentOptions(stream_events_max=2)
     agent = AgentSession(ScriptedModel(["word " * 200]), session=session, options=options)
     async with agent.stream("Hello") as events:
+        while not await session.messages():
+            await checkpoint()
         await anyio.wait_all_tasks_blocked()
         assert as_lines(await session.messages()) == ["user: Hello"]  # the answer's pieces are not read
         with pytest.raises(Closed, match="the turn is not over"):
