@@ -190,6 +190,7 @@ def test_the_full_history_is_sent_if_it_fits() -> None:
     result = strategy.build(source_of(*turns(3)), 10_000, ByteEstimator())
     assert (result.messages, result.included_count, result.summarized_count) == (context.messages, 12, 0)
     size = count_messages(turns(3))
-    built = ContextBuilder().build(context, budget(size))
-    assert (built.strategy, built.messages, built.tokens_used) == ("full-history", context.messages, size)
-    assert ContextBuilder().build(context, budget(size - 1)).strategy != "full-history"
+    for builder in (ContextBuilder(), ContextBuilder(strategies=[])):  # it is no matter of the strategies
+        built = builder.build(context, budget(size))
+        assert (built.strategy, built.messages, built.tokens_used) == ("full-history", context.messages, size)
+        assert builder.build(context, budget(size - 1)).strategy != "full-history"
