@@ -361,9 +361,8 @@ async def test_messages_that_show_nothing_are_left_out_for_other_programs(
     await session.append(Message("assistant", stop_reason="error", error="overloaded"))
     await session.append_message("user", "three")
     messages = await (await import_there(session, format)).all_messages()
-    assert [(each.role, plain_text(each.content)) for each in messages] == [
-        *(("user", "one"), ("user", "two"), ("user", "three"))
-    ]
+    shown = [(each.role, plain_text(each.content)) for each in messages]
+    assert shown == [("user", "one"), ("user", "two"), ("user", "three")]
     (report,) = await host.import_sessions(tmp_path / "out" / "0")
     assert report.added == 0
     await session.append_compaction("", first, 10)
