@@ -1,4 +1,4 @@
-"""Fixtures for tests of agents: host, sessions, tool, messages as lines, validator of calls and results."""
+"""Fixtures for tests of agents: a session, and a tool."""
 
 from __future__ import annotations
 

@@ -1,10 +1,18 @@
-"""What the tests of agents share: messages as lines, a check of calls and results, a session of three methods."""
+"""What the tests of agents share: messages as lines, checks of calls and results, tools, a session of three methods."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treering import Message, ToolResultPart, ToolUsePart, Usage, plain_text
+import anyio
+import pytest
+
+from treering import AgentSession, Message, Tool, ToolResultPart, ToolUsePart, Usage, plain_text
+
+from ..loops import ASYNCIO
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", [ASYNCIO])
+"""For tests of what only asyncio does to tasks."""
 
 
 def as_lines(messages: Sequence[Message]) -> list[str]:
@@ -46,6 +54,53 @@ def strictly_paired(messages: Sequence[Message]) -> bool:
         elif not results:
             results_allowed = False
     return not waiting
+
+
+def results_of(messages: Sequence[Message]) -> dict[str, tuple[bool, str]]:
+    """Return the results by call id: whether it is an error, and the text."""
+    return {
+        part.tool_result.tool_use_id: (part.tool_result.is_error, part.tool_result.text)
+        for each in messages
+        for part in each.content
+        if isinstance(part, ToolResultPart)
+    }
+
+
+def giving(name: str, value: object) -> Tool:
+    """Make a tool without parameters that returns a value, or raises it."""
+
+    async def run() -> object:
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    return Tool.of(run, name=name)
+
+
+class Work:
+    """A tool that waits: it has `begun`, and gives its result once it is `done`."""
+
+    def __init__(self, name: str = "work") -> None:
+        self.begun, self.done = anyio.Event(), anyio.Event()
+        self.tool = Tool.of(self._run, name=name)
+
+    async def _run(self) -> str:
+        self.begun.set()
+        await self.done.wait()
+        return "worked"
+
+
+async def at_once(seconds: float) -> None:
+    """Sleep no time, for `AgentOptions(sleep=...)`."""
+
+
+async def respond_and_cancel(agent: AgentSession, reached: anyio.Event, prompt: str = "Hello") -> None:
+    """Start a turn, and cancel it at what it waits for after the event is set."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.respond, prompt)
+        await reached.wait()
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
 
 
 class PlainSession:

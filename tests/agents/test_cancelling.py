@@ -7,17 +7,17 @@ from pathlib import Path
 
 import anyio
 import pytest
-from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
 
 from treering import (
-    AgentEvent,
     AgentHooks,
     AgentOptions,
     AgentSession,
     AnswerCutOff,
     Closed,
+    Limits,
     Message,
+    MessageEntry,
     ModelRequest,
     Session,
     SessionClosed,
@@ -27,61 +27,47 @@ from treering import (
     tool,
     tool_use,
 )
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
-from .lines import as_lines, strictly_paired
+from ..pauses import PAUSES_MAX, cancelled_by_asyncio
+from .lines import ON_ASYNCIO, Work, as_lines, at_once, giving, respond_and_cancel, strictly_paired
 
 
-async def respond_and_cancel(agent: AgentSession, reached: anyio.Event) -> None:
-    """Start a turn, and cancel it once the event is set."""
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(agent.respond, "Hello")
-            await reached.wait()
-            group.cancel_scope.cancel()
+async def answer_again(session: Session, add: Tool) -> None:
+    """Take another turn, and check what the model and the log hold."""
+    model = ScriptedModel(["Yes."])
+    await AgentSession(model, session=session, tools=[add]).respond("Go on")
+    assert strictly_paired(model.last_request.messages)
+    assert strictly_paired(await session.messages())
+    assert as_lines(await session.messages())[-2:] == ["user: Go on", "assistant: Yes."]
 
 
 @pytest.mark.parametrize("received", ["I was about to", ""])
-async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(session: Session, received: str) -> None:
+async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(
+    session: Session, received: str, add: Tool
+) -> None:
     stalled = Stalled(received, anyio.Event())
-    agent = AgentSession(ScriptedModel([stalled, "Yes."]), session=session)
-    await respond_and_cancel(agent, stalled.reached)
+    await respond_and_cancel(AgentSession(ScriptedModel([stalled]), session=session), stalled.reached)
     kept = [f"assistant: {received}"] if received else []
     messages = await session.messages()
     assert as_lines(messages) == ["user: Hello", *kept]
     assert [each.stop_reason for each in messages[1:]] == ["aborted"] * len(kept)
-    await agent.respond("Go on")
-    assert as_lines(await session.messages()) == ["user: Hello", *kept, "user: Go on", "assistant: Yes."]
+    await answer_again(session, add)
+    assert as_lines(await session.messages())[:-2] == ["user: Hello", *kept]
 
 
-async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_open_calls(session: Session) -> None:
-    slow_started = anyio.Event()
-
-    @tool
-    async def quick() -> str:
-        """Answer at once."""
-        return "quick"
-
-    @tool
-    async def slow() -> str:
-        """Never answer."""
-        slow_started.set()
-        await anyio.sleep_forever()
-        return "never"
-
-    model = ScriptedModel([answer([tool_use("1", "quick"), tool_use("2", "slow")]), "I see."])
-    agent = AgentSession(model, session=session, tools=[quick, slow])
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(agent.respond, "Hello")
-            await slow_started.wait()
-            while [each.id for each in await session.open_calls()] != ["2"]:
-                await checkpoint()
-            group.cancel_scope.cancel()
+async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_open_calls(
+    session: Session, add: Tool
+) -> None:
+    slow = Work("slow")
+    model = ScriptedModel([answer([tool_use("1", "quick"), tool_use("2", "slow")])])
+    agent = AgentSession(model, session=session, tools=[giving("quick", "quick"), slow.tool])
+    await respond_and_cancel(agent, slow.begun)
+    assert [each.id for each in await session.open_calls()] == ["2"]
     assert as_lines(await session.messages())[2:] == ["tool: quick"]
-    await agent.respond("Go on")
-    assert strictly_paired(model.last_request.messages)
-    assert strictly_paired(await session.messages())
+    await answer_again(session, add)
 
 
 async def test_a_turn_can_be_cancelled_while_it_waits_to_retry(session: Session) -> None:
@@ -94,44 +80,32 @@ async def test_a_turn_can_be_cancelled_while_it_waits_to_retry(session: Session)
     script: list[Step] = [Broken("I", AnswerCutOff("cut")), "Hi!"]
     agent = AgentSession(ScriptedModel(script), session=session, options=AgentOptions(sleep=sleep))
     await respond_and_cancel(agent, waiting)
-    turn = await agent.respond()
-    assert turn.text == "Hi!"
+    assert (await agent.respond()).text == "Hi!"
     assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
-async def test_a_turn_can_be_cancelled_at_any_await(steps: int, tmp_path: Path, add: Tool) -> None:
-    async with SessionHost(tmp_path) as host:
-        session = await host.create("main")
-        script: list[Step] = [
-            answer([tool_use("1", "add", {"a": 1}), tool_use("2", "add", {"a": 2})]),
-            "Two and three.",
-        ]
-        agent = AgentSession(ScriptedModel(script, piece_chars=4), session=session, tools=[add])
-        ended: list[str] = []
+async def test_a_turn_can_be_cancelled_at_any_await(steps: int, host: SessionHost, add: Tool) -> None:
+    session = await host.create("main")
+    calls = answer([tool_use("1", "add", {"a": 1}), tool_use("2", "add", {"a": 2})])
+    agent = AgentSession(ScriptedModel([calls, "Two and three."], piece_chars=4), session=session, tools=[add])
+    ended: list[str] = []
 
-        async def run() -> None:
-            turn = await agent.respond("Add")
-            ended.extend(turn.entry_ids)
+    async def run() -> None:
+        ended.extend((await agent.respond("Add")).entry_ids)
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(run)
-            for _ in range(steps):
-                await checkpoint()
-            acknowledged = await session.entries()
-            group.cancel_scope.cancel()
-        if ended:
-            assert len(ended) == 5
-        live = await session.entries()
-        assert live[: len(acknowledged)] == acknowledged
-        again = AgentSession(ScriptedModel(["Yes."]), session=session, tools=[add])
-        await again.respond("Go on")
-        messages = await session.messages()
-        assert strictly_paired(messages)
-        assert as_lines(messages)[-2:] == ["user: Go on", "assistant: Yes."]
-        await host.passivate_idle()
-        replayed = await host.load("main", read_only=True)
-        assert await replayed.entries() == await session.entries()
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        for _ in range(steps):
+            await checkpoint()
+        acknowledged = await session.entries()
+        group.cancel_scope.cancel()
+    assert len(ended) in (0, 5)
+    assert (await session.entries())[: len(acknowledged)] == acknowledged
+    await answer_again(session, add)
+    await host.passivate_idle()
+    replayed = await host.load("main", read_only=True)
+    assert await replayed.entries() == await session.entries()
 
 
 # -- streams
@@ -141,40 +115,37 @@ async def test_leaving_a_stream_early_cancels_its_turn(session: Session) -> None
     agent = AgentSession(ScriptedModel(["A long answer that is not read to its end.", "Hi!"]), session=session)
     with pytest.raises(Exception, match="not open"):
         await anext(agent.stream("Hello"))
-    with anyio.fail_after(10):
-        async with agent.stream("Hello") as events:
-            async for _ in events:
-                break
-        with pytest.raises(Closed, match="its block was left early"):
-            _ = events.turn
-        with pytest.raises(Closed, match="its block was left"):
+    async with agent.stream("Hello") as events:
+        async for _ in events:
+            break
+    with pytest.raises(Closed, match="its block was left early"):
+        _ = events.turn
+    with pytest.raises(Closed, match="its block was left"):
+        await anext(events)
+    async with agent.stream("Hello again") as events:
+        async for _ in events:
+            pass
+        with pytest.raises(StopAsyncIteration):
             await anext(events)
-        async with agent.stream("Hello again") as events:
-            async for _ in events:
-                pass
-            with pytest.raises(StopAsyncIteration):
-                await anext(events)
-        with pytest.raises(Closed, match="its block was left"):
-            await anext(events)
+    with pytest.raises(Closed, match="its block was left"):
+        await anext(events)
     assert events.turn.text == "Hi!"
     assert as_lines(await session.messages())[-2:] == ["user: Hello again", "assistant: Hi!"]
 
 
 async def test_a_slow_reader_makes_the_turn_wait(session: Session) -> None:
-    long_answer = "word " * 200
-    agent = AgentSession(ScriptedModel([long_answer]), session=session, options=AgentOptions(stream_events_max=2))
-    with anyio.fail_after(10):
-        async with agent.stream("Hello") as events:
-            while not await session.messages():
-                await checkpoint()
-            for _ in range(50):
-                await checkpoint()
-            assert len(await session.messages()) == 1  # the answer has not ended, as its pieces are not read
-            with pytest.raises(Closed, match="the turn is not over"):
-                _ = events.turn
-            seen: list[AgentEvent] = [event async for event in events]
-    assert isinstance(seen[-1], TurnEnd)
-    assert events.turn is seen[-1].turn
+    options = AgentOptions(stream_events_max=2)
+    agent = AgentSession(ScriptedModel(["word " * 200]), session=session, options=options)
+    async with agent.stream("Hello") as events:
+        while not await session.messages():
+            await checkpoint()
+        await anyio.wait_all_tasks_blocked()
+        assert as_lines(await session.messages()) == ["user: Hello"]  # the answer's pieces are not read
+        with pytest.raises(Closed, match="the turn is not over"):
+            _ = events.turn
+        *_, last = [event async for event in events]
+    assert isinstance(last, TurnEnd)
+    assert events.turn is last.turn
 
 
 @pytest.mark.parametrize("read", [True, False])
@@ -185,19 +156,15 @@ async def test_an_error_of_a_streamed_turn_is_raised_from_its_block(session: Ses
         asked.set()
         return ZeroDivisionError("a bug")
 
-    agent = AgentSession(ScriptedModel(step), session=session)
-
-    events = agent.stream("Hello")
+    events = AgentSession(ScriptedModel(step), session=session).stream("Hello")
 
     async def listen() -> None:
         async with events:
             if read:
                 async for _ in events:
                     pass
-            else:
-                await asked.wait()
-                for _ in range(10):
-                    await checkpoint()
+            await asked.wait()
+            await anyio.wait_all_tasks_blocked()
 
     with pytest.raises(ZeroDivisionError):
         await listen()
@@ -212,34 +179,28 @@ async def test_an_error_raised_inside_the_block_of_a_stream_is_raised_unchanged(
             raise KeyError("mine")
 
 
+# -- what is done as the turn is cancelled
+
+
 async def test_the_result_of_a_tool_that_ends_as_the_turn_is_cancelled_is_kept(session: Session) -> None:
     """The tool has done its work, so the log must not close its call as one without a result."""
-    begun, done = anyio.Event(), anyio.Event()
+    work = Work()
 
     @tool
-    async def pay() -> str:
-        """Pay a bill."""
-        begun.set()
-        await done.wait()
-        return "paid"
-
-    @tool
-    async def stop() -> str:
+    async def stop() -> None:
         """Cancel the turn, just after the other tool has answered."""
-        await done.wait()
+        await work.done.wait()
         group.cancel_scope.cancel()
         await anyio.sleep_forever()
-        return "never"
 
-    model = ScriptedModel([answer([tool_use("1", "pay"), tool_use("2", "stop")])])
-    agent = AgentSession(model, session=session, tools=[pay, stop])
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(agent.respond, "Hello")
-            await begun.wait()
-            await wait_all_tasks_blocked()
-            done.set()
-    assert as_lines(await session.messages())[2:] == ["tool: paid"]
+    model = ScriptedModel([answer([tool_use("1", "work"), tool_use("2", "stop")])])
+    agent = AgentSession(model, session=session, tools=[work.tool, stop])
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.respond, "Hello")
+        await work.begun.wait()
+        await anyio.wait_all_tasks_blocked()
+        work.done.set()
+    assert as_lines(await session.messages())[2:] == ["tool: worked"]
 
 
 async def test_a_cancelled_turn_raises_the_error_of_a_result_that_cannot_be_written(session: Session) -> None:
@@ -257,11 +218,11 @@ async def test_a_cancelled_turn_raises_the_error_of_a_result_that_cannot_be_writ
 
 async def test_a_complete_answer_is_kept_if_the_turn_is_cancelled_before_it_is_written(session: Session) -> None:
     async def cancel(message: Message) -> None:
-        group.cancel_scope.cancel()
+        scope.cancel()
 
     agent = AgentSession(ScriptedModel(["All of it."]), session=session, hooks=AgentHooks(post_generation=(cancel,)))
-    async with anyio.create_task_group() as group:
-        group.start_soon(agent.respond, "Hello")
+    with anyio.CancelScope() as scope:
+        await agent.respond("Hello")
     assert as_lines(await session.messages()) == ["user: Hello", "assistant: All of it."]
 
 
@@ -272,41 +233,30 @@ async def test_the_model_s_answer_is_kept_as_aborted_if_a_hook_raises_or_is_canc
 ) -> None:
     reached = anyio.Event()
 
-    async def hook(answer: Message) -> Message:
+    async def hook(answer: Message) -> None:
         reached.set()
         if raises:
             raise ZeroDivisionError("a bug")
         await anyio.sleep_forever()
-        return answer
 
     whole = answer(["All of it.", tool_use("1", "add", {"a": 1})] if calls else "All of it.")
-    agent = AgentSession(
-        ScriptedModel([whole]), session=session, tools=[add], hooks=AgentHooks(post_generation=(hook,))
-    )
-
-    async def respond() -> None:
-        if raises:
-            with pytest.raises(ZeroDivisionError):
-                await agent.respond("Hello")
-        else:
+    hooks = AgentHooks(post_generation=(hook,))
+    agent = AgentSession(ScriptedModel([whole]), session=session, tools=[add], hooks=hooks)
+    if raises:
+        with pytest.raises(ZeroDivisionError):
             await agent.respond("Hello")
-
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(respond)
-            await reached.wait()
-            await wait_all_tasks_blocked()
-            group.cancel_scope.cancel()
+    else:
+        await respond_and_cancel(agent, reached)
     _, kept = await session.messages()
-    assert kept.stop_reason == "aborted"
-    assert kept.content == whole.content
+    assert (kept.stop_reason, kept.content) == ("aborted", whole.content)
     assert kept.usage is not None
-    model = ScriptedModel(["Yes."])
-    await AgentSession(model, session=session, tools=[add]).respond("Go on")
-    assert strictly_paired(model.last_request.messages)
+    await answer_again(session, add)
 
 
-@pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
+# -- turns that asyncio cancels, without a cancel scope
+
+
+@ON_ASYNCIO
 async def test_a_result_is_kept_if_asyncio_cancels_the_turn_before_it_receives_the_result(session: Session) -> None:
     """When asyncio cancels a waiting task, as `asyncio.timeout` does, the task never receives the awaited value."""
 
@@ -321,3 +271,49 @@ async def test_a_result_is_kept_if_asyncio_cancels_the_turn_before_it_receives_t
     with pytest.raises(asyncio.CancelledError):
         await turn
     assert as_lines(await session.messages())[2:] == ["tool: paid"]
+
+
+@ON_ASYNCIO
+async def test_the_next_turn_closes_the_calls_of_an_answer_whose_flush_was_cancelled(tmp_path: Path, add: Tool) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host:
+        session = await host.create("main")
+        await session.append_message("system", "Be brief.")
+        model = ScriptedModel([answer([tool_use("1", "add", {"a": 1})]), "not asked for"])
+        # The flush of the answer; that of the question is the first.
+        stall = disk.stall("datasync", path="*main.jsonl", nth=2)
+        turn = asyncio.ensure_future(AgentSession(model, session=session, tools=[add]).respond("go"))
+        try:
+            assert await anyio.to_thread.run_sync(stall.wait)
+            turn.cancel()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not turn.done(), "the flush was begun, so the turn ends with it"
+            stall.lift()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            await answer_again(session, add)
+        finally:
+            stall.lift()
+        roles = [entry.message.role for entry in await session.entries() if isinstance(entry, MessageEntry)]
+        assert roles == ["system", "user", "assistant", "tool", "user", "assistant"]
+
+
+@ON_ASYNCIO
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a_failed_attempt_is_not_on_the_path_of_a_turn_that_was_cancelled(tmp_path: Path, times: int) -> None:
+    failed = 0
+    async with SessionHost(tmp_path, limits=Limits(inline_for_s=0)) as host:  # so that commands pause before they begin
+        for nth in range(1, PAUSES_MAX):
+            session = await host.create(str(nth))
+            model = ScriptedModel([Broken("I was", AnswerCutOff("cut")), "Hi!"])
+            agent = AgentSession(model, session=session, options=AgentOptions(sleep=at_once))
+            cancelled, _ = await cancelled_by_asyncio(agent.respond("Hello"), nth, times=times)
+            await session.flush()
+            entries = [entry for entry in await session.entries() if isinstance(entry, MessageEntry)]
+            attempts = {entry.id for entry in entries if entry.message.stop_reason == "error"}
+            failed += cancelled and len(attempts)
+            assert attempts.isdisjoint(session.path())
+            if not cancelled:
+                break
+    assert failed > 1

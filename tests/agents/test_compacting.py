@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 
 import pytest
 from structlog.testing import capture_logs
@@ -23,7 +23,6 @@ from treering import (
     Session,
     SummaryRequest,
     TextDelta,
-    Tool,
     Usage,
     UsageProjection,
     message,
@@ -35,7 +34,7 @@ from treering import (
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 
-from .lines import PlainSession, as_lines
+from .lines import PlainSession, as_lines, giving
 
 WINDOW, RESERVE = 1000, 250
 
@@ -90,7 +89,9 @@ async def test_requests_of_a_long_conversation_never_exceed_the_window(session: 
     assert len(found) == len(stored) > 2
     assert [each.report.entry_id for each in found] == [each.id for each in stored]
     for request in model.requests:
-        if not is_summary(request):
+        if is_summary(request):
+            assert count_messages(request.messages[1:]) < WINDOW // 2 + 50  # the text, and what introduces it
+        else:
             assert count_messages(request.messages) <= WINDOW - RESERVE
             assert plain_text(request.messages[-1].content).endswith("x" * 300)
     assert len(await session.all_messages()) == 60  # the originals are kept
@@ -100,15 +101,13 @@ async def test_requests_of_a_long_conversation_never_exceed_the_window(session: 
 
 
 async def test_old_results_are_masked_before_a_summary_is_requested(session: Session) -> None:
-    reading = Tool("read", "Read a file.", {"type": "object"}, _long_text)
-
     def step(request: ModelRequest) -> Step:
         assert not is_summary(request)
         calls = sum(each.role == "assistant" for each in request.messages)
         return answer(tool_use(str(calls), "read", {})) if calls < 12 else "Done."
 
     model = ScriptedModel(step, context_window=WINDOW)
-    agent = AgentSession(model, session=session, tools=[reading])
+    agent = AgentSession(model, session=session, tools=[giving("read", "z" * 500)])
     turn = await agent.respond("Read them all")
     assert turn.text == "Done."
     assert turn.sent is not None
@@ -118,42 +117,25 @@ async def test_old_results_are_masked_before_a_summary_is_requested(session: Ses
     assert all(count_messages(request.messages) <= WINDOW for request in model.requests)
 
 
-async def _long_text(arguments: object) -> str:
-    return "z" * 500
-
-
-async def test_a_request_refused_as_too_long_is_repeated_with_a_smaller_context(session: Session) -> None:
+@pytest.mark.parametrize("refusals", [1, 2])
+async def test_a_request_refused_as_too_long_is_repeated_once_with_a_smaller_context(
+    session: Session, refusals: int
+) -> None:
     await append_turns(session, 6)
-    refused = False
-
-    def step(request: ModelRequest) -> Step:
-        nonlocal refused
-        if is_summary(request):
-            return "They talked."
-        if not refused:
-            refused = True
-            return RequestTooLong("too long by some")
-        return "Yes."
-
-    model = ScriptedModel(step)  # its window is unknown
-    agent = AgentSession(model, session=session)
-    turn = await agent.respond("Go on")
-    assert turn.text == "Yes."
+    answers: Iterator[Step] = iter([*[RequestTooLong("too long by some")] * refusals, "Yes."])
+    model = ScriptedModel(lambda request: "They talked." if is_summary(request) else next(answers))
+    agent = AgentSession(model, session=session)  # the window of its model is unknown
+    if refusals == 1:
+        assert (await agent.respond("Go on")).text == "Yes."
+    else:
+        with pytest.raises(RequestTooLong) as refused:
+            await agent.respond("Go on")
+        assert isinstance(refused.value, ContextOverflow)
     first, summary, second = model.requests
     assert is_summary(summary)
     assert count_messages(second.messages) <= count_messages(first.messages) // 2
     assert plain_text(second.messages[-1].content) == "Go on"
     assert len(await compactions(session)) == 1
-
-
-async def test_a_second_refusal_as_too_long_is_raised(session: Session) -> None:
-    await session.append_message("user", "x" * 4000)
-    await session.append_message("assistant", "y" * 4000)
-    model = ScriptedModel(lambda request: "short" if is_summary(request) else RequestTooLong("too long"))
-    with pytest.raises(RequestTooLong) as refused:
-        await AgentSession(model, session=session).respond("Go on")
-    assert isinstance(refused.value, ContextOverflow)
-    assert [is_summary(each) for each in model.requests] == [False, True, False]
 
 
 async def test_the_history_of_a_plain_session_is_reduced_to_the_window_and_after_a_refusal() -> None:
@@ -178,11 +160,10 @@ async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, fail
     await append_turns(session, 8)
     model = ScriptedModel(lambda request: failure if is_summary(request) else "Yes.", context_window=WINDOW)
     agent = AgentSession(model, session=session)
-    found: list[NotCompacted] = []
     with capture_logs() as logs:
         async with agent.stream("Go on") as events:
-            found += [event async for event in events if isinstance(event, NotCompacted)]
-    assert len(found) == 1
+            kinds = [type(event) async for event in events]
+    assert kinds.count(NotCompacted) == 1
     assert [each["event"] for each in logs] == ["not_compacted"]
     assert await compactions(session) == []
     assert agent.last_request is not None

@@ -22,7 +22,6 @@ from treering import (
     Session,
     SessionHost,
     Tool,
-    ToolUsePart,
     TurnInput,
     TurnTooLong,
     Usage,
@@ -32,9 +31,9 @@ from treering import (
     tool_use,
 )
 from treering.actors.agents.options import AgentOptions
-from treering.testing.models import ScriptedModel, Stalled, answer
+from treering.testing.models import ScriptedModel, Stalled, Step, answer
 
-from .lines import PlainSession, as_lines
+from .lines import PlainSession, Work, as_lines, respond_and_cancel, results_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,14 +74,10 @@ async def test_input_is_text_parts_or_messages_and_not_empty_or_mixed() -> None:
     model = ScriptedModel(["1", "2", "3"])
     agent = AgentSession(model)
     parts: list[treering.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
-    both = [message("system", "be brief"), message("user", "two")]
-    for given, sent in (
-        (parts, (message("user", parts),)),
-        (message("user", "one"), (message("user", "one"),)),
-        (both, tuple(both)),
-    ):
+    one, both = message("user", "one"), [message("system", "be brief"), message("user", "two")]
+    for given, sent in ((parts, [message("user", parts)]), (one, [one]), (both, both)):
         await agent.respond(given)
-        assert model.last_request.messages == sent
+        assert model.last_request.messages == tuple(sent)
     empty: list[Message] = []
     blanks: list[treering.Content] = [treering.text(""), treering.text(" ")]
     for nothing in (None, empty, "", " \n", blanks):
@@ -95,30 +90,33 @@ async def test_input_is_text_parts_or_messages_and_not_empty_or_mixed() -> None:
 # -- sessions with three methods
 
 
+async def rename(answer_message: Message) -> Message:
+    """A hook that takes a name out of an answer."""
+    return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
+
+
+@pytest.fixture
+def plain() -> PlainSession:
+    return PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+
+
 @pytest.mark.feature("D-9", "D-14", "D-15")
-async def test_a_plain_session_is_loaded_and_saved_once_per_turn(add: Tool) -> None:
-    session = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+async def test_a_plain_session_is_loaded_and_saved_once_per_turn(add: Tool, plain: PlainSession) -> None:
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "It is 2.", "Yes."])
-    agent = AgentSession(model, session=session, system_prompt="Be brief.", tools=[add])
-
+    agent = AgentSession(model, session=plain, system_prompt="Be brief.", tools=[add])
     turn = await agent.respond("What is 1 + 1?")
-
-    assert session.log == ["load", "save"]
-    ((saved, usage),) = session.turns
+    assert plain.log == ["load", "save"]
+    ((saved, usage),) = plain.turns
     assert as_lines(saved) == ["user: What is 1 + 1?", "assistant: calls add 1", "tool: 2", "assistant: It is 2."]
     assert turn.messages == tuple(saved)
     assert usage == turn.usage
     assert usage is not None
     assert usage.output_tokens > 0
-    assert as_lines(model.requests[0].messages) == [
-        "system: Be brief.",
-        "user: Hello",
-        "assistant: Hi!",
-        "user: What is 1 + 1?",
-    ]
+    before = ["system: Be brief.", "user: Hello", "assistant: Hi!"]
+    assert as_lines(model.requests[0].messages) == [*before, "user: What is 1 + 1?"]
     await agent.respond("Really?")
-    assert as_lines(model.last_request.messages)[-2:] == ["assistant: It is 2.", "user: Really?"]
-    assert len(session.turns) == 2
+    assert as_lines(model.last_request.messages) == [*before, *as_lines(saved), "user: Really?"]
+    assert len(plain.turns) == 2
 
 
 @pytest.mark.feature("D-11", "D-12")
@@ -131,30 +129,25 @@ async def test_a_session_of_the_library_has_the_three_methods(session: Session) 
 
 
 @pytest.mark.feature("D-16", "D-19")
-async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves() -> None:
-    session = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(plain: PlainSession) -> None:
+    async def before(turn: TurnInput) -> None:
+        plain.log.append("pre: " + ", ".join(as_lines(turn.messages)))
 
-    async def before(turn: TurnInput) -> TurnInput | None:
-        session.log.append("pre: " + ", ".join(as_lines(turn.messages)))
-        return None
-
-    async def rename(answer_message: Message) -> Message:
-        session.log.append("post")
-        return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
+    async def after(answer_message: Message) -> Message:
+        plain.log.append("post")
+        return await rename(answer_message)
 
     class Model(ScriptedModel):
         async def generate(self, request: treering.ModelRequest) -> Any:  # noqa: ANN401  # the type of the base class
-            session.log.append("generate")
+            plain.log.append("generate")
             async with aclosing(super().generate(request)) as pieces:
                 async for piece in pieces:
                     yield piece
 
-    hooks = AgentHooks(pre_generation=(before,), post_generation=(rename,))
-    agent = AgentSession(Model(["I am Ada."]), session=session, hooks=hooks)
-    turn = await agent.respond("Who are you?")
-
-    assert session.log == ["load", "pre: user: Hello, assistant: Hi!, user: Who are you?", "generate", "post", "save"]
-    ((saved, _),) = session.turns
+    hooks = AgentHooks(pre_generation=(before,), post_generation=(after,))
+    turn = await AgentSession(Model(["I am Ada."]), session=plain, hooks=hooks).respond("Who are you?")
+    assert plain.log == ["load", "pre: user: Hello, assistant: Hi!, user: Who are you?", "generate", "post", "save"]
+    ((saved, _),) = plain.turns
     assert as_lines(saved) == ["user: Who are you?", "assistant: I am [name]."]
     assert turn.text == "I am [name]."
 
@@ -172,17 +165,17 @@ async def test_hooks_before_generation_change_the_input_and_the_system_prompt(se
         assert as_lines(await each.messages())[0] == "user: [Monday] [Monday] Hello"
 
 
-async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(session: Session) -> None:
+async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(
+    session: Session, plain: PlainSession
+) -> None:
     async def forget(turn: TurnInput) -> TurnInput:
         return TurnInput(turn.system_prompt, (), turn.input)
 
     model = ScriptedModel(["1", "2"])
     agent = AgentSession(model, hooks=AgentHooks(pre_generation=(forget,)))
-    plain = PlainSession(messages=[message("user", "Hello"), message("assistant", "Hi!")])
     await agent.respond("Go on", session=plain)
     assert as_lines(model.last_request.messages) == ["user: Go on"]
     assert len(await plain.messages()) == 4
-
     await session.append_message("user", "Hello")
     with pytest.raises(InvalidInput, match="append a context edit"):
         await agent.respond("Go on", session=session)
@@ -224,8 +217,8 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(kind: str, s
     turn = await agent.respond("Clean up")
     assert ran == [{"command": "ls"}]
     for messages in (turn.messages, model.last_request.messages, await given.messages() if given else turn.messages):
-        (call,) = [part.tool_use for part in messages[1].content if isinstance(part, ToolUsePart)]
-        assert call.input == {"command": "ls"}
+        (call,) = messages[1].content
+        assert call == tool_use("1", "run", {"command": "ls"})
     assert as_lines(turn.messages)[2:] == ["tool: done", "assistant: Done."]
 
 
@@ -233,13 +226,10 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(kind: str, s
 async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_unless_a_hook_sets_them(
     session: Session,
 ) -> None:
-    async def rename(answer_message: Message) -> Message:
-        return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
+    own: dict[str, Any] = {"usage": Usage(1), "model": "mine", "provider": "me", "stop_reason": "why"}
 
     async def count(answer_message: Message) -> Message:
-        return message(
-            "assistant", answer_message.content, usage=Usage(1), model="mine", provider="me", stop_reason="why"
-        )
+        return message("assistant", answer_message.content, **own)
 
     used = Usage(100, 10, total_tokens=110)
     for each in (PlainSession(), session):
@@ -254,9 +244,7 @@ async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_un
     assert "Ada" not in await anyio.Path(session.file_path or "").read_text()
     agent = AgentSession(ScriptedModel(["I am Ada."]), hooks=AgentHooks(post_generation=(count, rename, count)))
     turn = await agent.respond("Who?")
-    assert turn.answer == message(
-        "assistant", "I am [name].", usage=Usage(1), model="mine", provider="me", stop_reason="why"
-    )
+    assert turn.answer == message("assistant", "I am [name].", **own)
 
 
 async def test_lone_surrogates_in_an_answer_are_replaced(session: Session) -> None:
@@ -279,11 +267,7 @@ async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_PlainSession(
     assert session.turns == []
 
     stalled = Stalled("I am", anyio.Event())
-    agent = AgentSession(ScriptedModel([stalled]), session=session)
-    async with anyio.create_task_group() as group:
-        group.start_soon(agent.respond, "Hello")
-        await stalled.reached.wait()
-        group.cancel_scope.cancel()
+    await respond_and_cancel(AgentSession(ScriptedModel([stalled]), session=session), stalled.reached)
     assert session.turns == []
 
 
@@ -344,50 +328,70 @@ async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(
     async def begin(agent: AgentSession) -> None:
         turns.append(await agent.respond("Hello"))
 
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            for agent in agents:
-                group.start_soon(begin, agent)
+    async with anyio.create_task_group() as group:
+        for agent in agents:
+            group.start_soon(begin, agent)
     results = [str(turn.messages[2].content) for turn in turns]
     assert sum(why in each for each in results) == 1  # one is refused, the others get an answer
     assert {turn.text for turn in turns} == {"First."}
 
 
 async def test_a_tool_can_wait_for_the_turn_of_a_busy_agent(host: SessionHost) -> None:
-    begun, done = anyio.Event(), anyio.Event()
-
-    @tool
-    async def work() -> str:
-        """Work."""
-        begun.set()
-        await done.wait()
-        return "worked"
-
-    busy = await host.create("busy")
-    model = ScriptedModel([answer(tool_use("1", "work")), "Worked.", "Yes."])
-    worker = AgentSession(model, session=busy, tools=[work])
+    work = Work()
+    script: list[Step] = [answer(tool_use("1", "work")), "Worked.", "Yes."]
+    worker = AgentSession(ScriptedModel(script), session=await host.create("busy"), tools=[work.tool])
 
     @tool
     async def ask() -> str:
         """Ask the worker, who is busy and will be free."""
         return (await worker.respond("Are you free?")).text
 
-    asker = AgentSession(
-        ScriptedModel([answer(tool_use("1", "ask")), "It is."]), session=await host.create("asker"), tools=[ask]
-    )
-    turns: list[treering.Turn] = []
+    model = ScriptedModel([answer(tool_use("1", "ask")), "It is."])
+    asker = AgentSession(model, session=await host.create("asker"), tools=[ask])
+    async with anyio.create_task_group() as group:
+        group.start_soon(worker.respond, "Work")
+        await work.begun.wait()
+        group.start_soon(asker.respond, "Is it free?")
+        await anyio.wait_all_tasks_blocked()
+        work.done.set()
+    assert results_of(model.last_request.messages) == {"1": (False, "Yes.")}
 
-    async def begin() -> None:
-        turns.append(await asker.respond("Is it free?"))
 
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(worker.respond, "Work")
-            await begun.wait()
-            group.start_soon(begin)
-            await anyio.wait_all_tasks_blocked()
-            done.set()
-    assert "Yes." in str(turns[0].messages[2].content)
+async def test_turns_of_two_agents_in_one_session_run_one_after_the_other(session: Session) -> None:
+    """Programs may create an agent per request, and none may close the running calls of another."""
+    work = Work()
+    model = ScriptedModel([answer(tool_use("1", "work")), "Done."])
+    first = AgentSession(model, session=session, tools=[work.tool])
+    second = AgentSession(ScriptedModel(["Hi!"]), session=session)
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.respond, "Work")
+        await work.begun.wait()
+        group.start_soon(second.respond, "Hello")
+        await anyio.wait_all_tasks_blocked()
+        work.done.set()
+    roles = [each.role for each in await session.messages()]
+    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+
+
+async def test_a_task_that_a_tool_started_can_take_the_next_turn(session: Session) -> None:
+    """The task was started inside a turn, but takes its own turn only after that one has ended."""
+    ended, texts = anyio.Event(), list[str]()
+
+    async def follow() -> None:
+        await ended.wait()
+        texts.append((await agent.respond("And then?")).text)
+
+    @tool
+    async def start() -> None:
+        """Start a task that outlives this turn."""
+        group.start_soon(follow)
+
+    model = ScriptedModel([answer(tool_use("1", "start")), "It goes on.", "It is over."])
+    agent = AgentSession(model, session=session, tools=[start])
+    async with anyio.create_task_group() as group:
+        await agent.respond("Hello")
+        ended.set()
+    assert texts == ["It is over."]
 
 
 # -- one way to connect sessions
@@ -431,7 +435,6 @@ async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: Ses
     await session.append_compaction("so far", None, 10)
     written = [(each.type, getattr(each, each.type)) for each in await session.entries()]
     await host.passivate_idle()
-
     entries = await session.entries()
     assert [(each.type, getattr(each, each.type)) for each in entries] == written
     turns = [each for each in entries if isinstance(each, treering.UsageEntry) and each.usage.kind == "turn"]
@@ -445,7 +448,6 @@ async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: Ses
         messages = [each.message for each in of_turn if isinstance(each, treering.MessageEntry)]
         assert as_lines(messages) == [f"user: q{number}", f"assistant: a{number}"]
         assert {each.batch.id for each in (*of_turn, turn) if each.batch} == {of_turn[0].id}
-
     ids: list[str] = []
 
     async def save(number: int) -> None:
@@ -464,48 +466,3 @@ async def test_a_tilde_in_the_root_of_a_host_is_expanded(tmp_path: Path, monkeyp
         agent = AgentSession(ScriptedModel(["Hi!"]), session=await host.open("my-session"))
         await agent.respond("Hello")
     assert (tmp_path / ".myapp" / "sessions" / "my-session.jsonl").is_file()
-
-
-async def test_a_task_that_a_tool_started_can_take_the_next_turn(session: Session) -> None:
-    """The task was started inside a turn, but takes its own turn only after that one has ended."""
-    ended, texts = anyio.Event(), list[str]()
-
-    async def follow() -> None:
-        await ended.wait()
-        texts.append((await agent.respond("And then?")).text)
-
-    @tool
-    async def start() -> str:
-        """Start a task that outlives this turn."""
-        group.start_soon(follow)
-        return "started"
-
-    model = ScriptedModel([answer(tool_use("1", "start")), "It goes on.", "It is over."])
-    agent = AgentSession(model, session=session, tools=[start])
-    async with anyio.create_task_group() as group:
-        await agent.respond("Hello")
-        ended.set()
-    assert texts == ["It is over."]
-
-
-async def test_turns_of_two_agents_in_one_session_run_one_after_the_other(session: Session) -> None:
-    """Programs may create an agent per request, and none may close the running calls of another."""
-    begun, done = anyio.Event(), anyio.Event()
-
-    @tool
-    async def work() -> str:
-        """Work until it is done."""
-        begun.set()
-        await done.wait()
-        return "worked"
-
-    first = AgentSession(ScriptedModel([answer(tool_use("1", "work")), "Done."]), session=session, tools=[work])
-    second = AgentSession(ScriptedModel(["Hi!"]), session=session)
-    async with anyio.create_task_group() as group:
-        group.start_soon(first.respond, "Work")
-        await begun.wait()
-        group.start_soon(second.respond, "Hello")
-        await anyio.wait_all_tasks_blocked()
-        done.set()
-    roles = [each.role for each in await session.messages()]
-    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]

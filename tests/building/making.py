@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from treering import Context, ContextMessage, ContextSource, Message, MessageEntry, Session
+from treering import Context, ContextMessage, ContextSource, Message, MessageEntry, Session, tool_result, tool_use
 from treering.projections.building.budget import ContextBudget
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,3 +45,9 @@ def content(session: Session) -> bytes:
     """Read the bytes of the file of a session."""
     assert session.file_path is not None
     return Path(session.file_path).read_bytes()
+
+
+async def append_call(session: Session, call_id: str, result: str = "x", name: str = "read", path: str = "") -> str:
+    """Append a call and its result, and return the entry id of the result."""
+    await session.append_message("assistant", tool_use(call_id, name, {"path": path} if path else {}))
+    return await session.append_message("tool", tool_result(call_id, result))

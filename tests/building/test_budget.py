@@ -40,13 +40,12 @@ def test_the_prompt_the_tools_and_the_reserve_are_taken_off_the_window(
     assert calculate_budget(window, system, tools, words) == expected
 
 
-def test_a_budget_needs_only_a_window() -> None:
+def test_a_budget_needs_only_a_window_and_its_reserve_can_be_given() -> None:
     assert calculate_budget(400) == ContextBudget(400, 0, 0, 100, 300)
     assert calculate_budget(400, "word " * 20).system_prompt_tokens > 0
-
-
-def test_the_reserve_can_be_given() -> None:
     assert calculate_budget(1000, "", "", words, reserve_for_response=100).available_tokens == 900
+    with pytest.raises(InvalidInput, match="reserve_for_response is -1"):
+        calculate_budget(8192, reserve_for_response=-1)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +62,6 @@ def test_the_reserve_can_be_given() -> None:
 def test_arguments_of_wrong_types_are_refused(arguments: tuple[Any, ...], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         calculate_budget(*arguments)
-
-
-def test_a_negative_reserve_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="reserve_for_response is -1"):
-        calculate_budget(8192, reserve_for_response=-1)
 
 
 def test_used_sets_the_conversation_tokens_and_the_utilization() -> None:
@@ -138,8 +132,7 @@ def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated() 
     assert UsedTokens(900, 7).total == 907
 
 
-def test_the_parts_of_a_usage_are_added_if_it_has_no_total() -> None:
-    answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000))
-    assert used(context_of(answered), words).total == 4321
-    answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=321))
-    assert used(context_of(answered), words).total == 321
+@pytest.mark.parametrize(("total", "counted"), [(0, 4321), (321, 321)])
+def test_the_parts_of_a_usage_are_added_if_it_has_no_total(total: int, counted: int) -> None:
+    answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=total))
+    assert used(context_of(answered), words).total == counted

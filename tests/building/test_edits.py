@@ -22,12 +22,11 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.projections.building.budget import ContextBudget
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.context import LEFT_OUT
 from treering.testing.models import ScriptedModel
 
-from .making import budget, content
+from .making import append_call, budget, content
 from .scripted import ScriptedSummarizer
 
 
@@ -40,16 +39,6 @@ async def append_answered_call(session: Session, call_id: str = "c", *, is_error
 
 def results(messages: tuple[ContextMessage, ...]) -> list[Content]:
     return [part for each in messages for part in each.content if isinstance(part, ToolResultPart)]
-
-
-def append_line_to_file(session: Session, line: dict[str, object]) -> None:
-    """Append a line to the file of a session, as another program does."""
-    path = Path(session.file_path or "")
-    path.write_text(f"{path.read_text()}{json.dumps(line)}\n")
-
-
-async def built_messages(session: Session, budget: ContextBudget) -> str:
-    return repr((await session.build_context(budget)).messages)
 
 
 # -- results of tools
@@ -112,18 +101,10 @@ async def test_an_answered_call_is_not_open_whatever_its_result_was_edited_to(se
     before = content(session)
     assert (await session.open_calls(), bool(await session.recover())) == ([], False)
     assert content(session) == before
+    await AgentSession(ScriptedModel(["done"]), session=session).respond("go on")
+    assert "no result" not in repr(await session.all_messages())
     await session.append_message("assistant", tool_use("d", "read"))
     assert [each.id for each in await session.open_calls()] == ["d"]
-
-
-async def test_an_agent_does_not_close_a_call_with_an_edited_result(session: Session) -> None:
-    await session.append_context_edit(await append_answered_call(session), "short")
-    model = ScriptedModel(["done"])
-    await AgentSession(model, session=session).respond("go on")
-    assert "no result" not in repr(await session.all_messages())
-    (request,) = model.requests
-    answers = [part for each in request.messages for part in each.content if isinstance(part, ToolResultPart)]
-    assert answers == [tool_result("c", [text("short")])]
 
 
 # -- requests, states and summaries built from the path
@@ -132,8 +113,7 @@ async def test_an_agent_does_not_close_a_call_with_an_edited_result(session: Ses
 async def compact_past_the_request(session: Session, steps: int = 3) -> None:
     """Append some calls with results, and compact all but the last of them."""
     for step in range(steps):
-        await session.append_message("assistant", tool_use(f"c{step}", "read"))
-        await session.append_message("tool", tool_result(f"c{step}", "x"))
+        await append_call(session, f"c{step}")
     await session.append_compaction("They began.", session.path()[-2], 100)
 
 
@@ -162,22 +142,34 @@ async def test_a_cleared_request_is_not_shown_after_a_compaction(session: Sessio
     assert [each.role for each in built.messages] == ["compactionSummary", "assistant", "tool"]
 
 
+def append_edit_of_pi(session: Session, target: str) -> None:
+    """Remove an entry, of any type, as pi does."""
+    edit = {"type": "context_edit", "id": "0000000e", "parentId": target, "targetId": target, "replacement": None}
+    line = json.dumps({**edit, "timestamp": "2026-01-01T00:00:00.000Z"}).encode()
+    Path(session.file_path or "").write_bytes(content(session) + line + b"\n")
+
+
 async def test_a_request_under_a_removed_summary_is_not_shown(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "root", dialect="pi") as host:
         session = await host.create("theirs")
         await session.append_message("user", "the secret request")
         summary = await session.append_compaction("A secret.", None, 100)
         await session.passivate()
-        line: dict[str, object] = {
-            "type": "context_edit",
-            "id": "0000000e",
-            "parentId": summary,
-            "timestamp": "2026-01-01T00:00:00.000Z",
-        }
-        append_line_to_file(session, {**line, "targetId": summary, "replacement": None})
+        append_edit_of_pi(session, summary)
         session = await host.load("theirs")
         await compact_past_the_request(session)
-        assert "secret" not in await built_messages(session, budget(1000))
+        assert "secret" not in repr((await session.build_context(budget(1000))).messages)
+
+
+async def minimal_state(session: Session) -> str:
+    """Append more than fits, and return the state of the work that the context begins with."""
+    for turn in range(12):
+        await session.append_message("user", f"{turn} " + "word " * 200)
+        await session.append_message("assistant", "yes")
+    built = await session.build_context(budget(600))
+    assert built.strategy == "minimal-state"
+    assert "secret" not in repr(built.messages)
+    return repr(built.messages[0])
 
 
 async def test_the_minimal_state_holds_no_removed_or_cleared_content(session: Session) -> None:
@@ -185,26 +177,16 @@ async def test_the_minimal_state_holds_no_removed_or_cleared_content(session: Se
     await session.append_message("assistant", "Decision: the secret decision")
     await session.append_context_edit(task, None)
     await session.truncate_history(0)
-    for turn in range(12):
-        await session.append_message("user", f"{turn} " + "word " * 200)
-        await session.append_message("assistant", "yes")
-    built = await session.build_context(budget(600))
-    assert built.strategy == "minimal-state"
-    assert "ORIGINAL TASK: 0 word" in repr(built.messages[0])
-    assert "secret" not in repr(built.messages)
+    assert "ORIGINAL TASK: 0 word" in await minimal_state(session)
 
 
 async def test_the_minimal_state_holds_edited_messages_as_contexts_show_them(session: Session) -> None:
     task = await session.append_message("user", "the secret task")
     await session.append_context_edit(task, "the public task")
-    await session.append_message("assistant", tool_use("c", "write", {"path": "made.py"}))
-    result = await session.append_message("tool", tool_result("c", "ok"))
+    result = await append_call(session, "c", "ok", "write", "made.py")
     await session.append_context_edit(result, None)
     await session.append_compaction("They began.", None, 100)
-    for turn in range(12):
-        await session.append_message("user", f"{turn} " + "word " * 200)
-        await session.append_message("assistant", "yes")
-    state = repr((await session.build_context(budget(600))).messages[0])
+    state = await minimal_state(session)
     assert "ORIGINAL TASK: the public task" in state
     assert "made.py (created)" in state
     assert "Waiting for" not in state
@@ -215,9 +197,7 @@ async def test_the_minimal_state_follows_a_later_compaction_that_keeps_more(sess
     await session.append_message("assistant", "ok")
     await session.append_compaction("", None, 100)
     await session.append_compaction("", first, 100)
-    for turn in range(12):
-        await session.append_message("user", f"{turn} " + "word " * 200)
-    assert "ORIGINAL TASK: the first task" in await built_messages(session, budget(600))
+    assert "ORIGINAL TASK: the first task" in await minimal_state(session)
 
 
 async def test_a_branch_summary_is_built_from_edited_messages(session: Session) -> None:

@@ -30,9 +30,7 @@ from treering.events.errors import DialectCannot, InvalidEntry, UnsafeCut
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.masking import MaskedTools
-from treering.projections.tokens import ByteEstimator
-
-pytestmark = pytest.mark.anyio
+from treering.projections.tokens import ByteEstimator, count_messages
 
 STEPS = 40
 NO_CACHE = Limits(cache_bytes_max=0)
@@ -111,26 +109,18 @@ async def test_what_is_made_from_a_kept_context_equals_what_is_made_from_scratch
                 assert await each.build_context(budget, builder) == await fresh.build_context(budget, own)
 
 
-async def test_a_turn_counts_only_what_is_new(tmp_path: Path) -> None:
+async def test_a_turn_counts_only_what_is_new_with_the_tokenizer_that_is_given(session: Session) -> None:
     sizes = Sizes()
     builder, budget = ContextBuilder(sizes), ContextBudget(10_000, 0, 0, 0, 10_000)
-    async with SessionHost(tmp_path) as host:
-        session = await host.create()
-        await session.append_many([message("user", f"question {number}") for number in range(50)])
-        await session.append_message("assistant", "answer")
-        first = await session.build_context(budget, builder)
-        assert sizes.count_of_texts == 51
-        await session.append_message("user", "and now?")
-        assert (await session.used_tokens(tokenizer=sizes)).total == first.tokens_used + 4 + 2
-        assert (await session.build_context(budget, builder)).tokens_used == first.tokens_used + 4 + 2
-        assert sizes.count_of_texts == 52
-
-
-async def test_contexts_are_built_with_the_tokenizer_that_is_given(tmp_path: Path) -> None:
-    builders = [ContextBuilder(Sizes()), ContextBuilder(ByteEstimator()), ContextBuilder()]
-    budget = ContextBudget(10_000, 0, 0, 0, 10_000)
-    async with SessionHost(tmp_path) as host:
-        session = await host.create()
-        await session.append_message("user", "eight letters")
-        counts = [(await session.build_context(budget, each)).tokens_used for each in builders * 2]
-        assert counts == [4 + 2, 4 + 4, 4 + 4] * 2
+    await session.append_many([message("user", f"question {number}") for number in range(50)])
+    await session.append_message("assistant", "eight letters")
+    first = await session.build_context(budget, builder)
+    assert sizes.count_of_texts == 51
+    await session.append_message("user", "and now?")
+    assert (await session.used_tokens(tokenizer=sizes)).total == first.tokens_used + 4 + 2
+    assert (await session.build_context(budget, builder)).tokens_used == first.tokens_used + 4 + 2
+    assert sizes.count_of_texts == 52
+    by_bytes = count_messages(await session.messages(), ByteEstimator())
+    builders = [builder, ContextBuilder(ByteEstimator()), ContextBuilder()]
+    counts = [(await session.build_context(budget, each)).tokens_used for each in builders * 2]
+    assert counts == [first.tokens_used + 4 + 2, by_bytes, by_bytes] * 2

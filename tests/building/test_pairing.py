@@ -11,9 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering import BashExecution, ContextMessage, ContextSource, Message, image, message, text, tool_result, tool_use
-from treering.projections.building.budget import ContextBudget
-from treering.projections.building.builder import ContextBuilder
-from treering.projections.building.masking import MaskedTools
 from treering.projections.building.paired_messages import PairedMessages
 from treering.projections.building.pairing import (
     NO_RESULT,
@@ -26,7 +23,7 @@ from treering.projections.building.pairing import (
     starts_from,
     unanswered,
 )
-from treering.projections.tokens import ByteEstimator, context_tokens, message_tokens
+from treering.projections.tokens import context_tokens, message_tokens
 from treering.testing import strategies
 
 from .making import context_of
@@ -43,15 +40,9 @@ def results(*ids: str, role: str = "tool") -> Message:
     return message(role, [tool_result(each, "here") for each in ids])
 
 
-def shape(messages: tuple[ContextMessage, ...]) -> list[str]:
-    return [each.entry_id or f"inserted:{each.role}" for each in messages]
-
-
 def test_messages_that_are_paired_are_returned_as_the_same_objects() -> None:
     context = context_of(USER, calls("a", "b"), results("a"), results("b"), ANSWER, USER)
-    repaired = paired(context.messages)
-    assert all(one is other for one, other in zip(repaired, context.messages, strict=True))
-    assert pairing_fault(repaired) is None
+    assert all(one is other for one, other in zip(paired(context.messages), context.messages, strict=True))
 
 
 @given(st.lists(strategies.messages() | st.sampled_from([USER, ANSWER, calls("a"), results("a"), calls("b", "a")])))
@@ -81,12 +72,12 @@ def test_pairing_200000_messages_does_not_take_quadratic_time() -> None:
     ("messages", "expected"),
     [
         ((USER, results("x"), ANSWER), ["e0", "e2"]),
-        ((USER, calls("a"), USER), ["e0", "e1", "inserted:tool", "e2"]),
-        ((USER, calls("a", "b"), results("b"), ANSWER), ["e0", "e1", "e2", "inserted:tool", "e3"]),
+        ((USER, calls("a"), USER), ["e0", "e1", "", "e2"]),
+        ((USER, calls("a", "b"), results("b"), ANSWER), ["e0", "e1", "e2", "", "e3"]),
         ((USER, calls("a"), results("a"), results("a")), ["e0", "e1", "e2"]),
         ((USER, calls("a"), USER, results("a"), ANSWER), ["e0", "e1", "e3", "e2", "e4"]),
         ((USER, calls("a"), ANSWER, USER, results("a")), ["e0", "e1", "e2", "e4", "e3"]),
-        ((USER, calls("a"), USER, ANSWER, results("a")), ["e0", "e1", "inserted:tool", "e2", "e3"]),
+        ((USER, calls("a"), USER, ANSWER, results("a")), ["e0", "e1", "", "e2", "e3"]),
         ((USER, calls("a"), calls("a"), results("a")), ["e0", "e1", "e2", "e3"]),
         ((USER, calls("a"), results("a", role="user")), ["e0", "e1", "e2"]),
         ((USER, Message("assistant"), USER), ["e0", "e2"]),
@@ -100,14 +91,11 @@ def test_pairing_200000_messages_does_not_take_quadratic_time() -> None:
 )
 def test_messages_that_are_not_paired_are_repaired(messages: tuple[Message, ...], expected: list[str]) -> None:
     repaired = paired(context_of(*messages).messages)
-    assert shape(repaired) == expected
+    assert [each.entry_id for each in repaired] == expected
     assert pairing_fault(repaired) is None
     assert paired(repaired) == repaired
-
-
-def test_an_unanswered_call_is_closed_by_an_error() -> None:
-    repaired = paired(context_of(USER, calls("a")).messages)
-    assert repaired[-1].message == Message("tool", (tool_result("a", NO_RESULT, is_error=True),), tool_name="read")
+    closing = Message("tool", (tool_result("a", NO_RESULT, is_error=True),), tool_name="read")
+    assert all(each.message == closing for each in repaired if not each.entry_id)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +113,9 @@ def test_a_pairing_fault_names_the_call(messages: tuple[Message, ...], fault: st
 
 
 def test_a_batch_of_parallel_calls_is_one_unit() -> None:
-    messages = paired(
-        context_of(
-            USER, calls("a", "b"), results("a"), results("b"), ANSWER, message("user", image("", "image/png"))
-        ).messages
-    )
-    assert [safe_start(messages, place) for place in range(7)] == [0, 1, 1, 1, 4, 5, 6]
-    assert [safe_start(messages, place) for place in (-2, -1)] == [0, 0]
+    picture = message("user", image("", "image/png"))
+    messages = paired(context_of(USER, calls("a", "b"), results("a"), results("b"), ANSWER, picture).messages)
+    assert [safe_start(messages, place) for place in range(-2, 7)] == [0, 0, 0, 1, 1, 1, 4, 5, 6]
     assert [starts_from(messages, place) for place in (0, 2, 4, 5)] == [[0, 1, 4, 5], [2, 4, 5], [4, 5], [5]]
     run = paired(context_of(USER, calls("a"), calls("b"), results("a", "b"), ANSWER).messages)
     assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4] == safe_starts(run)
@@ -215,58 +199,19 @@ def test_any_short_conversation_equals_one_from_scratch_after_any_other() -> Non
             check_equal_to_scratch(after, tokenizer, earlier)
 
 
-def test_only_new_messages_are_counted() -> None:
-    tokenizer = RecordingTokenizer()
-    originals = shown([message("user", "one"), message("assistant", "two")])
-    before = PairedMessages.of(originals, tokenizer)
-    assert tokenizer.texts == ["one", "two"]
-    after = PairedMessages.of((*originals, *shown([message("user", "three")], 2)), tokenizer, before)
-    assert tokenizer.texts == ["one", "two", "three"]
-    assert PairedMessages.of(after.originals, tokenizer, after) is after
-    PairedMessages.of(after.originals, RecordingTokenizer(), after)
-    assert len(tokenizer.texts) == 3
-
-
-def test_a_call_that_is_answered_later_is_paired_again() -> None:
-    tokenizer = ByteEstimator()
-    before = PairedMessages.of(context_of(USER, ANSWER, USER, CALL, USER).messages, tokenizer)
-    assert [each.entry_id for each in before.messages] == ["e0", "e1", "e2", "e3", "", "e4"]
-    after = PairedMessages.of(context_of(USER, ANSWER, USER, CALL, USER, RESULT).messages, tokenizer, before)
-    assert [each.entry_id for each in after.messages] == ["e0", "e1", "e2", "e3", "e5", "e4"]
-    assert after == PairedMessages.of(after.originals, tokenizer)
-
-
-@pytest.mark.parametrize("window", [200, 90, 60, 25])
-@pytest.mark.parametrize("tokenizer", [RecordingTokenizer(), FramingTokenizer()])
-def test_a_source_that_was_counted_before_gives_the_same_context(window: int, tokenizer: RecordingTokenizer) -> None:
-    turn = [USER, CALL, message("tool", tool_result("a", "word " * 40)), message("assistant", tool_use("a", "read"))]
-    context = context_of(*turn, RESULT, ANSWER, USER)
-    counted = PairedMessages.of(context.messages, tokenizer)
-    budget = ContextBudget(window, 0, 0, 0, window)
-    builder = ContextBuilder(tokenizer, [MaskedTools(keep_last=1, min_gain=0.0)])
-    result = builder.build(ContextSource.of(context, counted=counted), budget)
-    assert result == builder.build(ContextSource.of(context), budget)
-    assert result.tokens_used == context_tokens(result.messages, tokenizer)
-
-
 def test_known_sizes_are_used_for_these_messages_and_this_tokenizer_only() -> None:
-    tokenizer, other = RecordingTokenizer(), RecordingTokenizer()
+    tokenizer, other, framing = RecordingTokenizer(), RecordingTokenizer(), FramingTokenizer()
     context = context_of(USER, ANSWER)
-    counted = PairedMessages.of(context.messages, tokenizer)
+    source = ContextSource.of(context, counted=PairedMessages.of(context.messages, tokenizer))
     tokenizer.texts.clear()
-    source = ContextSource.of(context, counted=counted)
     assert (source.tokens(tokenizer), [*source.sizes(tokenizer)]) == (4 + 2 + 4 + 1, [6, 5])
-    new = ContextMessage("e2", Message("user", (text("a new one"),)))
+    new = ContextMessage("e2", message("user", "a new one"))
     assert source.tokens(tokenizer, (new, *source.messages[1:])) == 4 + 3 + 5
     assert tokenizer.texts == ["a new one"]
-    framing = FramingTokenizer()
+    assert (source.tokens(other), other.texts) == (11, ["go on", "done"])
     together = ContextSource.of(context, counted=PairedMessages.of(context.messages, framing))
     framing.texts.clear()
     assert (together.tokens(framing), framing.texts) == (23, [])
-    assert source.tokens(other) == 11
-    assert other.texts == ["go on", "done"]
-    request = ContextMessage("e9", message("user", "please"))
-    source = ContextSource.of(
-        context_of(ANSWER), request=request, counted=PairedMessages.of(shown([ANSWER]), tokenizer)
-    )
+    counted, request = PairedMessages.of(shown([ANSWER]), tokenizer), ContextMessage("e9", message("user", "please"))
+    source = ContextSource.of(context_of(ANSWER), request=request, counted=counted)
     assert source.tokens(tokenizer) == context_tokens(source.messages, tokenizer) == 10

@@ -128,22 +128,21 @@ async def test_a_summary_can_be_text_or_messages(
 
 
 async def test_the_text_in_the_last_complete_tag_is_used_unless_the_tag_is_off() -> None:
-    answer = "<summary>x</summary>"
-    assert (
-        await generate_summary(TALK, 9, ScriptedSummarizer(answer), options=SummarizerOptions(tag=None))
-    ).content == answer
+    whole, options = "<summary>x</summary>", SummarizerOptions(tag=None)
+    assert (await generate_summary(TALK, 9, ScriptedSummarizer(whole), options=options)).content == whole
     assert tagged("a <s>b</s> <s>c</s>", "s") == "c"
     assert tagged("a <s>b", "s") == "a <s>b"
 
 
-@pytest.mark.parametrize("answer", ["", "  \n", [], "<summary> </summary>"])
-async def test_an_empty_answer_is_refused(answer: Summary) -> None:
+async def test_an_empty_answer_and_wrong_arguments_are_refused() -> None:
+    empty: list[Summary] = ["", "  \n", [], "<summary> </summary>"]
+    for answer in empty:
+        with pytest.raises(SummaryRefused, match="no text"):
+            await generate_summary(TALK, 100, ScriptedSummarizer(answer))
     with pytest.raises(InvalidInput, match="`NoneType` is not a summarizer"):
         await generate_summary(TALK, 100, None)  # type: ignore[arg-type]  # refused
     with pytest.raises(InvalidInput, match="target_tokens is -1"):
-        await generate_summary(TALK, -1, ScriptedSummarizer(answer))
-    with pytest.raises(SummaryRefused, match="no text"):
-        await generate_summary(TALK, 100, ScriptedSummarizer(answer))
+        await generate_summary(TALK, -1, ScriptedSummarizer())
 
 
 async def test_a_request_that_is_too_long_is_repeated_with_half_as_much() -> None:
@@ -212,17 +211,15 @@ def test_a_text_is_not_shortened_to_a_mark_that_is_longer() -> None:
 
 
 async def append_conversation(session: Session) -> list[str]:
-    return [
-        await session.append_message("user", "shared question"),
-        await session.append_message("assistant", "shared answer"),
-        await session.append_message("user", "try the other way"),
-        await session.append_message(
-            "assistant", [tool_use("a", "read_file", {"path": "a.py"}), tool_use("b", "edit_file", {"path": "b.py"})]
-        ),
-        await session.append_message("tool", tool_result("a", "text")),
-        await session.append_message("tool", tool_result("b", "done")),
-        await session.append_message("assistant", "that went wrong"),
-    ]
+    calls = [tool_use("a", "read_file", {"path": "a.py"}), tool_use("b", "edit_file", {"path": "b.py"})]
+    return await session.append_many(
+        [
+            *(message("user", "shared question"), message("assistant", "shared answer")),
+            *(message("user", "try the other way"), message("assistant", calls)),
+            *(message("tool", tool_result("a", "text")), message("tool", tool_result("b", "done"))),
+            message("assistant", "that went wrong"),
+        ]
+    )
 
 
 @pytest.mark.feature("O-20", "O-22")
@@ -246,15 +243,13 @@ async def test_the_summarizer_gets_the_messages_after_the_common_ancestor(sessio
     assert (await session.messages())[-1] == message("branchSummary", "Tried it; it failed.")
 
 
-async def test_going_back_on_the_path_summarizes_the_messages_after_the_target_if_there_are_any(
-    session: Session,
-) -> None:
+async def test_going_back_on_the_path_summarizes_the_messages_after_the_target(session: Session) -> None:
     ids = await append_conversation(session)
     await session.branch(ids[1])
     summarizer = ScriptedSummarizer()
     report = await session.summarize_branch(ids[-1], summarizer)
-    assert (report.entry_id, summarizer.requests, session.leaf_id) == (None, [], ids[-1])
-    report = await session.summarize_branch(ids[1], ScriptedSummarizer())
+    assert (report.entry_id, summarizer.requests, session.leaf_id) == (None, [], ids[-1]), "nothing was left"
+    report = await session.summarize_branch(ids[1], summarizer)
     assert (report.ancestor_id, report.message_count) == (ids[1], 5)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from treering import (
     BashExecution,
+    Content,
+    ExportFormat,
     Message,
     Session,
     SessionHost,
@@ -31,6 +36,64 @@ DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 async def host(root: Path) -> AsyncIterator[SessionHost]:
     async with SessionHost(root, clock=ManualClock(step=timedelta(seconds=1))) as host:
         yield host
+
+
+@pytest.fixture
+async def elsewhere(tmp_path: Path) -> AsyncIterator[SessionHost]:
+    """A host of another machine."""
+    async with SessionHost(tmp_path / "elsewhere") as host:
+        yield host
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Iterator[Path]:
+    """Paths for exports."""
+    (tmp_path / "out").mkdir()
+    return (tmp_path / "out" / str(number) for number in count())
+
+
+Carry: TypeAlias = Callable[[Session, ExportFormat], Awaitable[Session]]
+"""Exports a session to the next path of `out`, and takes that to the other machine."""
+
+
+@pytest.fixture
+def read_there(elsewhere: SessionHost, out: Iterator[Path]) -> Carry:
+    """Open the exported file."""
+
+    async def read(session: Session, format: ExportFormat) -> Session:
+        return await elsewhere.load(await session.export(format, next(out)), read_only=True)
+
+    return read
+
+
+@pytest.fixture
+def import_there(elsewhere: SessionHost, out: Iterator[Path]) -> Carry:
+    """Import the exported files."""
+
+    async def carry(session: Session, format: ExportFormat) -> Session:
+        [report] = await elsewhere.import_sessions(await session.export(format, next(out)))
+        assert report.findings == ()
+        return await elsewhere.load(report.id)
+
+    return carry
+
+
+BASE = {"timestamp": "2026-01-01T10:00:00Z"}
+HEADER = {"type": "session", "id": "odd", "version": 1, **BASE}
+LoadOdd: TypeAlias = Callable[..., Awaitable[Session]]
+
+
+@pytest.fixture
+def load_odd(host: SessionHost, root: Path) -> LoadOdd:
+    """Open a session of given lines, read-only."""
+
+    def load(*lines: dict[str, object] | str) -> Awaitable[Session]:
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        root.mkdir(exist_ok=True)
+        (root / "odd.jsonl").write_text("".join(line + "\n" for line in texts))
+        return host.load("odd", read_only=True)
+
+    return load
 
 
 @pytest.fixture
@@ -80,3 +143,19 @@ async def parallel_calls(session: Session) -> Session:
     await session.append_message("user", [tool_result("c", "7"), "Enough."])
     await session.append_message("assistant", "The oak is the oldest.")
     return session
+
+
+async def append_everywhere(session: Session, content: str) -> str:
+    """Append entries that hold a text wherever they can, and return the id of the first, where a new branch begins."""
+    first = await session.append_message("user", content, metadata={content: content}, provider=content, model=content)
+    parts: list[Content] = [thinking(content), text(content), tool_use(content, content, {content: [content]})]
+    await session.append_message("assistant", parts)
+    await session.append_message("tool", tool_result(content, content, is_error=True), tool_name=content)
+    await session.append_custom_entry(content, {content: content})
+    await session.append_custom_message(content, content)
+    await session.set_label(first, content)
+    await session.append_session_info(content)
+    await session.append_message(content, content, stop_reason=content)
+    await session.append_compaction(content, None, 1)
+    await session.branch_with_summary(first, content)
+    return first

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 import pytest
 
 from treering import (
     ContentLike,
-    Context,
     DialectCannot,
     EntryNotFound,
     ExportExists,
@@ -32,143 +31,115 @@ from treering import (
 )
 from treering.projections.tokens import message_tokens
 
+from .conftest import BASE, HEADER, Carry, LoadOdd
+
 DATA = Path(__file__).resolve().parents[1] / "data"
-OMP_FILE = DATA / "omp_v3.jsonl"
-
-
-async def load_with_context(host: SessionHost, path: Path) -> tuple[Session, Context]:
-    session = await host.load(path, read_only=True)
-    return session, await session.context()
-
-
-def file_bytes(session: Session) -> bytes:
-    assert session.file_path is not None
-    return Path(session.file_path).read_bytes()
-
-
-def write_session_file(root: Path, content: bytes) -> None:
-    root.mkdir()
-    (root / "odd.jsonl").write_bytes(content)
 
 
 @pytest.mark.parametrize("name", ["native", "pi"])
 async def test_an_exported_path_through_a_torn_batch_keeps_its_entries(
-    root: Path, tmp_path: Path, name: Literal["native", "pi"]
+    load_odd: LoadOdd, tmp_path: Path, elsewhere: SessionHost, name: Literal["native", "pi"]
 ) -> None:
-    message, base = {"role": "user", "content": "Hello"}, {"timestamp": "2026-01-01T10:00:00Z"}
+    message: dict[str, object] = {"role": "user", "content": "Hello"}
     batch = {"session": "odd", "id": "torn", "i": 0, "n": 2}
     if name == "native":
-        header, parent, mark = {"type": "session", "version": 1, "id": "odd", **base}, "parent_id", {"batch": batch}
-        message["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # parts
+        header, parent, mark = HEADER, "parent_id", {"batch": batch}
+        message["content"] = [{"type": "text", "text": {"content": "Hello"}}]
     else:
-        header = {"type": "session", "version": 3, "id": "odd", "cwd": "/w", **base}
+        header = {**HEADER, "version": 3, "cwd": "/w"}
         parent, mark = "parentId", {"treering": {"batch": batch}}
-    lines = [
+    session = await load_odd(
         header,
-        {"type": "message", "id": "a", parent: None, **base, "message": message},
-        {"type": "message", "id": "torn", parent: "a", **base, "message": message, **mark},
-        {"type": "message", "id": "b", parent: "torn", **base, "message": message},
-    ]
-    write_session_file(root, "".join(json.dumps(line) + "\n" for line in lines).encode())
-    async with SessionHost(root) as host:
-        session = await host.load("odd", read_only=True)
-        path = await session.export(name, tmp_path / "path.jsonl", leaf_id="b")
-        copy, context = await load_with_context(host, path)
-        assert copy.path() == session.path() == ["a", "torn", "b"]
-        assert [each.entry_id for each in context.messages] == ["a", "b"]
-        assert context.warnings == ()
+        {"type": "message", "id": "a", parent: None, **BASE, "message": message},
+        {"type": "message", "id": "torn", parent: "a", **BASE, "message": message, **mark},
+        {"type": "message", "id": "b", parent: "torn", **BASE, "message": message},
+    )
+    copy = await elsewhere.load(await session.export(name, tmp_path / "path.jsonl", leaf_id="b"), read_only=True)
+    context = await copy.context()
+    assert copy.path() == session.path() == ["a", "torn", "b"]
+    assert [each.entry_id for each in context.messages] == ["a", "b"]
+    assert context.warnings == ()
 
 
-async def test_a_native_export_equals_the_file_byte_for_byte(full_session: Session, tmp_path: Path) -> None:
+async def test_a_native_export_equals_the_file_byte_for_byte(
+    full_session: Session, read_there: Carry, root: Path, tmp_path: Path
+) -> None:
     path = await full_session.export("native", tmp_path / "copy.jsonl")
-    assert path.read_bytes() == file_bytes(full_session) == await full_session.export("native")
+    assert path.read_bytes() == (root / "main.jsonl").read_bytes() == await full_session.export("native")
     assert path.stat().st_mode & 0o777 == 0o600
-    async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await load_with_context(other, path)
-        assert copy.id == full_session.id
-        assert context == await full_session.context()
-        assert await copy.entries() == await full_session.entries()
+    copy = await read_there(full_session, "native")
+    assert copy.id == full_session.id
+    assert await copy.context() == await full_session.context()
+    assert await copy.entries() == await full_session.entries()
 
 
-async def test_unknown_fields_unknown_types_and_damage_are_copied(root: Path, tmp_path: Path) -> None:
-    lines = [
-        b'{"type":"session","id":"odd","version":1,"timestamp":"2026-01-01T10:00:00Z","mood":"sunny"}',
-        b'{"type":"message","id":"a","parent_id":null,"timestamp":"2026-01-01T10:00:01Z","x":1,"message":{"role":"user","content":"Hello"}}',
-        b"no json",
-        b'{"type":"novel","id":"b","parent_id":"a","timestamp":"2026-01-01T10:00:02Z","chapter":3}',
-    ]
-    write_session_file(root, b"".join(line + b"\n" for line in lines))
-    async with SessionHost(root) as host:
-        session = await host.load("odd", read_only=True)
-        assert await session.export("native") == (root / "odd.jsonl").read_bytes()
-        anew = tmp_path / "odd-pi.jsonl"
-        await session.export("pi", anew)
-        copy, context = await load_with_context(host, anew)
-        assert context.messages == (await session.context()).messages
-        last = (await copy.entries())[-1]
-        assert (last.id, last.parent_id) == ("b", "a")
-        [original] = [entry for entry in await session.entries() if isinstance(entry, OpaqueEntry)]
-        assert getattr(last, "custom").data == original.value  # noqa: B009  # of any type that has the attribute
+async def test_unknown_fields_unknown_types_and_damage_are_copied(
+    load_odd: LoadOdd, root: Path, read_there: Carry
+) -> None:
+    message = {"role": "user", "content": "Hello"}
+    session = await load_odd(
+        {**HEADER, "mood": "sunny"},
+        {"type": "message", "id": "a", "parent_id": None, **BASE, "x": 1, "message": message},
+        "no json",
+        {"type": "novel", "id": "b", "parent_id": "a", **BASE, "chapter": 3},
+    )
+    assert await session.export("native") == (root / "odd.jsonl").read_bytes()
+    copy = await read_there(session, "pi")
+    assert (await copy.context()).messages == (await session.context()).messages
+    last = (await copy.entries())[-1]
+    assert (last.id, last.parent_id) == ("b", "a")
+    [original] = [entry for entry in await session.entries() if isinstance(entry, OpaqueEntry)]
+    assert getattr(last, "custom").data == original.value  # noqa: B009  # of any type that has the attribute
 
 
 @pytest.mark.parametrize("name", ["pi_v1.jsonl", "pi_v2.jsonl", "pi_v3.jsonl", "omp_v3.jsonl"])
 async def test_files_of_other_dialects_are_exported_in_their_own_dialect_and_natively(
-    tmp_path: Path, name: str
+    tmp_path: Path, elsewhere: SessionHost, read_there: Carry, name: str
 ) -> None:
     own: Literal["pi", "omp"] = "omp" if name.startswith("omp") else "pi"
-    path = tmp_path / name
-    shutil.copy(DATA / name, path)
-    async with SessionHost(tmp_path) as host:
-        session = await host.load(path, read_only=True)
-        copied = await session.export(own)
-        if name.endswith("v3.jsonl"):
-            assert copied == path.read_bytes()
-        (tmp_path / "copy.jsonl").write_bytes(copied)
-        await session.export("native", tmp_path / "native.jsonl")
-        expected = await session.context()
-        for each in ("copy.jsonl", "native.jsonl"):
-            other, context = await load_with_context(host, tmp_path / each)
-            # Files of oh-my-pi record the model that answers next in another way than native files.
-            assert context.messages == expected.messages
-            assert context == expected or (own, each) == ("omp", "native.jsonl")
-            assert other.path() == session.path()
+    shutil.copy(DATA / name, tmp_path / name)
+    session = await elsewhere.load(tmp_path / name, read_only=True)
+    if name.endswith("v3.jsonl"):
+        assert await session.export(own) == (tmp_path / name).read_bytes()
+    expected = await session.context()
+    for each in (own, "native"):
+        copy = await read_there(session, each)
+        context = await copy.context()
+        # Files of oh-my-pi record the model that answers next in another way than native files.
+        assert context.messages == expected.messages
+        assert context == expected or (own, each) == ("omp", "native")
+        assert copy.path() == session.path()
 
 
+@pytest.mark.parametrize("format", ["pi", "omp"])
 async def test_a_pi_or_omp_export_of_a_native_session_has_the_same_context(
-    full_session: Session, tmp_path: Path
+    full_session: Session, read_there: Carry, format: Literal["pi", "omp"]
 ) -> None:
-    for dialect in ("pi", "omp"):
-        path = await full_session.export(dialect, tmp_path / f"{dialect}.jsonl")
-        assert b'"parentId"' in path.read_bytes()
-        async with SessionHost(tmp_path / "elsewhere") as other:
-            copy, context = await load_with_context(other, path)
-            assert context == await full_session.context()
-            assert copy.labels() == full_session.labels()
-            assert copy.name == full_session.name
-            ours, theirs = await full_session.entries(), await copy.entries()
-            assert [(entry.type, entry.id, entry.parent_id) for entry in theirs] == [
-                (entry.type, entry.id, entry.parent_id) for entry in ours
-            ]
+    assert b'"parentId"' in await full_session.export(format)
+    copy = await read_there(full_session, format)
+    assert await copy.context() == await full_session.context()
+    assert copy.labels() == full_session.labels()
+    assert copy.name == full_session.name
+    theirs, ours = await copy.entries(), await full_session.entries()
+    assert [(each.type, each.id, each.parent_id) for each in theirs] == [
+        (each.type, each.id, each.parent_id) for each in ours
+    ]
 
 
 async def test_a_message_with_several_tool_results_becomes_several_messages_for_pi(
-    parallel_calls: Session, tmp_path: Path
+    parallel_calls: Session, read_there: Carry
 ) -> None:
-    path = await parallel_calls.export("pi", tmp_path / "pi.jsonl")
-    async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await load_with_context(other, path)
-        answers = [
-            part for message in await copy.messages() for part in message.content if isinstance(part, ToolResultPart)
-        ]
-        names = [message.tool_name for message in await copy.messages() if message.role == "tool"]
-        assert [part.tool_result.text for part in answers] == ["112", "9 m", "7"]
-        assert names == ["count", "measure", "count"]
-        assert [message.role for message in await copy.messages()] == [
-            *("user", "assistant", "tool", "tool"),
-            *("assistant", "tool", "user", "assistant"),
-        ]
-        assert context.messages[-1] == (await parallel_calls.context()).messages[-1]
-        assert set(parallel_calls.path()) <= set(copy.path())
+    copy = await read_there(parallel_calls, "pi")
+    messages = await copy.messages()
+    answers = [part for each in messages for part in each.content if isinstance(part, ToolResultPart)]
+    assert [part.tool_result.text for part in answers] == ["112", "9 m", "7"]
+    assert [each.tool_name for each in messages if each.role == "tool"] == ["count", "measure", "count"]
+    assert [each.role for each in messages] == [
+        *("user", "assistant", "tool", "tool"),
+        *("assistant", "tool", "user", "assistant"),
+    ]
+    assert (await copy.context()).messages[-1] == (await parallel_calls.context()).messages[-1]
+    assert set(parallel_calls.path()) <= set(copy.path())
 
 
 EDITS: list[tuple[ContentLike | None, list[str]]] = [
@@ -183,6 +154,7 @@ EDITS: list[tuple[ContentLike | None, list[str]]] = [
 async def test_the_edit_of_a_message_that_is_split_applies_to_all_of_it(
     session: Session,
     host: SessionHost,
+    read_there: Carry,
     tmp_path: Path,
     format: Literal["pi", "omp"],
     replacement: ContentLike | None,
@@ -195,12 +167,9 @@ async def test_the_edit_of_a_message_that_is_split_applies_to_all_of_it(
     ids = await session.append_many([calls, results, called, last])
     await session.append_context_edit(ids[1], replacement)
     await session.append_context_edit(ids[3], [tool_result("c3", "three")])
-    path = await session.export(format, tmp_path / "split.jsonl")
-    async with SessionHost(tmp_path / "elsewhere") as other:
-        _, context = await load_with_context(other, path)
-        sent = [words for each in context.messages if each.role != "assistant" for words in words_of(each.message)]
-        assert sent == [*shown, "three"]
-    reports = await host.import_sessions(path)
+    messages = await (await read_there(session, format)).messages()
+    assert [words for each in messages if each.role != "assistant" for words in words_of(each)] == [*shown, "three"]
+    reports = await host.import_sessions(tmp_path / "out" / "0")
     assert [report.added for report in reports] == [0], "the session has everything that the file has"
 
 
@@ -211,7 +180,7 @@ def words_of(message: Message) -> list[str]:
 
 @pytest.mark.parametrize("format", ["pi", "omp"])
 async def test_content_that_pi_cannot_represent_is_exported_as_text(
-    session: Session, tmp_path: Path, format: Literal["pi", "omp"]
+    session: Session, read_there: Carry, tmp_path: Path, format: Literal["pi", "omp"]
 ) -> None:
     remote_image = image("https://rings.example/oak.png", "image/png", kind="url")
     placeholder = "[image: https://rings.example/oak.png]"
@@ -222,21 +191,17 @@ async def test_content_that_pi_cannot_represent_is_exported_as_text(
     await session.append_message("tool", [])
     await session.append_message("bashExecution", "ls")
     await session.append_custom_message("ext", [remote_image])
-    async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await load_with_context(other, await session.export(format, tmp_path / "copy.jsonl"))
-        messages = [each.message for each in context.messages]
-        assert [each.entry_id for each in context.messages] == [
-            each.entry_id for each in (await session.context()).messages
-        ]
-        assert [each.role for each in messages] == ["user", "assistant", "tool", "user", "user", "user", "custom"]
-        assert messages[0].content == (text("Which tree?"), text(placeholder))
-        assert messages[2].content == (tool_result("c1", [text(placeholder), text("seen")]),)
-        assert [plain_text(each.content) for each in messages[3:]] == ["said unasked", "", "ls", placeholder]
-        assert await copy.all_messages() == messages[:-1]
+    copy = await read_there(session, format)
+    shown, original = (await copy.context()).messages, (await session.context()).messages
+    assert [each.entry_id for each in shown] == [each.entry_id for each in original]
+    messages = [each.message for each in shown]
+    assert [each.role for each in messages] == ["user", "assistant", "tool", "user", "user", "user", "custom"]
+    assert messages[0].content == (text("Which tree?"), text(placeholder))
+    assert messages[2].content == (tool_result("c1", [text(placeholder), text("seen")]),)
+    assert [plain_text(each.content) for each in messages[3:]] == ["said unasked", "", "ls", placeholder]
+    assert await copy.all_messages() == messages[:-1]
     await session.append_context_edit(asked, [remote_image])
-    async with SessionHost(tmp_path / "edited") as other:
-        _, context = await load_with_context(other, await session.export(format, tmp_path / "edited.jsonl"))
-        assert context.messages[0].content == (text(placeholder),)
+    assert (await (await read_there(session, format)).messages())[0].content == (text(placeholder),)
     async with SessionHost(tmp_path / format, dialect=format) as other:
         own = await other.create(cwd="/work/orchard")
         with pytest.raises(DialectCannot, match="not its URL"):
@@ -245,7 +210,7 @@ async def test_content_that_pi_cannot_represent_is_exported_as_text(
 
 @pytest.mark.parametrize("format", ["pi", "omp"])
 async def test_an_answer_that_names_no_model_is_exported_with_the_model_in_effect(
-    session: Session, tmp_path: Path, format: Literal["pi", "omp"]
+    session: Session, read_there: Carry, format: Literal["pi", "omp"]
 ) -> None:
     unknown = await session.append_message("assistant", "who am I?")
     change = await session.append_model_change("maker", "m-1")
@@ -254,29 +219,25 @@ async def test_an_answer_that_names_no_model_is_exported_with_the_model_in_effec
     await session.append_message("assistant", "three")
     await session.branch(change)
     await session.append_message("assistant", "elsewhere")
-    path = await session.export(format, tmp_path / "copy.jsonl")
-    written = [json.loads(line) for line in path.read_text().splitlines()]
+    written = [json.loads(line) for line in (await session.export(format)).splitlines()]
     exported = [line["message"] for line in written if line["type"] == "message"]
     models = [("unknown", "unknown"), *(("maker", f"m-{number}") for number in (1, 2, 2, 1))]
     assert [(each["provider"], each["model"]) for each in exported] == models
-    async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await load_with_context(other, path)
-        assert context.model == (await session.context()).model
-        assert await copy.all_messages() == await session.all_messages()
-        assert copy.path()[0] == unknown
+    copy = await read_there(session, format)
+    assert (await copy.context()).model == (await session.context()).model
+    assert await copy.all_messages() == await session.all_messages()
+    assert copy.path()[0] == unknown
 
 
 async def test_an_entry_appended_aside_does_not_become_the_leaf_of_a_pi_export(
-    session: Session, tmp_path: Path
+    session: Session, read_there: Carry
 ) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("assistant", "two")
     await session.append_message("user", "aside", below=first, aside=True)
-    path = await session.export("pi", tmp_path / "pi.jsonl")
-    async with SessionHost(tmp_path / "elsewhere") as other:
-        copy, context = await load_with_context(other, path)
-        assert copy.leaf_id == leaf
-        assert context.messages == (await session.context()).messages
+    copy = await read_there(session, "pi")
+    assert copy.leaf_id == leaf
+    assert (await copy.context()).messages == (await session.context()).messages
 
 
 @pytest.mark.parametrize("format", ["native", "pi", "json"])
@@ -309,16 +270,10 @@ async def test_an_empty_session_and_a_session_in_memory_can_be_exported(format: 
         assert b"Hello" in await other.export(format)
 
 
-@pytest.mark.parametrize("format", ["picoclaw", "dive"])
-async def test_exports_in_other_programs_formats_can_be_imported(
-    full_session: Session, tmp_path: Path, format: ExportFormat
-) -> None:
-    path = await full_session.export(format, tmp_path / "theirs.json")
-    async with SessionHost(tmp_path / "elsewhere") as other:
-        [report] = await other.import_sessions(path)
-        assert report.format == format
-        copy = await other.load(report.id)
-        assert "And the pine?" in [plain_text(each.content) for each in await copy.all_messages()]
+Linear: TypeAlias = Literal["dive", "picoclaw", "nanocoder"]
+LINEAR: tuple[Linear, ...] = get_args(Linear)
+in_linear_formats = pytest.mark.parametrize("format", LINEAR)
+"""Formats of other programs, which have one path only."""
 
 
 async def test_a_nanocoder_export_is_a_folder(full_session: Session, tmp_path: Path) -> None:
@@ -333,31 +288,30 @@ async def test_a_nanocoder_export_is_a_folder(full_session: Session, tmp_path: P
         await full_session.export("nanocoder")
 
 
-LINEAR: tuple[Literal["dive", "picoclaw", "nanocoder"], ...] = ("dive", "picoclaw", "nanocoder")
-
-
-@pytest.mark.parametrize("format", LINEAR)
+@in_linear_formats
 async def test_an_export_of_a_truncated_session_imports_without_the_removed_messages(
-    session: Session, host: SessionHost, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+    session: Session, host: SessionHost, import_there: Carry, tmp_path: Path, format: Linear
 ) -> None:
     await session.append_message("system", "Bake well.")
     for number in range(3):
         await session.append_message("user", f"q{number}")
         await session.append_message("assistant", f"a{number}")
     await session.truncate_history(2)
-    out = await session.export(format, tmp_path / "out")
-    async with SessionHost(tmp_path / "elsewhere") as elsewhere:
-        (report,) = await elsewhere.import_sessions(out)
-        messages = (await (await elsewhere.load(report.id)).context()).messages
-    conversation = [(each.role, plain_text(each.content)) for each in messages]
+    copy = await import_there(session, format)
+    conversation = [(each.role, plain_text(each.content)) for each in await copy.messages()]
     assert conversation == [("system", "Bake well."), ("user", "q2"), ("assistant", "a2")]
-    assert conversation == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
-    (report,) = await host.import_sessions(out)
-    assert (report.id, report.added) == (session.id, 0)
+    assert conversation == [(each.role, plain_text(each.content)) for each in await session.messages()]
+    (report,) = await host.import_sessions(tmp_path / "out" / "0")
+    assert (report.format, report.id, report.added) == (format, session.id, 0)
+
+
+async def words_shown(session: Session) -> list[str]:
+    """Return the texts and results that the context of a session shows."""
+    return [words for each in await session.messages() for words in words_of(each) if words]
 
 
 async def test_a_dive_export_shows_what_a_compaction_kept_from_before_an_earlier_one(
-    session: Session, host: SessionHost, tmp_path: Path
+    session: Session, host: SessionHost, import_there: Carry, tmp_path: Path
 ) -> None:
     first = await session.append_message("user", "one")
     await session.append_message("system", "Bake well.")
@@ -365,28 +319,15 @@ async def test_a_dive_export_shows_what_a_compaction_kept_from_before_an_earlier
     await session.append_message("user", "two")
     await session.append_compaction("earlier", first, 10)
     await session.append_message("user", "three")
-    assert await words_of_export(session, "dive", tmp_path) == ["Bake well.", "earlier", "one", "two", "three"]
-    assert [words for each in (await session.context()).messages for words in words_of(each.message)] == [
-        *("Bake well.", "earlier", "one", "two", "three")
-    ]
-    (report,) = await host.import_sessions(tmp_path / "dive.out")
+    shown = ["Bake well.", "earlier", "one", "two", "three"]
+    assert await words_shown(await import_there(session, "dive")) == await words_shown(session) == shown
+    (report,) = await host.import_sessions(tmp_path / "out" / "0")
     assert (report.id, report.added) == (session.id, 0)
 
 
-async def words_of_export(
-    session: Session, format: Literal["dive", "picoclaw", "nanocoder"], folder: Path
-) -> list[str]:
-    """Export a session, import the file elsewhere, and return the texts and results that its context shows."""
-    path = await session.export(format, folder / f"{format}.out")
-    async with SessionHost(folder / f"{format}.elsewhere") as elsewhere:
-        (report,) = await elsewhere.import_sessions(path)
-        context = await (await elsewhere.load(report.id)).context()
-        return [words for each in context.messages for words in words_of(each.message) if words]
-
-
-@pytest.mark.parametrize("format", LINEAR)
+@in_linear_formats
 async def test_an_export_with_one_path_shows_edited_messages_as_the_context_does(
-    session: Session, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+    session: Session, import_there: Carry, tmp_path: Path, format: Linear
 ) -> None:
     asked = await session.append_message("user", "secret question")
     dropped = await session.append_message("assistant", "secret aside")
@@ -399,43 +340,36 @@ async def test_an_export_with_one_path_shows_edited_messages_as_the_context_does
     for each in (dropped, called, extra):
         await session.append_context_edit(each, None)
     await session.append_context_edit(answered, "words")
-    assert await words_of_export(session, format, tmp_path) == ["question", "I look.", "words"]
-    files = [tmp_path / f"{format}.out"] if format != "nanocoder" else (tmp_path / "nanocoder.out").rglob("*.json*")
-    assert not any(b"secret" in file.read_bytes() for file in files)
+    assert await words_shown(await import_there(session, format)) == ["question", "I look.", "words"]
+    written = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    assert written
+    assert not any(b"secret" in file.read_bytes() for file in written)
     await session.append_context_edit(answered, None)
     await session.append_compaction("", kept, 10)
-    shown = ["I look.", "[result left out]"]
-    compacted = tmp_path / "compacted"
-    compacted.mkdir()
-    assert await words_of_export(session, format, compacted) == shown
+    async with SessionHost() as other:
+        (report,) = await other.import_sessions(await session.export(format, tmp_path / "compacted"))
+        assert await words_shown(await other.load(report.id)) == ["I look.", "[result left out]"]
 
 
-@pytest.mark.parametrize("format", LINEAR)
-async def test_a_compaction_may_keep_what_an_edit_leaves_out_first(
-    session: Session, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
+@in_linear_formats
+async def test_messages_that_show_nothing_are_left_out_for_other_programs(
+    session: Session, host: SessionHost, import_there: Carry, tmp_path: Path, format: Linear
 ) -> None:
+    """An answer that failed before it began; and the first one that a compaction kept, if an edit left it out later."""
     await session.append_message("user", "one")
     first = await session.append_message("user", "two")
+    await session.append(Message("assistant", stop_reason="error", error="overloaded"))
     await session.append_message("user", "three")
+    messages = await (await import_there(session, format)).all_messages()
+    shown = [(each.role, plain_text(each.content)) for each in messages]
+    assert shown == [("user", "one"), ("user", "two"), ("user", "three")]
+    (report,) = await host.import_sessions(tmp_path / "out" / "0")
+    assert report.added == 0
     await session.append_compaction("", first, 10)
     await session.append_context_edit(first, None)
-    assert await words_of_export(session, format, tmp_path) == ["three"]
-
-
-@pytest.mark.parametrize("format", LINEAR)
-async def test_an_answer_that_failed_before_it_began_is_left_out_for_other_programs(
-    session: Session, host: SessionHost, tmp_path: Path, format: Literal["dive", "picoclaw", "nanocoder"]
-) -> None:
-    await session.append_message("user", "one")
-    await session.append(Message("assistant", stop_reason="error", error="overloaded"))
-    await session.append_message("user", "two")
-    path = await session.export(format, tmp_path / "out")
-    async with SessionHost(tmp_path / "elsewhere") as elsewhere:
-        (report,) = await elsewhere.import_sessions(path)
-        messages = await (await elsewhere.load(report.id)).all_messages()
-        assert [(each.role, plain_text(each.content)) for each in messages] == [("user", "one"), ("user", "two")]
-    (report,) = await host.import_sessions(path)
-    assert report.added == 0
+    async with SessionHost() as other:
+        (report,) = await other.import_sessions(await session.export(format, tmp_path / "compacted"))
+        assert await words_shown(await other.load(report.id)) == ["three"]
 
 
 async def test_a_turn_of_dive_without_a_message_that_is_left_out_takes_none_of_the_turn_before(
@@ -450,20 +384,16 @@ async def test_a_turn_of_dive_without_a_message_that_is_left_out_takes_none_of_t
     assert turns == [["one"], ["three"]]
 
 
-@pytest.mark.parametrize("format", ["nanocoder", "picoclaw", "dive"])
+@in_linear_formats
 async def test_what_was_reset_does_not_come_back_in_other_programs_formats(
-    root: Path, tmp_path: Path, format: ExportFormat
+    elsewhere: SessionHost, import_there: Carry, tmp_path: Path, format: Linear
 ) -> None:
-    write_session_file(root, OMP_FILE.read_bytes())
-    async with SessionHost(root) as host, SessionHost() as other:
-        session = await host.load(root / "odd.jsonl", read_only=True)
-        assert "early" in [plain_text(each.content) for each in await session.all_messages()]
-        shown = [plain_text(each.content) for each in await session.messages()]
-        assert shown == ["How many pears?", "Nine.", "noted"]
-        await session.export(format, tmp_path / "exported")
-        (report,) = await other.import_sessions(tmp_path / "exported")
-        messages = await (await other.load(report.id)).messages()
-    assert [plain_text(each.content) for each in messages] == shown
+    path = tmp_path / "theirs.jsonl"
+    shutil.copy(DATA / "omp_v3.jsonl", path)
+    session = await elsewhere.load(path, read_only=True)
+    assert "early" in [plain_text(each.content) for each in await session.all_messages()]
+    shown = ["How many pears?", "Nine.", "noted"]
+    assert await words_shown(await import_there(session, format)) == await words_shown(session) == shown
 
 
 async def test_a_nanocoder_export_states_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pytest
@@ -13,12 +18,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
 
-from treering import Session, SessionHost, image, text, thinking, tool_result, tool_use
+from treering import Session, SessionHost, image, thinking, tool_result, tool_use
+from treering.events.kinds import Kind
 from treering.projections.exporting.descriptions import is_plain
 from treering.projections.exporting.html import NESTED_MAX
+from treering.projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
 from treering.projections.exporting.rich_text import RichText
 
-from .conftest import DOT
+from .conftest import DOT, append_everywhere
 
 ViewFormat: TypeAlias = Literal["html", "markdown", "json"]
 
@@ -65,21 +72,8 @@ async def page_of(session: Session) -> Page:
 async def test_the_page_shows_all_entries_including_those_of_other_branches(full_session: Session) -> None:
     page = await page_of(full_session)
     for expected in (
-        "Old trees",
-        "Be brief.",
-        "oldest",
-        "I count.",
-        "112 rings\nand bark",
-        "Felling it?",
-        "the question",
-    ):
-        assert expected in page.text
-    for expected in (
-        "Felling was considered.",
-        "The oak has 112 rings.",
-        "Thinking level: high",
-        "Thanks.",
-        "no such tree",
+        *("Old trees", "Be brief.", "oldest", "I count.", "112 rings\nand bark", "Felling it?", "the question"),
+        *("Felling was considered.", "The oak has 112 rings.", "Thinking level: high", "Thanks.", "no such tree"),
     ):
         assert expected in page.text
     kinds = [str(each["class"]) for each in page.all("details")]
@@ -99,11 +93,9 @@ async def test_each_entry_has_an_anchor_and_the_table_of_contents_links_to_ancho
     assert nav["aria-label"] == "Contents"
 
 
-async def test_the_table_of_contents_shows_no_marks_of_markdown() -> None:
-    async with SessionHost() as host:
-        session = await host.create(cwd="/work")
-        await session.append_message("user", "## The **old** `importer`, [see here](https://example.com/a) #1")
-        page = (await session.export("html")).decode()
+async def test_the_table_of_contents_shows_no_marks_of_markdown(session: Session) -> None:
+    await session.append_message("user", "## The **old** `importer`, [see here](https://example.com/a) #1")
+    page = (await session.export("html")).decode()
     contents = page.partition("<nav")[2].partition("</nav>")[0]
     assert ">The old importer, see here #1</a>" in contents
 
@@ -148,22 +140,12 @@ ATTRIBUTES = {
 @pytest.mark.parametrize("hostile", HOSTILE)
 async def test_no_content_becomes_markup(session: Session, hostile: str) -> None:
     content = hostile.replace("\ud800", "?")
-    first = await session.append_message("user", content, metadata={content: content}, provider=content, model=content)
-    await session.append_message(
-        "assistant", [thinking(content), text(content), tool_use(content, content, {content: [content]})]
-    )
-    await session.append_message("tool", tool_result(content, content, is_error=True), tool_name=content)
+    first = await append_everywhere(session, content)
     for kind in ("image/png", "image/svg+xml", "text/html", content):
         await session.append_message("user", [image(content, kind), image(content, kind, kind="url")])
-        await session.append_message("user", image("javascript:alert(1)", kind, kind="url"))
-        await session.append_message("user", image(f"https://example.org/{content}", kind, kind="url"))
-    await session.append_custom_entry(content, {content: content})
-    await session.append_custom_message(content, content)
-    await session.set_label(first, content)
-    await session.append_session_info(content)
-    await session.append_message(content or "x", content, stop_reason=content)
-    await session.append_compaction(content, None, 1)
-    await session.branch_with_summary(first, content)
+        for url in ("javascript:alert(1)", f"https://example.org/{content}"):
+            await session.append_message("user", image(url, kind, kind="url"))
+    await session.branch(first)
     page = await page_of(session)
     assert [name for name, _ in page.tags].count("script") == 1
     assert not {"svg", "iframe", "object"} & {name for name, each in page.tags if each.get("class") != "mark"}
@@ -218,3 +200,155 @@ async def test_lines_without_an_id_are_not_exported(session: Session, host: Sess
     document = (await session.export(format)).decode()
     assert "nameless" not in document
     assert document.index("Hello") < document.index("Hi!")
+
+
+# -- in a real browser
+
+PROBE = """
+<script>
+localStorage.setItem("treering.details", "closed");
+addEventListener("load", () => {
+  const report = [];
+  const page = document.getElementById("page");
+  const record = (what) => {
+    const all = [...page.contentDocument.querySelectorAll("main details")];
+    const button = page.contentDocument.getElementById("toggle");
+    report.push(`${what}: ${all.filter((each) => each.open).length}/${all.length} ${button.textContent}`);
+  };
+  const steps = [
+    () => {
+      record("closed");
+      page.contentDocument.getElementById("toggle").click();
+      record("opened");
+      page.contentWindow.location.reload();
+    },
+    () => {
+      record("remembered");
+      page.contentDocument.getElementById("toggle").click();
+      record("closed again");
+      page.src = page.src + "#e2";
+      page.contentWindow.location.reload();
+    },
+    () => {
+      record("led to");
+      report.push(`ran: ${page.contentWindow.canary ?? "nothing"}`);
+      document.getElementById("report").textContent = report.join("; ");
+    },
+  ];
+  page.addEventListener("load", () => steps.shift()?.());
+  page.src = "page.html";
+});
+</script>
+<p id="report">nothing</p><iframe id="page"></iframe>
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    return found
+
+
+def dom_after_scripts(chromium: str, page: Path, profile: Path) -> str:
+    """Return the page's DOM after its scripts have run."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--allow-file-access-from-files"]
+    options = [f"--user-data-dir={profile}", "--virtual-time-budget=8000", "--dump-dom"]
+    command = [chromium, *flags, *options, page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+async def test_the_page_folds_persists_its_state_and_runs_no_script_of_its_content(
+    session: Session, tmp_path: Path, chromium: str
+) -> None:
+    attack = "window.canary = 'a script'; top.document.title = 'taken'"
+    hostile = [content.replace("\ud800", "").replace("alert(1)", attack) for content in HOSTILE]
+    first = await session.append_message("user", hostile)
+    await session.append_message(
+        "assistant", [thinking("inside"), *(tool_use(content, content, {content: content}) for content in hostile)]
+    )
+    await session.append_message("tool", [tool_result(content, content) for content in hostile])
+    await session.branch(first)
+    await session.append_message("user", "another way")
+    (tmp_path / "probe.html").write_text(PROBE)
+    await session.export("html", tmp_path / "page.html")
+    shown = dom_after_scripts(chromium, tmp_path / "probe.html", tmp_path / "profile")
+    report = re.findall(r'<p id="report">(.*?)</p>', shown)
+    count = 1 + 1 + 2 * len(hostile)
+    assert [each.split("; ") for each in report] == [
+        [
+            f"closed: 0/{count} Expand all",
+            f"opened: {count}/{count} Collapse all",
+            f"remembered: {count}/{count} Collapse all",
+            f"closed again: 0/{count} Expand all",
+            f"led to: 1/{count} Expand all",
+            "ran: nothing",
+        ]
+    ]
+    assert "<title>taken" not in shown
+
+
+# -- the reading order: the path, and other branches where they begin
+
+USER = Kind.USER
+
+
+def notation(step: Step) -> str:
+    match step:
+        case Show(seq):
+            return str(seq)
+        case BranchBegins(seq, count):
+            return f"<{seq}:{count}"
+        case BranchEnds():
+            return ">"
+
+
+def order_of(parents: list[int], leaf: int, kinds: list[int] | None = None) -> str:
+    return " ".join(map(notation, reading_order([0, *parents], [0, *(kinds or [USER] * len(parents))], leaf)))
+
+
+def test_a_session_without_branches_is_read_from_its_root() -> None:
+    assert order_of([0, 1, 2], 3) == "1 2 3"
+    assert order_of([], 0) == ""
+
+
+def test_branches_are_inserted_where_they_leave_the_path() -> None:
+    #  1 - 2 - 3 - 4
+    #       \- 5 - 6
+    #           \- 7
+    parents = [0, 1, 2, 3, 2, 5, 5]
+    assert order_of(parents, 4) == "1 2 <5:3 5 <6:1 6 > 7 > 3 4"
+    assert order_of(parents, 6) == "1 2 <3:2 3 4 > 5 <7:1 7 > 6"
+    assert order_of(parents, 2) == "1 2 <3:2 3 4 > 5 <6:1 6 > 7", (
+        "below the leaf, the path continues with the newest child"
+    )
+
+
+def test_another_root_is_a_branch_before_the_path() -> None:
+    assert order_of([0, 1, 0, 3], 2) == "<3:2 3 4 > 1 2"
+    assert order_of([0, 1, 0, 3], 0) == "<1:2 1 2 > 3 4"
+
+
+def test_hidden_entries_are_left_out_and_their_children_are_kept() -> None:
+    kinds = [USER, Kind.ABORTED, USER, Kind.DAMAGED, USER]
+    assert order_of([0, 1, 2, 0, 3], 5, kinds) == "1 3 5"
+
+
+def test_a_branch_is_named_by_its_first_message() -> None:
+    kinds = [USER, USER, Kind.LABEL, Kind.MODEL_CHANGE, USER]
+    assert order_of([0, 1, 1, 3, 4], 2, kinds) == "1 <5:3 3 4 5 > 2"
+    assert order_of([0, 1, 1], 2, [USER, USER, Kind.LABEL]) == "1 <3:1 3 > 2"
+
+
+def test_every_entry_of_a_random_tree_appears_once_and_every_branch_ends() -> None:
+    chance = random.Random(7)
+    parents = [chance.randrange(max(0, seq - 5), seq + 1) for seq in range(20_000)]
+    steps = reading_order([0, *parents], [0, *[USER] * len(parents)], len(parents))
+    assert sorted(step.seq for step in steps if isinstance(step, Show)) == list(range(1, len(parents) + 1))
+    depth = 0
+    for step in steps:
+        depth += isinstance(step, BranchBegins) - isinstance(step, BranchEnds)
+        assert depth >= 0
+    assert depth == 0

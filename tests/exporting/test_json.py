@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +10,7 @@ import pytest
 
 from treering import ForeignFormatError, RedactedSession, Redaction, Session, SessionHost, UnsupportedVersion
 
-
-@pytest.fixture
-async def elsewhere(tmp_path: Path) -> AsyncIterator[SessionHost]:
-    """A host of another machine."""
-    async with SessionHost(tmp_path / "elsewhere") as host:
-        yield host
-
-
-async def import_document(host: SessionHost, path: Path) -> Session:
-    [report] = await host.import_sessions(path)
-    assert (report.format, report.findings) == ("treering-json", ())
-    return await host.load(report.id)
-
-
-def write_session_file(root: Path, content: str) -> None:
-    root.mkdir()
-    (root / "odd.jsonl").write_text(content)
+from .conftest import BASE, HEADER, Carry, LoadOdd
 
 
 async def state_of(session: Session) -> dict[str, Any]:
@@ -43,101 +26,81 @@ async def state_of(session: Session) -> dict[str, Any]:
 
 
 @pytest.mark.feature("N-56", "U-21")
+@pytest.mark.parametrize("leaf", [-1, 3], ids=["newest", "moved"])
 async def test_an_imported_document_restores_the_exported_session(
-    full_session: Session, elsewhere: SessionHost, tmp_path: Path
+    full_session: Session, import_there: Carry, leaf: int
 ) -> None:
-    path = await full_session.export("json", tmp_path / "session.json")
-    copy = await import_document(elsewhere, path)
+    await full_session.branch(full_session.path()[leaf])
+    copy = await import_there(full_session, "json")
     assert await state_of(copy) == await state_of(full_session)
-    assert await copy.export("json") == path.read_bytes()
+    assert await copy.export("json") == await full_session.export("json")
 
 
 async def test_a_lone_surrogate_in_a_line_does_not_invalidate_the_document(
-    elsewhere: SessionHost, tmp_path: Path
+    load_odd: LoadOdd, import_there: Carry
 ) -> None:
-    lines: list[dict[str, object]] = [
-        {"type": "session", "id": "odd", "version": 1, "timestamp": "2026-01-01T10:00:00Z"},
-        {"type": "message", "id": "a", "timestamp": "2026-01-01T10:00:01Z", "note": 1,
-         "message": {"role": "user", "content": "cut \ud83d off"}},
-        {"type": "bark", "id": "b", "parent_id": "a", "timestamp": "2026-01-01T10:00:02Z", "said": "woof \udc36"},
-    ]  # fmt: skip
-    write_session_file(tmp_path / "given", "".join(json.dumps(line) + "\n" for line in lines))
-    async with SessionHost(tmp_path / "given") as host:
-        odd = await host.load("odd")
-        copy = await import_document(elsewhere, await odd.export("json", tmp_path / "odd.json"))
-        assert [each.id for each in await copy.entries()] == ["a", "b"]
-        assert (await copy.context()).messages == (await odd.context()).messages
-        assert b"cut \xef\xbf\xbd off" in await copy.export("native")
-        assert b'"note"' in await copy.export("native")
+    message = {"role": "user", "content": "cut \ud83d off"}
+    odd = await load_odd(
+        HEADER,
+        {"type": "message", "id": "a", **BASE, "note": 1, "message": message},
+        {"type": "bark", "id": "b", "parent_id": "a", **BASE, "said": "woof \udc36"},
+    )
+    copy = await import_there(odd, "json")
+    assert [each.id for each in await copy.entries()] == ["a", "b"]
+    assert (await copy.context()).messages == (await odd.context()).messages
+    assert b"cut \xef\xbf\xbd off" in await copy.export("native")
+    assert b'"note"' in await copy.export("native")
 
 
 @pytest.mark.feature("N-167")
 async def test_a_session_continued_on_another_machine_can_be_imported_back(
-    full_session: Session, host: SessionHost, elsewhere: SessionHost, tmp_path: Path
+    full_session: Session, host: SessionHost, import_there: Carry, tmp_path: Path
 ) -> None:
-    there = await import_document(elsewhere, await full_session.export("json", tmp_path / "first.json"))
+    there = await import_there(full_session, "json")
     theirs = await there.append_message("user", "said there")
     ours = await full_session.append_message("user", "said here")
-    await host.import_sessions(await there.export("json", tmp_path / "second.json"))
+    await host.import_sessions(await there.export("json", tmp_path / "back.json"))
     assert {ours, theirs} <= {entry.id for entry in await full_session.entries()}
     assert [each for each in full_session.path() if each in (ours, theirs)] == [ours]
     assert len(await full_session.entries()) == len(await there.entries()) + 1
-
-
-async def test_an_import_restores_the_leaf(full_session: Session, elsewhere: SessionHost, tmp_path: Path) -> None:
-    await full_session.branch(full_session.path()[3])
-    copy = await import_document(elsewhere, await full_session.export("json", tmp_path / "session.json"))
-    assert copy.leaf_id == full_session.leaf_id == full_session.path()[3]
-    assert await copy.context() == await full_session.context()
 
 
 async def test_a_document_that_was_reformatted_as_other_json_can_be_imported(
     full_session: Session, elsewhere: SessionHost, tmp_path: Path
 ) -> None:
     document = json.loads(await full_session.export("json"))
-    assert (document["format"], document["version"], document["leaf_id"]) == (
-        "treering-session",
-        1,
-        full_session.leaf_id,
-    )
-    assert document["header"]["id"] == full_session.id
+    head = (document["format"], document["version"], document["leaf_id"], document["header"]["id"])
+    assert head == ("treering-session", 1, full_session.leaf_id, full_session.id)
     assert [entry["id"] for entry in document["entries"]] == [entry.id for entry in await full_session.entries()]
     path = tmp_path / "pretty.json"
     path.write_text(json.dumps(document, indent=2))
-    copy = await import_document(elsewhere, path)
+    [report] = await elsewhere.import_sessions(path)
+    assert (report.format, report.findings) == ("treering-json", ())
+    copy = await elsewhere.load(report.id)
     assert json.loads(await copy.export("json")) == document
-    assert (copy.tree(), copy.header, copy.labels()) == (
-        full_session.tree(),
-        full_session.header,
-        full_session.labels(),
-    )
+    ours, theirs = await state_of(full_session), await state_of(copy)
+    del ours["entries"], theirs["entries"]  # they keep how they were written
+    assert theirs == ours
 
 
 async def test_unknown_fields_and_types_are_kept_and_torn_batches_are_left_out(
-    root: Path, elsewhere: SessionHost, tmp_path: Path
+    load_odd: LoadOdd, import_there: Carry
 ) -> None:
     batch = {"session": "odd", "id": "x", "i": 0, "n": 2}
-    base = {"timestamp": "2026-01-01T10:00:00Z"}
     message = {"role": "user", "content": [{"type": "text", "text": {"content": "Hello"}}]}
-    lines = [
-        {"type": "session", "id": "odd", "version": 1, **base},
-        {"type": "message", "id": "a", "parent_id": None, "seq": 1, **base, "extra": [1], "message": message},
-        {"type": "message", "id": "torn", "parent_id": "a", "seq": 2, **base, "batch": batch, "message": message},
-        {"type": "novel", "id": "b", "parent_id": "a", "seq": 3, **base, "chapter": "\N{EVERGREEN TREE}"},
-    ]
-    write_session_file(root, "".join(json.dumps(line) + "\n" for line in lines))
-    async with SessionHost(root) as host:
-        session = await host.load("odd", read_only=True)
-        document = await session.export("json")
-        assert [entry["id"] for entry in json.loads(document)["entries"]] == ["a", "b"]
-        assert b'"extra": [1]' in document
-        (tmp_path / "odd.json").write_bytes(document)
-        copy = await import_document(elsewhere, tmp_path / "odd.json")
-        assert [(entry.type, entry.id, entry.parent_id) for entry in await copy.entries()] == [
-            ("message", "a", None),
-            ("novel", "b", "a"),
-        ]
-        assert (await copy.context()).messages == (await session.context()).messages
+    session = await load_odd(
+        HEADER,
+        {"type": "message", "id": "a", "parent_id": None, "seq": 1, **BASE, "extra": [1], "message": message},
+        {"type": "message", "id": "torn", "parent_id": "a", "seq": 2, **BASE, "batch": batch, "message": message},
+        {"type": "novel", "id": "b", "parent_id": "a", "seq": 3, **BASE, "chapter": "\N{EVERGREEN TREE}"},
+    )
+    document = await session.export("json")
+    assert [entry["id"] for entry in json.loads(document)["entries"]] == ["a", "b"]
+    assert b'"extra": [1]' in document
+    copy = await import_there(session, "json")
+    entries = [(entry.type, entry.id, entry.parent_id) for entry in await copy.entries()]
+    assert entries == [("message", "a", None), ("novel", "b", "a")]
+    assert (await copy.context()).messages == (await session.context()).messages
 
 
 @pytest.mark.feature("U-21")
@@ -151,9 +114,10 @@ async def test_importing_a_redacted_document_is_refused(
     assert document["redacted"] is True
     assert document["entries"][-1]["message"]["content"][0]["text"]["content"] == "The key is [redacted:anthropic_key]."
     assert redaction.counts == {"anthropic_key": 1}
-    path.write_text(json.dumps(document, indent=1, sort_keys=True))
-    with pytest.raises(RedactedSession, match="secrets were taken out"):
-        await elsewhere.import_sessions(path, format="treering-json")
+    for formatted in (json.dumps(document), json.dumps(document, indent=1, sort_keys=True)):
+        path.write_text(formatted)
+        with pytest.raises(RedactedSession, match="secrets were taken out"):
+            await elsewhere.import_sessions(path, format="treering-json")
     path.write_text(json.dumps(document))
     with pytest.raises(RedactedSession, match="secrets were taken out"):
         await elsewhere.import_sessions(path)

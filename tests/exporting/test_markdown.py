@@ -24,17 +24,8 @@ def headings(document: str) -> list[str]:
 async def test_a_conversation_reads_from_top_to_bottom(full_session: Session) -> None:
     document = (await full_session.export("markdown")).decode()
     assert [heading.split(" `")[0] for heading in headings(document)] == [
-        "Old trees",
-        "System",
-        "User",
-        "Assistant",
-        "Assistant",
-        "Summary of another branch",
-        "Command",
-        "ext",
-        "User",
-        "What came before was compacted (4,321 tokens)",
-        "User",
+        *("Old trees", "System", "User", "Assistant", "Assistant", "Summary of another branch", "Command", "ext"),
+        *("User", "What came before was compacted (4,321 tokens)", "User"),
     ]
     for expected in (
         "- Session: `main`",
@@ -104,34 +95,13 @@ async def test_no_content_becomes_structure(session: Session, hostile: str) -> N
     assert opened == sum(block.count("</details>") for block in html) == 2
 
 
-LINES = st.lists(
-    st.sampled_from(
-        [
-            "#",
-            "```",
-            "~~~",
-            "<b>",
-            "</details>",
-            "- a",
-            "    b",
-            "> c",
-            "",
-            "`",
-            "[d]: e",
-            "|f|",
-            "|-|",
-            "\t",
-            "***",
-            "<!--",
-            "&lt;",
-            "\\",
-        ]
-    ),
-    max_size=8,
-)
+LINES = [
+    *("#", "```", "~~~", "<b>", "</details>", "- a", "    b", "> c", "", "`", "[d]: e", "|f|", "|-|", "\t", "***"),
+    *("<!--", "&lt;", "\\"),
+]
 
 
-@given(LINES)
+@given(st.lists(st.sampled_from(LINES), max_size=8))
 def test_a_passage_does_not_change_how_the_text_after_it_is_parsed(lines: list[str]) -> None:
     document = (
         f"# before\n\n{passage(chr(10).join(lines))}## after\n\n<details><summary>x</summary>\n\ny\n\n</details>\n"

@@ -30,7 +30,6 @@ from treering import (
     MessageEntry,
     OpaqueEntry,
     Redaction,
-    Session,
     SessionHost,
     image,
     text,
@@ -39,6 +38,8 @@ from treering import (
     tool_use,
 )
 from treering.events.content import JSON
+
+from .conftest import append_everywhere
 
 KEY = "sk-ant-api03-abcdefghijklmnop1234"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -306,26 +307,14 @@ def test_patterns_and_secrets_that_would_match_everything_or_nothing_are_refused
         Redaction(patterns=patterns, secrets=secrets)
 
 
-async def session_with_secrets(host: SessionHost, secrets: list[str]) -> Session:
-    session = await host.create(cwd=f"/work/{secrets[0]}")
-    for secret in secrets:
-        label = await session.append_message("user", f"Mine is {secret} indeed")
-        await session.set_label(label, secret)
-        await session.append_message("assistant", [thinking(secret), tool_use("c", "run", {"argument": secret})])
-        await session.append_tool_execution("c", "run", {"argument": secret}, f"it says {secret}")
-        await session.append_custom_entry("ext", {"kept": [secret]})
-        await session.branch(label)
-        await session.append_compaction(f"They said {secret}", None, 10)
-        await session.append_session_info(secret)
-    return session
-
-
 @pytest.mark.feature("N-57")
 @pytest.mark.parametrize("format", ["json", "markdown", "html"])
 async def test_no_redacted_export_contains_a_secret(format: Literal["json", "markdown", "html"]) -> None:
     secrets = [KEY, "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "AKIAABCDEFGH23456789", "xoxb-123456789012-abcdef"]
     async with SessionHost() as host:
-        session = await session_with_secrets(host, secrets)
+        session = await host.create(cwd=f"/work/{KEY}")
+        for secret in secrets:
+            await append_everywhere(session, f"Mine is {secret} indeed")
         plain, redaction = (await session.export(format)).decode(), Redaction()
         shown = (await session.export(format, redact=redaction)).decode()
         assert all(secret in plain for secret in secrets)
@@ -353,19 +342,8 @@ async def test_a_shortened_title_contains_no_part_of_a_secret(format: Literal["m
 @pytest.mark.parametrize(
     "piece",
     [
-        "-",
-        "--a-",
-        "cookie:",
-        "authorization: ",
-        "curl -",
-        "password='a ",
-        "sk-a",
-        "eyJ",
-        "a://b:c/",
-        "://:@a",
-        "session token = aa",
-        "authorization: digest a=b,",
-        "aws_session_token ",
+        *("-", "--a-", "cookie:", "authorization: ", "curl -", "password='a ", "sk-a", "eyJ", "a://b:c/", "://:@a"),
+        *("session token = aa", "authorization: digest a=b,", "aws_session_token "),
     ],
 )
 def test_redaction_takes_time_linear_in_the_text(piece: str) -> None:

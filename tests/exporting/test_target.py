@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 import pytest
 
-from treering import ExportExists, InvalidInput, Redaction, Session, SyncHost
+from treering import ExportExists, ExportFormat, InvalidInput, Redaction, Session, SyncHost
+from treering.events.disk import OsDisk
 
 
 async def test_an_existing_file_is_overwritten_only_if_asked(full_session: Session, tmp_path: Path) -> None:
@@ -41,13 +43,17 @@ async def test_a_file_that_appears_during_the_export_is_not_overwritten(
     assert sorted(os.listdir(tmp_path)) == ["page.html", "sessions"]
 
 
+def failing(error: OSError) -> Callable[..., NoReturn]:
+    def fail(*arguments: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
 async def test_an_export_is_renamed_into_place_where_hard_links_are_unsupported(
     full_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(source: str, target: str) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(os, "link", failing(PermissionError(1, "Operation not permitted")))
     path = await full_session.export("json", tmp_path / "session.json")
     assert path.read_bytes() == await full_session.export("json")
     assert sorted(os.listdir(tmp_path)) == ["session.json", "sessions"]
@@ -65,12 +71,7 @@ async def test_an_error_before_the_first_byte_names_the_path_of_the_export(
 async def test_a_failed_export_leaves_no_file(
     full_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(fd: int, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    from treering.events.disk import OsDisk
-
-    monkeypatch.setattr(OsDisk, "write", staticmethod(full))
+    monkeypatch.setattr(OsDisk, "write", staticmethod(failing(OSError(28, "No space left on device"))))
     with pytest.raises(OSError, match="No space"):
         await full_session.export("html", tmp_path / "page.html")
     assert os.listdir(tmp_path) == ["sessions"]
@@ -89,13 +90,16 @@ async def test_invalid_formats_and_targets_are_refused(full_session: Session, tm
     before = await full_session.export("native")
     with pytest.raises(InvalidInput, match="choose 'native', 'pi'"):
         await full_session.export("pdf")  # type: ignore[call-overload]  # an unknown format on purpose
-    with pytest.raises(InvalidInput, match="own file"):
-        await full_session.export("native", full_session.file_path, overwrite=True)
-    with pytest.raises(InvalidInput, match="no folder"):
-        await full_session.export("html", tmp_path / "nowhere" / "page.html")
-    with pytest.raises(InvalidInput, match="is a folder"):
-        await full_session.export("html", tmp_path, overwrite=True)
-    for format in ("native", "pi", "omp", "nanocoder", "picoclaw", "dive"):
+    wrong: list[tuple[ExportFormat, str | Path, str]] = [
+        ("native", full_session.file_path, "own file"),
+        ("html", tmp_path / "nowhere" / "page.html", "no folder"),
+        ("html", tmp_path, "is a folder"),
+    ]
+    for format, path, why in wrong:
+        with pytest.raises(InvalidInput, match=why):
+            await full_session.export(format, path, overwrite=True)
+    whole: list[ExportFormat] = ["native", "pi", "omp", "nanocoder", "picoclaw", "dive"]
+    for format in whole:
         with pytest.raises(InvalidInput, match="json, markdown, html"):
             await full_session.export(format, tmp_path / "x", redact=Redaction())
     assert await full_session.export("native") == before

@@ -12,7 +12,7 @@ from treering.models.anthropic import AnthropicModel
 from treering.models.openai import OpenAIModel
 from treering.testing.model_server import ModelServer
 
-ModelMaker: TypeAlias = Callable[..., "OpenAIModel | AnthropicModel"]
+Maker: TypeAlias = Callable[..., "OpenAIModel | AnthropicModel"]
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(params=["openai", "anthropic"])
-def model(request: pytest.FixtureRequest, server: ModelServer) -> ModelMaker:
+def model(request: pytest.FixtureRequest, server: ModelServer) -> Maker:
     """Make clients of the server, of one protocol and of the other."""
 
     def make(**options: Any) -> OpenAIModel | AnthropicModel:

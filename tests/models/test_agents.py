@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,12 +12,7 @@ import pytest
 from treering import (
     AgentOptions,
     AgentSession,
-    Completed,
     InvalidInput,
-    Message,
-    ModelRequest,
-    ModelUnavailable,
-    RequestTooLong,
     SessionHost,
     Usage,
     message,
@@ -31,8 +25,10 @@ from treering.models.anthropic import AnthropicModel
 from treering.models.echo import EchoModel
 from treering.models.naming import SERVERS, model_named
 from treering.models.openai import OpenAIModel
-from treering.projections.building.summaries import MAX_ATTEMPTS
 from treering.testing.model_server import Call, Counts, Failure, ModelServer, Speech
+
+from .asking import answer
+from .conftest import Maker
 
 
 @tool
@@ -41,17 +37,8 @@ async def double(number: int) -> str:
     return str(number * 2)
 
 
-def results(messages: list[Message]) -> list[tuple[str, bool]]:
-    return [
-        (part.tool_result.text, part.tool_result.is_error)
-        for each in messages
-        for part in each.content
-        if isinstance(part, ToolResultPart)
-    ]
-
-
 async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_arguments(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    tmp_path: Path, server: ModelServer, model: Maker
 ) -> None:
     waited: list[float] = []
 
@@ -70,15 +57,18 @@ async def test_a_turn_survives_rate_limits_lost_connections_and_invalid_argument
         messages = [each.message for each in (await session.context()).messages]
     assert waited[0] == 3.0
     assert len(waited) == 2
-    assert ("42", False) in results(messages)
-    (refused,) = [content for content, is_error in results(messages) if is_error]
+    parts = [part for each in messages for part in each.content]
+    results = [part.tool_result for part in parts if isinstance(part, ToolResultPart)]
+    (doubled,) = [each.text for each in results if not each.is_error]
+    (refused,) = [each.text for each in results if each.is_error]
+    assert doubled == "42"
     assert "{oops" in refused
     assert messages[-1].content == turn.messages[-1].content
     assert "{oops" in json.dumps(server.requests[-1].body["messages"])
 
 
 async def test_a_model_that_is_entered_twice_keeps_its_connection_until_both_exit(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    server: ModelServer, model: Maker
 ) -> None:
     client = model()
     for _ in range(3):
@@ -113,9 +103,7 @@ async def test_each_request_begins_with_the_bytes_of_the_previous_one(tmp_path: 
         assert after.body["tools"] == before.body["tools"]
 
 
-async def test_one_model_serves_concurrent_requests(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_one_model_serves_concurrent_requests(server: ModelServer, model: Maker) -> None:
     for _ in range(4):
         server.says("Hello")
     answers: list[str] = []
@@ -131,9 +119,7 @@ async def test_one_model_serves_concurrent_requests(
     assert server.connections <= 4
 
 
-def test_a_model_that_is_not_entered_works_on_any_event_loop(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+def test_a_model_that_is_not_entered_works_on_any_event_loop(server: ModelServer, model: Maker) -> None:
     client = model()
 
     async def ask() -> None:
@@ -174,32 +160,18 @@ async def test_requests_go_to_the_given_address(server: ModelServer) -> None:
         server.says("Hello")
         url = server.url if name.startswith("anthropic") else server.openai_url
         model = model_named(name, base_url=url, api_key="k", max_tokens=7)
-        asked = ModelRequest(messages=(message("user", "Hi"),))
-        assert isinstance([event async for event in model.generate(asked)][-1], Completed)
+        await answer(model)
         assert server.requests[-1].body["max_tokens"] == 7
 
 
-TOO_LONG = Failure(400, {"error": {"message": "prompt is too long", "code": "context_length_exceeded"}})
-
-
-async def conversation(host: SessionHost) -> str:
-    session = await host.create()
-    for turn in range(20):
-        await session.append_message("user", f"question {turn}: " + "word " * 200)
-        await session.append_message("assistant", f"answer {turn}: " + "word " * 200)
-    return session.id
-
-
-def request_sizes(server: ModelServer) -> list[int]:
-    return [len(json.dumps(sent.body["messages"])) for sent in server.requests]
-
-
 async def test_a_session_is_compacted_with_the_models_summary(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    tmp_path: Path, server: ModelServer, model: Maker
 ) -> None:
     server.says("They asked, ", "and were answered.", usage=Counts(5000, 8))
     async with model() as client, SessionHost(tmp_path) as host:
-        session = await host.load(await conversation(host))
+        session = await host.create()
+        words = "word " * 200
+        await session.append_many([message("user", f"Here are {words}"), message("assistant", words)] * 20)
         report = await session.compact(summarizer_of(client), keep_tokens=2000)
         assert report.summary == "They asked, and were answered."
         assert report.tokens_after < report.tokens_before / 2
@@ -208,32 +180,4 @@ async def test_a_session_is_compacted_with_the_models_summary(
         entry = await session.entry(str(report.entry_id))
         assert entry is not None
         assert entry.compaction.usage == Usage(5000, 8, total_tokens=5008)  # type: ignore[union-attr]
-    assert "question 0" in json.dumps(server.requests[0].body)
-
-
-async def test_a_summary_request_that_is_too_long_is_shortened_until_it_fits(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
-    server.reply(TOO_LONG, TOO_LONG)
-    server.says("They talked.")
-    async with model() as client, SessionHost(tmp_path) as host:
-        session = await host.load(await conversation(host))
-        report = await session.compact(summarizer_of(client), keep_tokens=2000)
-        assert report.summary == "They talked."
-    first, second, third = request_sizes(server)
-    assert first > second > third
-    assert third < first / 2
-
-
-async def test_a_failing_model_leaves_the_session_unchanged(
-    tmp_path: Path, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
-    server.reply(Failure(503, "loading"), *[TOO_LONG] * MAX_ATTEMPTS)
-    async with model() as client, SessionHost(tmp_path) as host:
-        session = await host.load(await conversation(host))
-        before = session.leaf_id
-        for error in (ModelUnavailable, RequestTooLong):
-            with pytest.raises(error):
-                await session.compact(summarizer_of(client), keep_tokens=2000)
-            assert session.leaf_id == before
-    assert len(server.requests) == 1 + MAX_ATTEMPTS
+    assert "Here are" in json.dumps(server.requests[0].body)

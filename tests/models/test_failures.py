@@ -16,30 +16,28 @@ from anyio import to_thread
 
 from treering import (
     AnswerCutOff,
-    Completed,
     ContextOverflow,
     Model,
     ModelError,
     ModelEvent,
-    ModelRequest,
     ModelUnavailable,
     RateLimited,
     RequestRefused,
     RequestTooLong,
     TextDelta,
-    message,
 )
 from treering.models.anthropic import AnthropicModel
 from treering.models.failures import failed_request, retry_after_s
 from treering.models.openai import OpenAIModel
 from treering.testing.model_server import Failure, ModelServer, Raw, Speech
 
-REQUEST = ModelRequest(messages=(message("user", "Hello"),))
+from .asking import REQUEST, answer
+from .conftest import Maker
 
 
 async def failure(model: Model) -> ModelError:
     with pytest.raises(ModelError) as raised:
-        _ = [event async for event in model.generate(REQUEST)]
+        await answer(model)
     return raised.value
 
 
@@ -51,9 +49,7 @@ def anthropic_error(kind: str, text: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": text}}
 
 
-async def test_http_errors_become_typed_errors(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_http_errors_become_typed_errors(server: ModelServer, model: Maker) -> None:
     async with model() as client:
         for headers, seconds in (
             ([("retry-after", "7")], 7.0),
@@ -80,9 +76,7 @@ async def test_http_errors_become_typed_errors(
     assert server.connections == 1
 
 
-async def test_a_lost_connection_or_invalid_answer_is_a_typed_error(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_a_lost_connection_or_invalid_answer_is_a_typed_error(server: ModelServer, model: Maker) -> None:
     cut = Speech(text=["one", "two", "three"], cut_after=4)
     silent = Speech(text=["one", "two"], stop=None, usage=None)
     for reply in (cut, silent):
@@ -92,7 +86,7 @@ async def test_a_lost_connection_or_invalid_answer_is_a_typed_error(
         with pytest.raises(AnswerCutOff):
             assert all([isinstance(event, TextDelta) async for event in stream])
     server.reply(Speech(text=["one"], cut_after=-1))  # the stop reason had arrived
-    assert isinstance([event async for event in model().generate(REQUEST)][-1], Completed)
+    await answer(model())
     server.reply(Raw(b"data: {not json\n\n"), Raw(b"<html>Hello</html>"))
     assert type(await failure(model())) is ModelUnavailable
     assert type(await failure(model())) is AnswerCutOff
@@ -107,7 +101,7 @@ async def test_a_server_that_does_not_listen_is_unavailable() -> None:
 
 
 async def test_a_server_that_stops_sending_times_out(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel], monkeypatch: pytest.MonkeyPatch
+    server: ModelServer, model: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No time passes: the bounds that the HTTP library sets count as over once something was seen."""
     received: list[ModelEvent] = []
@@ -135,9 +129,7 @@ async def test_a_server_that_stops_sending_times_out(
     assert bounds == {7}
 
 
-async def test_cancelling_closes_the_connection(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
-) -> None:
+async def test_cancelling_closes_the_connection(server: ModelServer, model: Maker) -> None:
     server.reply(Speech(text=["one", "two", "three"], hold_after=4))
 
     async def ask() -> None:
@@ -155,87 +147,58 @@ async def test_an_error_within_a_stream_becomes_a_typed_error(server: ModelServe
         OpenAIModel("m", base_url=server.openai_url) as openai,
         AnthropicModel("m", base_url=server.url) as claude,
     ):
-        server.reply(Speech(text=["one"], extra=[anthropic_error("overloaded_error", "Overloaded")]))
-        assert type(await failure(claude)) is ModelUnavailable
-        server.reply(Speech(extra=[anthropic_error("rate_limit_error", "Slow down")]))
-        assert type(await failure(claude)) is RateLimited
-        server.reply(Speech(text=["one"], extra=[openai_error("Worker died", type="server_error")]))
-        assert type(await failure(openai)) is ModelUnavailable
-        server.reply(Speech(extra=[{"error": "Context size has been exceeded."}]))
-        assert type(await failure(openai)) is RequestTooLong
-        server.reply(Speech(extra=[{"error": {"code": 400, "message": "bad grammar"}}]))
-        assert type(await failure(openai)) is RequestRefused
+        for model, text, sent, error in (
+            (claude, ["one"], anthropic_error("overloaded_error", "Overloaded"), ModelUnavailable),
+            (claude, [], anthropic_error("rate_limit_error", "Slow down"), RateLimited),
+            (openai, ["one"], openai_error("Worker died", type="server_error"), ModelUnavailable),
+            (openai, [], {"error": "Context size has been exceeded."}, RequestTooLong),
+            (openai, [], {"error": {"code": 400, "message": "bad grammar"}}, RequestRefused),
+        ):
+            server.reply(Speech(text=text, extra=[sent]))
+            assert type(await failure(model)) is error
 
 
-TOO_LONG = [
-    (400, openai_error("This model's maximum context length is 8192 tokens.", code="context_length_exceeded")),
-    (400, openai_error("Your input exceeds the context window of this model. Please adjust it.")),
-    (429, openai_error("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 41235.")),
-    (400, {"error": {"code": 400, "message": "n_ctx", "type": "exceed_context_size_error", "n_ctx": 256}}),
-    (500, {"error": {"code": 500, "message": "the request exceeds the available context size, try increasing it"}}),
-    (400, {"error": "Trying to keep the first 9000 tokens when context the overflows. Load a larger context."}),
-    (400, {"error": "The number of tokens to keep from the initial prompt is greater than the context length."}),
-    (400, openai_error("the input length exceeds the context length")),
-    (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens. You requested 5000."}),
-    (400, anthropic_error("invalid_request_error", "prompt is too long: 207035 tokens > 200000 maximum")),
-    (
-        400,
-        anthropic_error("invalid_request_error", "input length and `max_tokens` exceed context limit: 190000 + 20000"),
-    ),
-    (413, anthropic_error("request_too_large", "Request exceeds the maximum size")),
+LENGTH = "This model's maximum context length is"
+SERVED = "request (1407 tokens) exceeds the available context size (256 tokens), try increasing it"
+FIRST = "Trying to keep the first 9000 tokens when context the overflows. It has a context length of only 4096 tokens."
+KEPT = "The number of tokens to keep from the initial prompt is greater than the context length."
+NAMED = {"message": "the request exceeds the available context size", "n_prompt_tokens": 1407, "n_ctx": 256}
+TOGETHER = "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease one and try again"
+TOO_LONG: list[tuple[int, dict[str, Any], int | None, int | None]] = [
+    (400, openai_error("Too much.", code="context_length_exceeded"), None, None),
+    (400, openai_error(f"{LENGTH} 8192 tokens.", code="context_length_exceeded"), None, 8192),
+    (400, openai_error("Your input exceeds the context window of this model. Please adjust it."), None, None),
+    (400, openai_error("the input length exceeds the context length"), None, None),
+    (400, openai_error(f"{LENGTH} 128,000 tokens, and you requested about 150000 tokens"), 150_000, 128_000),
+    (400, openai_error(f"{LENGTH} 8192 tokens. However, your messages resulted in 8202 tokens."), 8202, 8192),
+    (400, openai_error(f"{LENGTH} 4096 tokens. However, your request has 5000 input tokens."), 5000, 4096),
+    (400, openai_error("maximum prompt length is 131072 but the request contains 200000 tokens."), 200_000, 131_072),
+    (429, openai_error("Request too large for m on tokens per min (TPM): Limit 3, Requested 41235."), 41_235, 3),
+    (400, openai_error("The input token count (12) exceeds the maximum number of tokens allowed (10)."), 12, 10),
+    (400, openai_error(SERVED), 1407, 256),
+    (400, {"error": {"code": 400, "message": "n_ctx", "type": "exceed_context_size_error", "n_ctx": 256}}, None, 256),
+    (500, {"error": {"code": 500, "message": "the request exceeds the available context size"}}, None, None),
+    (400, {"error": NAMED}, 1407, 256),
+    (400, {"error": {**NAMED, "n_ctx": "256", "n_prompt_tokens": True}}, None, None),
+    (400, {"error": FIRST}, None, 4096),
+    (400, {"error": KEPT}, None, None),
+    (400, {"object": "error", "message": f"{LENGTH} 4096 tokens. You requested 5000."}, 5000, 4096),
+    (400, anthropic_error("invalid_request_error", "prompt is too long: 207 tokens > 200 maximum"), 207, 200),
+    (400, anthropic_error("invalid_request_error", TOGETHER), 207_951, 200_000),
+    (413, anthropic_error("request_too_large", "Request exceeds the maximum size"), None, None),
 ]
 
 
-async def test_a_request_that_is_too_long_raises_request_too_long(
-    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+async def test_a_request_that_is_too_long_states_the_needed_and_available_tokens(
+    server: ModelServer, model: Maker
 ) -> None:
     async with model() as client:
-        for status, body in TOO_LONG:
+        for status, body, needed, available in TOO_LONG:
             server.reply(Failure(status, body))
             error = await failure(client)
             assert type(error) is RequestTooLong, body
             assert isinstance(error, ContextOverflow)
-            assert error.status == status
-
-
-REQUESTED = "This model's maximum context length is 128,000 tokens. However, you requested about 150000 tokens (text)"
-RESULTED = "This model's maximum context length is 8192 tokens. However, your messages resulted in 8202 tokens."
-PREFILLED = "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens."
-PROMPT = "This model's maximum prompt length is 131072 but the request contains 200000 tokens."
-ALONE = "prompt is too long: 207035 tokens > 200000 maximum"
-TOGETHER = "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease one and try again"
-PER_MINUTE = "Request too large for m on tokens per min (TPM): Limit 30000, Requested 41235."
-SERVED = "request (1407 tokens) exceeds the available context size (256 tokens), try increasing it"
-COUNTED = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
-FIRST = "Trying to keep the first 9000 tokens when context the overflows. It has a context length of only 4096 tokens."
-NAMED = {"message": "the request exceeds the available context size", "n_prompt_tokens": 1407, "n_ctx": 256}
-
-
-@pytest.mark.parametrize(
-    ("body", "needed", "available"),
-    [
-        (openai_error(REQUESTED), 150_000, 128_000),
-        (openai_error(RESULTED), 8202, 8192),
-        (openai_error(PREFILLED), 5000, 4096),
-        (openai_error(PROMPT), 200_000, 131_072),
-        (openai_error(PER_MINUTE), 41_235, 30_000),
-        (openai_error(COUNTED), 1_200_000, 1_048_576),
-        (openai_error(SERVED), 1407, 256),
-        ({"error": NAMED}, 1407, 256),
-        ({"error": FIRST}, None, 4096),
-        (anthropic_error("invalid_request_error", ALONE), 207_035, 200_000),
-        (anthropic_error("invalid_request_error", TOGETHER), 207_951, 200_000),
-        (anthropic_error("request_too_large", "Request exceeds the maximum size"), None, None),
-        (openai_error("the input length exceeds the context length"), None, None),
-        ({"error": {**NAMED, "n_ctx": "256", "n_prompt_tokens": True}}, None, None),
-    ],
-)
-def test_a_too_long_request_states_the_needed_and_available_tokens(
-    body: object, needed: int | None, available: int | None
-) -> None:
-    error = failed_request("it", 400, {}, body)
-    assert isinstance(error, RequestTooLong)
-    assert (error.needed, error.available) == (needed, available)
+            assert (error.status, error.needed, error.available) == (status, needed, available), body
 
 
 async def test_an_exhausted_quota_is_not_a_rate_limit(server: ModelServer) -> None:
@@ -261,7 +224,7 @@ async def test_a_key_from_the_environment_is_not_sent_to_another_server(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     for model in (OpenAIModel("m", base_url=server.openai_url), AnthropicModel("m", base_url=server.url)):
         server.says("Hello")
-        _ = [event async for event in model.generate(REQUEST)]
+        await answer(model)
     assert len(server.requests) == 2
     assert not any("secret" in value for sent in server.requests for value in sent.headers.values())
 
@@ -269,7 +232,7 @@ async def test_a_key_from_the_environment_is_not_sent_to_another_server(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("status", [200, 429, 500])
 async def test_an_answer_that_cannot_be_decompressed_is_unavailable(
-    status: int, server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+    status: int, server: ModelServer, model: Maker
 ) -> None:
     server.reply(Failure(status, "this is no gzip", [("content-encoding", "gzip")]))
     error = await failure(model())

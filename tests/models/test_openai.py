@@ -8,14 +8,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from treering import (
-    Completed,
     Message,
-    Model,
     ModelRequest,
     ThinkingDelta,
     ToolCallStarted,
     Usage,
-    image,
     message,
     text,
     tool_result,
@@ -26,13 +23,12 @@ from treering.models.openai import OpenAIModel
 from treering.models.openai_answer import OpenAIAnswer, decode_chunk
 from treering.testing.model_server import ModelServer, Raw
 
-REQUEST = ModelRequest(messages=(message("user", "Hello"),))
+from .asking import REQUEST, answer, streamed
 
 
 def stream(*chunks: object) -> Raw:
-    return Raw(
-        b"".join(f"data: {json.dumps(chunk)}\r\n\r\n".encode() for chunk in chunks) + b": ping\n\ndata: [DONE]\n\n"
-    )
+    lines = b"".join(f"data: {json.dumps(chunk)}\r\n\r\n".encode() for chunk in chunks)
+    return Raw(lines + b": ping\n\ndata: [DONE]\n\n")
 
 
 def chunk(delta: object, finish: str | None = None) -> dict[str, Any]:
@@ -41,12 +37,6 @@ def chunk(delta: object, finish: str | None = None) -> dict[str, Any]:
 
 def call(name: str, arguments: str, **fields: object) -> dict[str, Any]:
     return {"function": {"name": name, "arguments": arguments}, **fields}
-
-
-async def answer(model: Model, request: ModelRequest = REQUEST) -> Message:
-    events = [event async for event in model.generate(request)]
-    assert isinstance(events[-1], Completed)
-    return events[-1].message
 
 
 @pytest.fixture
@@ -67,9 +57,8 @@ async def test_calls_with_the_same_index_are_distinguished_by_their_ids(
 async def test_a_call_without_an_id_gets_a_generated_one(server: ModelServer, model: OpenAIModel) -> None:
     calls = [call("read", "{}", index=0), call("list", "{}", index=1)]
     server.reply(stream(chunk({"tool_calls": calls}, "tool_calls")))
-    *started, completed = [event async for event in model.generate(REQUEST)]
-    assert isinstance(completed, Completed)
-    ids = [part.tool_use.id for part in completed.message.content if isinstance(part, ToolUsePart)]
+    started, answered = await streamed(model)
+    ids = [part.tool_use.id for part in answered.content if isinstance(part, ToolUsePart)]
     assert len(set(ids)) == 2
     assert all(ids)
     assert started == [ToolCallStarted(ids[0], "read"), ToolCallStarted(ids[1], "list")]
@@ -91,10 +80,9 @@ async def test_call_ids_of_other_programs_are_replaced_if_they_are_too_long(
 
 
 async def test_thinking_is_read_under_either_of_its_names(server: ModelServer, model: OpenAIModel) -> None:
-    server.reply(
-        stream(chunk({"reasoning": "Hm"}), chunk({"reasoning_content": "!"}), chunk({"content": "So"}, "stop"))
-    )
-    events = [event async for event in model.generate(REQUEST)]
+    thoughts = chunk({"reasoning": "Hm"}), chunk({"reasoning_content": "!"})
+    server.reply(stream(*thoughts, chunk({"content": "So"}, "stop")))
+    events, _ = await streamed(model)
     assert events[:2] == [ThinkingDelta("Hm"), ThinkingDelta("!")]
 
 
@@ -113,12 +101,9 @@ async def test_a_refusal_is_sent_to_other_servers_as_text(server: ModelServer, m
 
 
 async def test_null_and_missing_fields_are_accepted(server: ModelServer, model: OpenAIModel) -> None:
-    odd = [
-        {"choices": None},
-        {"choices": [{"delta": None}]},
-        chunk({"content": "So", "tool_calls": None, "new": 1}, "stop"),
-    ]
-    server.reply(stream(*odd, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
+    odd = [{"choices": None}, {"choices": [{"delta": None}]}]
+    last = chunk({"content": "So", "tool_calls": None, "new": 1}, "stop")
+    server.reply(stream(*odd, last, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
     answered = await answer(model)
     assert answered.content == (text("So"),)
     assert answered.usage == Usage(3, 2, total_tokens=5)
@@ -130,17 +115,9 @@ async def test_an_answer_without_usage_has_none(server: ModelServer, model: Open
     assert (await answer(model)).usage is None
 
 
-async def test_images_are_sent(server: ModelServer, model: OpenAIModel) -> None:
-    server.says("A cat")
-    await answer(model, ModelRequest(messages=(message("user", ["What?", image("QUJD", "image/png")]),)))
-    parts = server.requests[0].body["messages"][0]["content"]
-    assert parts[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
-
-
 async def test_a_thinking_model_is_sent_the_reasoning_effort(server: ModelServer) -> None:
-    async with OpenAIModel(
-        "m", base_url=server.openai_url, thinks=True, max_tokens_field="max_completion_tokens"
-    ) as model:
+    options: dict[str, Any] = {"thinks": True, "max_tokens_field": "max_completion_tokens"}
+    async with OpenAIModel("m", base_url=server.openai_url, **options) as model:
         for level in ("high", "off", None):
             server.says("So")
             await answer(model, ModelRequest(messages=REQUEST.messages, thinking_level=level, max_tokens=5))
@@ -190,10 +167,8 @@ TWO = [("a", {"x": 1}), ("b", {"y": 2})]
 def test_calls_with_the_same_index_are_distinguished_by_their_names(
     number: dict[str, object], together: bool, ids: bool
 ) -> None:
-    fragments = [
-        fragment(name, json.dumps(arguments), **number, **({"id": f"c_{name}"} if ids else {}))
-        for name, arguments in TWO
-    ]
+    named = ((name, arguments, {"id": f"c_{name}"} if ids else {}) for name, arguments in TWO)
+    fragments = [fragment(name, json.dumps(arguments), **number, **own) for name, arguments, own in named]
     assert calls(*([fragments] if together else [[each] for each in fragments])) == TWO
 
 
@@ -218,10 +193,5 @@ def test_a_name_repeated_in_every_fragment_is_one_call(which: dict[str, object])
 
 
 def test_parallel_calls_keep_their_own_fragments() -> None:
-    assert (
-        calls(
-            [fragment("a", '{"x"', index=0, id="c1"), fragment("b", '{"y"', index=1, id="c2")],
-            [fragment(None, ": 1}", index=0), fragment(None, ": 2}", index=1)],
-        )
-        == TWO
-    )
+    begun = [fragment("a", '{"x"', index=0, id="c1"), fragment("b", '{"y"', index=1, id="c2")]
+    assert calls(begun, [fragment(None, ": 1}", index=0), fragment(None, ": 2}", index=1)]) == TWO

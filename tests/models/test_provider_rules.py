@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
-from anthropic.types import ContentBlockParam
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletionMessageParam
-from pydantic import TypeAdapter
 
 from treering import ContextMessage, Message, image, text, tool_result, tool_use
 from treering.events.content import Thinking, ThinkingPart
@@ -20,8 +18,29 @@ from treering.events.providers.openai import to_openai
 from treering.models.sent_calls import with_ids, with_names
 from treering.projections.building.pairing import paired
 
-ANTHROPIC_BLOCK: TypeAdapter[object] = TypeAdapter(ContentBlockParam)
-OPENAI_MESSAGE: TypeAdapter[object] = TypeAdapter(ChatCompletionMessageParam)
+Validate: TypeAlias = Callable[[object], object]
+
+
+# The libraries of providers take seconds to import: only the process that runs these tests does it, and not each that
+# collects them.
+@pytest.fixture(scope="module")
+def anthropic_block() -> Validate:
+    from anthropic.types import ContentBlockParam
+    from pydantic import TypeAdapter
+
+    adapter: TypeAdapter[object] = TypeAdapter(ContentBlockParam)
+    return adapter.validate_python
+
+
+@pytest.fixture(scope="module")
+def openai_message() -> Validate:
+    from openai.types.chat import ChatCompletionMessageParam
+    from pydantic import TypeAdapter
+
+    adapter: TypeAdapter[object] = TypeAdapter(ChatCompletionMessageParam)
+    return adapter.validate_python
+
+
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
@@ -56,8 +75,10 @@ def sent(messages: Sequence[Message]) -> list[Message]:
     return [each.message for each in paired([ContextMessage(str(n), each) for n, each in enumerate(messages)])]
 
 
-@given(st.lists(SPOKEN | OTHERS, max_size=9))
-def test_any_messages_are_sent_in_a_form_that_anthropic_accepts(messages: list[Message]) -> None:
+@given(messages=st.lists(SPOKEN | OTHERS, max_size=9))
+def test_any_messages_are_sent_in_a_form_that_anthropic_accepts(
+    anthropic_block: Validate, messages: list[Message]
+) -> None:
     prompt = to_anthropic(with_ids(with_names(sent(messages), set()), NAME, unique=True))
     assert all(cast("str", block["text"]).strip() for block in prompt.system)
     waiting: list[str] = []
@@ -67,6 +88,7 @@ def test_any_messages_are_sent_in_a_form_that_anthropic_accepts(messages: list[M
         blocks = cast("list[dict[str, Any]]", turn["content"])
         assert blocks
         for block in blocks:
+            anthropic_block(block)
             check_block(block)
         assert blocks[-1]["type"] not in {"thinking", "redacted_thinking"}
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
@@ -79,7 +101,6 @@ def test_any_messages_are_sent_in_a_form_that_anthropic_accepts(messages: list[M
 
 
 def check_block(block: dict[str, Any]) -> None:
-    ANTHROPIC_BLOCK.validate_python(block)
     match block["type"]:
         case "text":
             assert block["text"].strip()
@@ -114,11 +135,11 @@ def check_result(block: dict[str, Any]) -> None:
         assert any(each["text"].strip() for each in content)
 
 
-@given(st.lists(SPOKEN | OTHERS, max_size=9))
-def test_any_messages_are_sent_in_a_form_that_openai_accepts(messages: list[Message]) -> None:
+@given(messages=st.lists(SPOKEN | OTHERS, max_size=9))
+def test_any_messages_are_sent_in_a_form_that_openai_accepts(openai_message: Validate, messages: list[Message]) -> None:
     waiting: list[str] = []
     for each in cast("list[dict[str, Any]]", to_openai(with_names(sent(messages), set()))):
-        OPENAI_MESSAGE.validate_python(each)
+        openai_message(each)
         if each["role"] == "tool":
             waiting.remove(each["tool_call_id"])
             continue
@@ -128,7 +149,7 @@ def test_any_messages_are_sent_in_a_form_that_openai_accepts(messages: list[Mess
     assert not waiting
 
 
-@given(st.lists(SPOKEN | OTHERS, max_size=9))
+@given(messages=st.lists(SPOKEN | OTHERS, max_size=9))
 def test_any_messages_are_sent_in_a_form_that_google_accepts(messages: list[Message]) -> None:
     waiting = 0
     for position, content in enumerate(to_google(sent(messages)).contents):
@@ -138,18 +159,3 @@ def test_any_messages_are_sent_in_a_form_that_google_accepts(messages: list[Mess
         assert sum("function_response" in part for part in parts) == waiting
         waiting = sum("function_call" in part for part in parts)
     assert not waiting
-
-
-def test_nothing_in_a_turn_separates_its_calls_from_their_results() -> None:
-    shot = image("QUJD", "image/png")
-    messages = [
-        Message("user", (text("Draw."),)),
-        Message("assistant", (tool_use("c1", "draw"), shot)),
-        Message("assistant", (text("Again."), tool_use("c2", "draw"))),
-        Message("user", (tool_result("c1", "done"), text("Hurry."))),
-        Message("tool", (tool_result("c2", "done"),)),
-    ]
-    assert [each["role"] for each in to_anthropic(messages).messages] == ["user", "assistant", "user"]
-    written = to_openai(messages)
-    assert [each["role"] for each in written] == ["user", "assistant", "tool", "tool", "user", "user"]
-    assert (written[1]["content"], written[4]["content"]) == ("Again.", "Hurry.")

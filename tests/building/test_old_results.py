@@ -1,14 +1,16 @@
-"""Masking old results in steps, so that most requests begin with the bytes of the previous one."""
+"""Strategies that send all messages: as they are, with old results masked in steps, or shortened by kind of tool."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from treering import Message, ToolResultPart, message, tool_result, tool_use
+from treering import Message, ToolResultPart, image, message, text, tool_result, tool_use
 from treering.projections.building.builder import ContextBuilder
+from treering.projections.building.full_history import FullHistory
 from treering.projections.building.masking import MaskedTools
 from treering.projections.building.pairing import pairing_fault
+from treering.projections.building.pruned_tools import PrunedTools, prune_tool_result
 from treering.projections.tokens import ByteEstimator, count_messages, message_tokens
 
 from .making import budget, context_of, source_of, words
@@ -16,12 +18,12 @@ from .making import budget, context_of, source_of, words
 BODY = "result " * 100
 
 
-def turn(number: int, tool: str = "read_file", calls: int = 1) -> list[Message]:
+def turn(number: int, tool: str = "read_file", calls: int = 1, body: str = BODY) -> list[Message]:
     ids = [f"c{number}.{each}" for each in range(calls)]
     return [
         message("user", f"question {number}"),
         message("assistant", [tool_use(each, tool, {"path": each}) for each in ids]),
-        *(message("tool", tool_result(each, BODY)) for each in ids),
+        *(message("tool", tool_result(each, body)) for each in ids),
         message("assistant", f"answer {number}"),
     ]
 
@@ -89,18 +91,10 @@ def test_masking_begins_beyond_the_limit_and_frees_min_gain() -> None:
     assert masked_places(MaskedTools(keep_last=0, min_gain=0).build(same, 1, words).messages) == []
 
 
-def test_results_are_not_masked_if_the_gain_is_below_min_gain() -> None:
-    source = source_of(*turn(0), message("user", "long " * 2000), *turn(1), *turn(2), *turn(3))
-    assert masked_places(MaskedTools(keep_last=1).build(source, 2400, ByteEstimator()).messages) != []
-    assert masked_places(MaskedTools(keep_last=1, min_gain=0.9).build(source, 2400, ByteEstimator()).messages) == []
-
-
 def test_the_results_of_parallel_calls_are_masked_together_or_not_at_all() -> None:
     source = source_of(*turn(0, calls=3), *turn(1, calls=3), message("user", "go on"))
     result = MaskedTools(keep_last=1, min_gain=0).build(source, 1000, ByteEstimator())
     assert masked_places(result.messages) == [2, 3, 4]
-    everything = MaskedTools(keep_last=0, min_gain=0).build(source, 600, ByteEstimator())
-    assert set(masked_places(everything.messages)) >= {2, 3, 4}
 
 
 @pytest.mark.feature("U-13")
@@ -128,3 +122,75 @@ def test_between_masking_steps_each_request_begins_with_the_previous_one() -> No
         before, masked = sent, result.masked_message_count
     assert requests == 80
     assert 0 < steps <= 5
+
+
+# -- shortened by kind of tool
+
+LINES = [f"line {number}" for number in range(1, 31)]
+FILE = "[File: 30 lines]\n" + "\n".join([*LINES[:10], "\n... [10 lines omitted] ...\n", *LINES[-10:]])
+OUTPUT = "a" * 500 + "b" * 501
+HITS = "\n".join(["hit" * 33] * 10)
+
+
+@pytest.mark.feature("N-82", "N-83", "N-84", "N-85")
+@pytest.mark.parametrize(
+    ("tools", "whole", "long", "shown"),
+    [
+        (("Read", "read_file"), "\n".join(LINES[:20]), "\n".join(LINES), FILE),
+        (
+            ("Bash", "execute_bash"),
+            OUTPUT[:1000],
+            OUTPUT,
+            f"[Command output: 1001 chars]\n{'a' * 400}\n...\n{'b' * 400}",
+        ),
+        (("Grep", "search"), "x" * 800, HITS, f"[Search: 10 results]\n{HITS[:600]}..."),
+        (("anything", "", None), "y" * 800, "y" * 801, f"[Tool output: 801 chars]\n{'y' * 600}..."),
+    ],
+    ids=["a file", "a command", "a search", "any other tool"],
+)
+def test_a_long_result_keeps_what_its_kind_of_tool_puts_first_and_last(
+    tools: tuple[str | None, ...], whole: str, long: str, shown: str
+) -> None:
+    for each in tools:
+        assert prune_tool_result(long, each) == shown
+        assert prune_tool_result(whole, each) == whole
+
+
+@pytest.mark.feature("N-80", "N-81")
+def test_results_before_the_last_six_messages_are_shortened() -> None:
+    strategy = PrunedTools()
+    assert (strategy.name, strategy.priority, strategy.min_tokens) == ("pruned-tools", 2, 2000)
+    source = source_of(*(each for number in range(4) for each in turn(number, body="\n".join(LINES))))
+    result = strategy.build(source, 10_000, ByteEstimator())
+    assert (result.included_count, result.summarized_count, result.masked_count) == (16, 0, 2)
+    assert result.messages[-6:] == source.messages[-6:]
+    assert result.messages[2].content == (tool_result("c0.0", FILE),)
+    assert pairing_fault(result.messages) is None
+    batch = source_of(*turn(0, calls=8, body="\n".join(LINES))[1:-1])
+    assert strategy.build(batch, 10_000, ByteEstimator()).messages == batch.messages
+
+
+def test_images_are_omitted_and_the_error_flag_is_kept() -> None:
+    picture = image("QUJD", "image/png")
+    calls = message("assistant", [tool_use("c", "look"), tool_use("d", "look")])
+    failed = message("tool", tool_result("c", [text("seen"), picture], is_error=True))
+    two = message("tool", tool_result("d", [text("seen"), picture, picture]))
+    result = PrunedTools().build(source_of(calls, failed, two, *[message("user", "on")] * 6), 10_000, ByteEstimator())
+    assert [each.content for each in result.messages[1:3]] == [
+        (tool_result("c", "seen\n[image omitted]", is_error=True),),
+        (tool_result("d", "seen\n[2 images omitted]"),),
+    ]
+
+
+@pytest.mark.feature("N-69", "N-79")
+def test_the_full_history_is_sent_if_it_fits() -> None:
+    strategy = FullHistory()
+    assert (strategy.name, strategy.priority, strategy.min_tokens) == ("full-history", 1, 0)
+    context = context_of(*turns(3))
+    result = strategy.build(source_of(*turns(3)), 10_000, ByteEstimator())
+    assert (result.messages, result.included_count, result.summarized_count) == (context.messages, 12, 0)
+    size = count_messages(turns(3))
+    for builder in (ContextBuilder(), ContextBuilder(strategies=[])):  # it is no matter of the strategies
+        built = builder.build(context, budget(size))
+        assert (built.strategy, built.messages, built.tokens_used) == ("full-history", context.messages, size)
+        assert builder.build(context, budget(size - 1)).strategy != "full-history"
