@@ -29,12 +29,18 @@ from treering.events.foreign.dive import DiveFormat
 from treering.events.foreign.dive_writing import dive_document
 from treering.testing import strategies
 
-from .conftest import ReadSessions
+from .conftest import ParsedSession, ReadSessions
+
+
+@pytest.fixture
+def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
+    """The session of the sample."""
+    (session,) = read_sessions(data / "dive.jsonl")
+    return session
 
 
 @pytest.mark.feature("D-44")
-def test_a_session_with_a_header_and_events_is_read(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_a_session_with_a_header_and_events_is_read(session: ParsedSession) -> None:
     header = session.header
     assert (header.id, header.title, header.parent_session) == ("bakery-2", "Bakery", "bakery")
     assert session.roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "user", "assistant"]
@@ -49,8 +55,7 @@ def test_a_session_with_a_header_and_events_is_read(data: Path, read_sessions: R
     ]
 
 
-def test_a_turn_becomes_a_batch_with_a_usage_record(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_a_turn_becomes_a_batch_with_a_usage_record(session: ParsedSession) -> None:
     records = [entry for entry in session.entries if isinstance(entry, UsageEntry)]
     assert [entry.id for entry in records] == ["evt-1", "evt-2", "evt-4"]
     assert [(each.usage.kind, each.usage.messages) for each in records] == [("turn", 4), ("turn", 2), ("turn", 2)]
@@ -60,15 +65,13 @@ def test_a_turn_becomes_a_batch_with_a_usage_record(data: Path, read_sessions: R
     assert [(each.session, each.i, each.n) for each in batch] == [("bakery-2", n, 5) for n in range(5)]
 
 
-def test_an_unsupported_part_is_kept_in_the_messages_metadata(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_an_unsupported_part_is_kept_in_the_messages_metadata(session: ParsedSession, data: Path) -> None:
     message = session.messages[4]
     assert plain_text(message.content) == "And this?"
     assert message.metadata == {"left_out": [{"type": "document", "source": {"type": "text", "data": "x"}}]}
 
 
-def test_the_messages_that_a_compaction_repeats_are_its_kept_entries(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_the_messages_that_a_compaction_repeats_are_its_kept_entries(session: ParsedSession) -> None:
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     assert entry.id == "evt-3"
     assert entry.compaction.summary == "They read bread.md."
@@ -166,8 +169,9 @@ def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, read_sess
 
 
 @pytest.mark.feature("D-44")
-def test_a_written_session_reads_back_equal(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_a_written_session_reads_back_equal(
+    session: ParsedSession, data: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     path = tmp_path / "again.jsonl"
     path.write_bytes(dive_document(session.header, session.entries))
     first, *events = (json.loads(line) for line in path.read_bytes().splitlines())

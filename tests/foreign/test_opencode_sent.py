@@ -10,7 +10,7 @@ from treering import Session, SessionHost, plain_text
 from treering.events.content import ToolResultPart, tool_result
 from treering.events.entries import ContextEdit, ContextEditEntry, MessageEntry, ToolExecutionEntry
 
-from .conftest import ParsedSession, ReadSessions
+from .conftest import ParsedSession, Read, ReadSessions
 from .test_opencode_steps import STEP_START, Part, call, export_file, text
 
 CLEARED = "[Old tool result content cleared]"
@@ -62,6 +62,17 @@ def edits(session: ParsedSession) -> list[ContextEdit]:
     return [entry.context_edit for entry in session.entries if isinstance(entry, ContextEditEntry)]
 
 
+@pytest.fixture
+def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
+    """Write a session, and read it."""
+
+    def written(*given: Part, **more: object) -> ParsedSession:
+        (session,) = read_sessions(export_file(tmp_path, *given, **more))
+        return session
+
+    return written
+
+
 # -- what is no longer sent
 
 
@@ -82,10 +93,8 @@ async def test_a_result_that_was_cleared_is_kept_but_contexts_show_what_opencode
 
 
 @pytest.mark.parametrize("cleared", [None, 0, "soon", -1e300])
-def test_a_time_of_clearing_that_is_none_clears_nothing(
-    tmp_path: Path, read_sessions: ReadSessions, cleared: object
-) -> None:
-    (session,) = read_sessions(export_file(tmp_path, answer("01", 1000, cleared_call("c1", cleared))))
+def test_a_time_of_clearing_that_is_none_clears_nothing(read: Read, cleared: object) -> None:
+    session = read(answer("01", 1000, cleared_call("c1", cleared)))
     assert not edits(session)
 
 
@@ -129,14 +138,12 @@ async def test_an_answer_that_failed_is_kept_but_not_sent(
         assert again.added == 0
 
 
-def test_the_result_of_an_interrupted_call_is_the_output_that_the_tool_kept(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_the_result_of_an_interrupted_call_is_the_output_that_the_tool_kept(read: Read) -> None:
     kept, lost = call("c1"), call("c2")
     state: Part = {"status": "error", "input": {}, "error": "Tool execution aborted", "time": {"start": 0, "end": 5}}
     kept["state"] = {**state, "metadata": {"interrupted": True, "output": "half"}}
     lost["state"] = {**state, "metadata": {"interrupted": True}}
-    (session,) = read_sessions(export_file(tmp_path, answer("01", 1000, kept, lost)))
+    session = read(answer("01", 1000, kept, lost))
     _, first, second = session.messages
     assert first.content == (tool_result("c1", "half"),)
     assert second.content == (tool_result("c2", "Tool execution aborted", is_error=True),)
@@ -165,10 +172,8 @@ async def test_a_reverted_session_ends_before_the_point_also_if_its_message_is_m
 
 
 @pytest.mark.parametrize("message", ["05", "9"])
-def test_a_revert_to_a_point_after_the_last_message_reverts_nothing(
-    tmp_path: Path, read_sessions: ReadSessions, message: str
-) -> None:
-    (session,) = read_sessions(export_file(tmp_path, *WHOLE, revert=revert(message)))
+def test_a_revert_to_a_point_after_the_last_message_reverts_nothing(read: Read, message: str) -> None:
+    session = read(*WHOLE, revert=revert(message))
     assert session.path()[-1].id == "msg_04"
 
 
