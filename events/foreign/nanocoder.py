@@ -136,7 +136,7 @@ def _data_url(image: Object) -> str:
 def _entries(stored: Object, header: Header, notes: Notes) -> Iterator[KnownEntry]:
     chain = Chain(NAME, header.id, header.timestamp)
     for position, raw_message in enumerate(as_list(stored.get("messages"))):
-        message = read_message(_as_chat_message(as_object(raw_message), notes))
+        message = read_message(_as_chat_message(as_object(raw_message), notes), notes)
         if message is None:
             notes.add(
                 "damaged",

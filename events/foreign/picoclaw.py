@@ -183,7 +183,7 @@ def _entries(
     names = Names()
     for line in lines:
         notes.check_fields("message", line.value, _MESSAGE_FIELDS, line=line.number, byte=line.byte)
-        message = read_message(line.value)
+        message = read_message(line.value, notes)
         if message is None:
             notes.at(
                 line,
