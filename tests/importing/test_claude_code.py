@@ -54,6 +54,11 @@ def imported(host: SessionHost, tmp_path: Path) -> Import:
     return written
 
 
+@pytest.fixture
+async def work(host: SessionHost) -> Session:
+    return (await import_sample(host, "work.jsonl"))[0]
+
+
 async def message_of(session: Session, entry_id: str) -> Message:
     entry = await session.entry(entry_id)
     assert isinstance(entry, MessageEntry)
@@ -72,9 +77,8 @@ def file_bytes(session: Session) -> bytes:
     return Path(session.file_path or "").read_bytes()
 
 
-async def test_the_lines_of_one_answer_become_one_message(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    answer = await message_of(session, "a1")
+async def test_the_lines_of_one_answer_become_one_message(work: Session) -> None:
+    answer = await message_of(work, "a1")
     assert [type(part) for part in answer.content] == [ThinkingPart, TextPart, ToolUsePart, ToolUsePart]
     assert part_of(answer, ThinkingPart).thinking.signature == "c2lnbmVk"
     assert answer.usage == Usage(10, 42, 300, 20, 372)  # from the last of its lines
@@ -82,18 +86,17 @@ async def test_the_lines_of_one_answer_become_one_message(host: SessionHost) -> 
     assert answer.metadata == {"message_id": "msg_1", "request_id": "req_msg_1"}
 
 
-async def test_results_of_parallel_calls_follow_their_answer_and_each_other(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    found = await parents(session)
+async def test_results_of_parallel_calls_follow_their_answer_and_each_other(work: Session) -> None:
+    found = await parents(work)
     assert (found["r1"], found["r2"], found["q1"]) == ("a1", "r1", "r2")
-    first, second = await message_of(session, "r1"), await message_of(session, "r2")
+    first, second = await message_of(work, "r1"), await message_of(work, "r2")
     assert (first.role, first.tool_name, second.tool_name) == ("tool", "Read", "Read")
     (part,) = second.content
     assert isinstance(part, ToolResultPart)
     assert part.tool_result.tool_use_id == "toolu_2"
     assert [type(each) for each in part.tool_result.content] == [TextPart, ImagePart]
-    assert b"not for the model" not in file_bytes(session)
-    assert part_of(await message_of(session, "r3"), ToolResultPart).tool_result.is_error
+    assert b"not for the model" not in file_bytes(work)
+    assert part_of(await message_of(work, "r3"), ToolResultPart).tool_result.is_error
 
 
 async def test_lines_that_are_not_messages_do_not_break_the_chain(host: SessionHost) -> None:
@@ -106,14 +109,13 @@ async def test_lines_that_are_not_messages_do_not_break_the_chain(host: SessionH
     assert {finding.severity for finding in reports[0].findings} == {"note"}
 
 
-async def test_a_boundary_and_its_summary_become_a_compaction(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    entry = await session.entry("c1")
+async def test_a_boundary_and_its_summary_become_a_compaction(work: Session) -> None:
+    entry = await work.entry("c1")
     assert isinstance(entry, CompactionEntry)
     assert entry.parent_id == "a7"  # the answer whose line is its logical parent
     assert entry.compaction.summary == "The pears were looked at; Williams is to be pruned."
     assert (entry.compaction.tokens_before, entry.compaction.details) == (154000, {"trigger": "auto"})
-    context = await session.context()
+    context = await work.context()
     assert [each.message.role for each in context.messages] == [
         "compactionSummary",
         "user",
@@ -121,7 +123,7 @@ async def test_a_boundary_and_its_summary_become_a_compaction(host: SessionHost)
         "user",
         "assistant",
     ]
-    full = await session.context("a7")
+    full = await work.context("a7")
     assert [each.entry_id for each in full.messages] == ["u1", "a1", "r1", "r2", "q1", "a5", "u2", "a6", "r3", "a7"]
 
 
@@ -138,30 +140,28 @@ async def test_the_context_after_a_compaction_has_the_preserved_messages(host: S
     assert [each.entry_id for each in context.messages][1:] == ["u2", "a6", "r3", "a7"]
 
 
-async def test_titles_images_errors_and_queued_prompts_are_imported(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    assert (session.header.title, session.name) == ("Pruning pear trees", "Orchard")
-    assert session.leaf_id == "a10"  # the entry for the title set by a person does not become the leaf
-    assert session.header.cwd == "/home/mara/orchard"
-    queued = await message_of(session, "q1")
+async def test_titles_images_errors_and_queued_prompts_are_imported(work: Session) -> None:
+    assert (work.header.title, work.name) == ("Pruning pear trees", "Orchard")
+    assert work.leaf_id == "a10"  # the entry for the title set by a person does not become the leaf
+    assert work.header.cwd == "/home/mara/orchard"
+    queued = await message_of(work, "q1")
     assert plain_text(queued.content) == "And the quinces, please."
-    shown = part_of(await message_of(session, "u2"), ImagePart)
+    shown = part_of(await message_of(work, "u2"), ImagePart)
     assert (shown.image.source.media_type, shown.image.source.data) == ("image/jpeg", "/9j/4AAQ")
-    assert (await message_of(session, "u2")).metadata["git_branch"] == "spring"
-    hidden = part_of(await message_of(session, "a7"), ThinkingPart).thinking
+    assert (await message_of(work, "u2")).metadata["git_branch"] == "spring"
+    hidden = part_of(await message_of(work, "a7"), ThinkingPart).thinking
     assert (hidden.redacted, hidden.signature) == (True, "b3BhcXVl")
-    failed = await message_of(session, "a9")
+    failed = await message_of(work, "a9")
     assert (failed.stop_reason, failed.error) == ("error", "API Error: 529 overloaded")
     assert (failed.model, failed.provider) == (None, None)  # an API error comes from no model
     assert failed.content == (), "no model sees it"
 
 
-async def test_entries_have_the_times_and_ids_of_their_lines(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
+async def test_entries_have_the_times_and_ids_of_their_lines(work: Session) -> None:
     lines = {
         line["uuid"]: line for line in map(json.loads, (DATA / "work.jsonl").read_text().splitlines()) if "uuid" in line
     }
-    for entry in await session.entries():
+    for entry in await work.entries():
         if isinstance(entry, MessageEntry):
             assert entry.timestamp.strftime("%Y-%m-%dT%H:%M:%S.000Z") == lines[entry.id]["timestamp"]
 
