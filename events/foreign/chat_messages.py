@@ -17,6 +17,7 @@ from ..providers.reading import image_at
 from .json_lines import Notes
 from .values import Object, as_arguments, as_list, as_object, as_objects, as_text
 
+_CALL_FIELDS = frozenset({"arguments", "extra_content", "function", "id", "index", "name", "type"})
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
 
 
@@ -44,6 +45,8 @@ def read_message(source: Object, notes: Notes | None = None) -> Message | None:
         call = read_call(as_object(each))
         if call is not None:
             calls.append(call)
+            if notes is not None:
+                notes.check_fields("call", as_object(each), _CALL_FIELDS)
         elif notes is not None:
             notes.leave_out("call without a name", each)
     parts: list[Content] = []

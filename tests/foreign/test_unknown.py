@@ -124,6 +124,7 @@ ANSWER = linked(
 
 NANO: Value = {"id": "n-1", "createdAt": TIME, "lastAccessedAt": TIME, "workingDirectory": CWD}
 ODD_PARTS: list[Value] = [{"type": "text", "text": "Plant."}, {"type": "aside", "note": NOTED}]
+CALLED: Value = {"id": "c", "type": "function", "function": {"name": "run", "arguments": "{}"}}
 NAMELESS: Value = {"id": "c", "function": {"arguments": NOTED}}
 
 UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
@@ -221,6 +222,21 @@ UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
     "nanocoder, a part and a call": (
         json.dumps({**NANO, "messages": [{**CHAT[0], "content": ODD_PARTS}, {**CHAT[1], "tool_calls": [NAMELESS]}]}),
         {"part of kind aside": (1, NOTED), "call without a name": (1, NOTED)},
+    ),
+    "picoclaw, a field of the session and of a call": (
+        json.dumps(
+            {
+                "key": "k",
+                "summary": "",
+                "aside": NOTED,
+                "messages": [{**PICO, "tool_calls": [{**CALLED, "hint": NOTED}]}],
+            }
+        ),
+        {"session field aside": (1, NOTED), "call field hint": (1, NOTED)},
+    ),
+    "nanocoder, a field of the session": (
+        json.dumps({**NANO, "aside": NOTED, "messages": CHAT}),
+        {"session field aside": (1, NOTED)},
     ),
     "picoclaw, a field": (
         lines(PICO, {**PICO, "aside": NOTED}, {**PICO, "aside": "x y"}),

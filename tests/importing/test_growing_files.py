@@ -208,7 +208,7 @@ async def shown_numbers(session: Session) -> list[str]:
 async def test_a_session_that_was_rewound_to_its_beginning_follows_its_source_again(
     host: SessionHost, tmp_path: Path
 ) -> None:
-    records = [prompt(1), {"$rewindTo": "m1"}, prompt(2)]
+    records: list[dict[str, object]] = [prompt(1), {"$rewindTo": "m1"}, prompt(2)]
     for end in (2, 3):
         await host.import_sessions(rewinding(tmp_path, *records[:end]))
     assert await shown_numbers(await host.load("grown")) == ["2"]
@@ -216,7 +216,7 @@ async def test_a_session_that_was_rewound_to_its_beginning_follows_its_source_ag
 
 async def test_a_session_goes_back_with_its_source_when_that_is_only_rewound(host: SessionHost, tmp_path: Path) -> None:
     back: list[dict[str, object]] = [{"$rewindTo": each} for each in ("m4", "m2", "m5")]
-    records: list[dict[str, object]] = [*map(prompt, (1, 2, 3, 4)), *back[:2], prompt(5), back[2]]
+    records: list[dict[str, object]] = [prompt(1), prompt(2), prompt(3), prompt(4), *back[:2], prompt(5), back[2]]
     shown: list[list[str]] = []
     for end in range(4, 9):
         source = rewinding(tmp_path, *records[:end])
