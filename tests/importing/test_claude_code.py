@@ -608,16 +608,17 @@ async def test_a_fork_by_the_claude_agent_sdk_has_its_messages_and_title(
 
 async def test_documents_become_their_text_or_a_placeholder(imported: Import) -> None:
     words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Dig first."}}
+    composed = [{"type": "content", "content": each} for each in ([said("Then"), said("water.")], "Wait.", 7)]
     sheet = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
     named = {**sheet, "title": "soil.pdf"}
     result = [{"type": "tool_result", "tool_use_id": "t1", "content": [sheet]}]
     session, report = await imported(
-        line("user", "u1", None, [words])
+        line("user", "u1", None, [words, *({"type": "document", "source": each} for each in composed)])
         + line("assistant", "a1", "u1", CALL, id="m1")
         + line("user", "r1", "a1", result)
         + line("user", "u2", "r1", [named, {"type": "text", "text": "Read it."}])
     )
-    assert plain_text((await message_of(session, "u1")).content) == "Dig first."
+    assert plain_text((await message_of(session, "u1")).content) == "Dig first.\nThen\nwater.\nWait.\n[file: unknown]"
     answer = part_of(await message_of(session, "r1"), ToolResultPart).tool_result
     assert answer.text == "[file: application/pdf]"
     assert plain_text((await message_of(session, "u2")).content) == "[file: soil.pdf]\nRead it."
