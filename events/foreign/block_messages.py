@@ -29,7 +29,8 @@ def read_message(source: Object) -> Message | None:
     try:
         return from_anthropic(message)
     except InvalidEntry:
-        return _read_blocks(role, as_list(source.get("content")))
+        content = source.get("content")
+        return _read_blocks(role, content if isinstance(content, list) else [content])
 
 
 def _read_blocks(role: str, blocks: list[JSON]) -> Message:

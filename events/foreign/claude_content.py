@@ -27,7 +27,7 @@ from . import claude_lines as lines
 from .claude_scan import missing_id
 from .json_lines import Notes
 from .preambles import Preambles, marks_of, opened, tagged
-from .values import Object, as_arguments
+from .values import Object, as_arguments, as_objects, as_text
 
 _PREAMBLES = Preambles(
     tagged("ide_diagnostics", "ide_opened_file", "ide_selection", "system-reminder", "user-prompt-submit-hook"),
@@ -157,4 +157,12 @@ def _document(part: lines.Part) -> TextPart:
     source = part.source or lines.ImageSource()
     if source.type == "text" and source.data:
         return TextPart(Text(source.data))
+    if source.type == "content" and (words := _words(source.content)):
+        return TextPart(Text(words))
     return TextPart(Text(f"[file: {part.title or source.url or source.media_type or 'unknown'}]"))
+
+
+def _words(content: Raw) -> str:
+    """Return the text of a document whose source is content of its own: a text, or a list of parts."""
+    value = json_value(content) if bytes(content) else None
+    return as_text(value) or "\n".join(filter(None, (as_text(part.get("text")) for part in as_objects(value))))

@@ -124,6 +124,7 @@ class ImageSource(Struct, gc=False, omit_defaults=True):
     media_type: str = ""
     data: str = ""
     url: str = ""
+    content: Raw = NO_RAW
 
 
 class Part(Struct, gc=False, omit_defaults=True):

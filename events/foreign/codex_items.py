@@ -23,7 +23,7 @@ from ..content import (
 from ..entries import Usage
 from ..providers.reading import image_at
 from .json_lines import Notes
-from .values import Object, as_arguments, as_count, as_json_text, as_object, as_objects, as_text
+from .values import Object, as_arguments, as_count, as_json_text, as_list, as_object, as_text
 
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
 """Codex's message roles, and treering's; `developer` is another name for `system`."""
@@ -52,21 +52,22 @@ def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]
     if isinstance(value, str):
         return [text(value)]
     parts: list[TextPart | ImagePart] = []
-    for part in [value] if isinstance(value, dict) else as_objects(value):
+    for each in [value] if isinstance(value, dict) else as_list(value):
+        part: Object = {"text": each} if isinstance(each, str) else as_object(each)
         content, address = part.get("text"), part.get("image_url")
         if isinstance(content, str):
             parts.append(text(content))
         elif address is not None and (url := as_text(address) or as_text(as_object(address).get("url"))):
             parts.append(image_at(url))
         elif notes is not None:
-            notes.leave_out(f"part of kind {as_text(part.get('type')) or 'unknown'}", part)
+            notes.leave_out(f"part of kind {as_text(part.get('type')) or 'unknown'}", each)
     return parts
 
 
 def read_reasoning(item: Object) -> ThinkingPart:
     """Read the model's reasoning: the summary or else the full text, and the sealed form for the provider."""
-    segments = as_objects(item.get("summary")) or as_objects(item.get("content"))
-    thought = "\n\n".join(filter(None, (as_text(part.get("text")) for part in segments)))
+    segments = read_content(item.get("summary"), None) or read_content(item.get("content"), None)
+    thought = "\n\n".join(part.text.content for part in segments if isinstance(part, TextPart) and part.text.content)
     sealed = as_text(item.get("encrypted_content")) or None
     return ThinkingPart(Thinking(thought, sealed, redacted=not thought and sealed is not None))
 

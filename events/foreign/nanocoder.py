@@ -31,6 +31,7 @@ from .values import Object, as_list, as_object, as_text, as_time
 
 _LOOK = 4096
 _SESSION_FIELDS = frozenset({"createdAt", "id", "lastAccessedAt", "workingDirectory"})
+_READ_FIELDS = _SESSION_FIELDS | {"messageCount", "messages", "model", "provider", "title", "titleManuallySet"}
 _CHAT_FIELDS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "media"})
 _OWN_FIELDS = frozenset({"reasoning", "images"})
 _THOUGHTS = ("reasoning_content", "reasoning")
@@ -134,9 +135,10 @@ def _data_url(image: Object) -> str:
 
 
 def _entries(stored: Object, header: Header, notes: Notes) -> Iterator[KnownEntry]:
+    notes.check_fields("session", stored, _READ_FIELDS)
     chain = Chain(NAME, header.id, header.timestamp)
     for position, raw_message in enumerate(as_list(stored.get("messages"))):
-        message = read_message(_as_chat_message(as_object(raw_message), notes))
+        message = read_message(_as_chat_message(as_object(raw_message), notes), notes)
         if message is None:
             notes.add(
                 "damaged",

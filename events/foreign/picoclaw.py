@@ -51,6 +51,7 @@ META_SUFFIX = ".meta.json"
 _START = b'{"role"'
 _DOCUMENT = re.compile(rb'\{\s*"key"\s*:\s*"[^"]*"\s*,\s*"messages"\s*:\s*\[')
 _DOCUMENT_FIELDS = frozenset({"created", "summary", "updated"})
+_SESSION_FIELDS = _DOCUMENT_FIELDS | {"count", "created_at", "key", "messages", "skip", "updated_at"}
 _MESSAGE_FIELDS = frozenset(
     {
         *("attachments", "content", "content_parts", "created_at", "media", "model_name", "name", "reasoning_content"),
@@ -177,13 +178,14 @@ def _entries(
     updated: datetime | None,
     notes: Notes,
 ) -> Iterator[KnownEntry]:
+    notes.check_fields("session", meta, _SESSION_FIELDS)
     chain = Chain(NAME, header.id, header.timestamp)
     skip = as_count(meta.get("skip"))
     start = _HistoryStart(skip)
     names = Names()
     for line in lines:
         notes.check_fields("message", line.value, _MESSAGE_FIELDS, line=line.number, byte=line.byte)
-        message = read_message(line.value)
+        message = read_message(line.value, notes)
         if message is None:
             notes.at(
                 line,

@@ -223,12 +223,6 @@ def test_a_file_read_by_a_tool_is_an_ordinary_tool_result() -> None:
     assert entry.type == "message"
 
 
-@given(strategies.contents(max_size=5))
-def test_any_content_is_kept(content: tuple[Content, ...]) -> None:
-    entry = entry_with(*content)
-    assert NATIVE.decode(NATIVE.encode(entry)[:-1], 1) == entry
-
-
 @pytest.mark.feature("G-54")
 @given(strategies.json_values(max_leaves=30))
 def test_any_json_is_kept_as_the_data_of_a_custom_entry(value: JSON) -> None:

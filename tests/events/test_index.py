@@ -553,14 +553,6 @@ def test_fold_all_equals_folding_each_line(found: list[Entry | None], sizes: lis
     assert [together.find(name) for name in names] == [one_by_one.find(name) for name in names]
 
 
-@pytest.mark.parametrize("role", ["user", "tool", "system", "unknown"])
-def test_a_run_of_one_role_equals_folding_each_line(role: str) -> None:
-    run = [message_entry(f"m{i}", parent=f"m{i - 1}" if i else "root", role=role) for i in range(6)]
-    one_by_one, together = folded(message_entry("root"), *run), folded(message_entry("root"))
-    together.fold_all(run)
-    assert together == one_by_one
-
-
 def test_fold_batch_equals_folding_each_line() -> None:
     for count in (1, 2, 5, 9):
         batch = [entry_of_batch(f"b{i}", i, count, parent=f"b{i - 1}" if i else "root") for i in range(count)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -280,13 +279,6 @@ def test_lines_without_unknown_keys_are_written_again_byte_for_byte(real: bytes)
         assert found is not None
         assert not isinstance(found, OpaqueEntry)
         assert omp.encode(found) == line + b"\n"
-
-
-def test_truncated_lines_are_decoded_as_none(real: bytes) -> None:
-    chance = random.Random(1)
-    for line in real.splitlines():
-        for _ in range(20):
-            assert omp.decode(line[: chance.randrange(len(line))], 1) is None
 
 
 def test_the_pi_dialect_reads_common_lines_equally(real: bytes) -> None:

@@ -408,6 +408,7 @@ def test_an_image_is_sent_under_the_type_of_its_data(beginning: bytes, media_typ
 
 # -- Google
 
+AT_GOOGLE = image("gs://b/c.png", "image/png", kind="url")
 SIGNATURES = st.none() | WORDS
 GOOGLE_TEXTS = st.builds(lambda content, signature: TextPart(Text(content, signature)), WORDS, SIGNATURES)
 GOOGLE_THOUGHTS = st.builds(lambda content, signature: thinking(content, signature=signature), st.text(), WORDS)
@@ -464,23 +465,16 @@ def test_google_text_parts_are_text_parts() -> None:
 
 @pytest.mark.feature("G-73")
 @pytest.mark.parametrize(
-    "part",
+    ("part", "shown"),
     [
-        {"inline_data": {"mime_type": "image/png", "data": "QUJD"}},
-        {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
+        ({"inline_data": {"mime_type": "image/png", "data": "QUJD"}}, image("QUJD", "image/png")),
+        ({"inlineData": {"mimeType": "image/png", "data": "QUJD"}}, image("QUJD", "image/png")),
+        ({"file_data": {"file_uri": "gs://b/c.png", "mime_type": "image/png"}}, AT_GOOGLE),
+        ({"fileData": {"fileUri": "gs://b/c.png"}}, AT_GOOGLE),
     ],
 )
-def test_google_inline_data_is_an_image(part: dict[str, object]) -> None:
-    assert from_google({"role": "user", "parts": [part]}) == message_of("user", image("QUJD", "image/png"))
-
-
-def test_google_file_data_is_an_image_with_a_url() -> None:
-    for file in (
-        {"file_data": {"file_uri": "gs://b/c.png", "mime_type": "image/png"}},
-        {"fileData": {"fileUri": "gs://b/c.png"}},
-    ):
-        found = from_google({"parts": [file]})
-        assert found == message_of("user", image("gs://b/c.png", "image/png", kind="url"))
+def test_google_inline_data_and_file_data_are_images(part: dict[str, object], shown: ImagePart) -> None:
+    assert from_google({"role": "user", "parts": [part]}) == message_of("user", shown)
 
 
 @pytest.mark.parametrize(("written", "stored"), [("-_8AAQ==", "+/8AAQ=="), ("-_8AAQ", "+/8AAQ=="), ("+/8A", "+/8A")])
@@ -742,9 +736,14 @@ def test_bash_executions_are_rendered_as_in_pi(execution: Message, expected: str
     assert rendered_text(execution) == expected
 
 
-def test_excluded_executions_and_unknown_roles_are_not_rendered() -> None:
+def test_messages_of_known_roles_are_rendered_except_excluded_executions() -> None:
+    for role in ROLES:
+        given_message = message_of(role, text("a"))
+        found = rendered(given_message)
+        assert found is not None
+        assert (found is given_message) == (role in {"user", "assistant", "tool", "system"})
+    assert rendered(message_of("asistant", text("a"))) is None
     assert rendered(bash_message("env", "SECRET=1", exclude_from_context=True)) is None
-    assert rendered(message_of("unknown", text("a"))) is None
 
 
 def test_a_developer_message_is_rendered_as_a_system_message() -> None:
@@ -752,17 +751,6 @@ def test_a_developer_message_is_rendered_as_a_system_message() -> None:
     assert rendered(developer) == message_of("system", text("Be brief."))
     assert to_openai([developer]) == [{"role": "system", "content": "Be brief."}]
     assert to_anthropic([developer]).system == [{"type": "text", "text": "Be brief."}]
-
-
-def test_messages_of_all_known_roles_are_rendered_and_others_are_not() -> None:
-    assert all(rendered(message_of(role, text("a"))) is not None for role in ROLES)
-    assert rendered(message_of("asistant", text("a"))) is None
-
-
-def test_messages_with_roles_of_providers_are_rendered_as_the_same_object() -> None:
-    for role in ("user", "assistant", "tool", "system"):
-        given_message = message_of(role, text("a"))
-        assert rendered(given_message) is given_message
 
 
 def test_custom_messages_and_images_of_summaries_are_rendered() -> None:

@@ -50,6 +50,7 @@ class ParsedSession(NamedTuple):
 
 
 ReadSessions = Callable[..., list[ParsedSession]]
+Read = Callable[..., ParsedSession]
 
 
 @pytest.fixture(scope="session")

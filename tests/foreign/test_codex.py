@@ -25,27 +25,63 @@ from treering.events.entries import (
 from treering.events.errors import ExtraMissing, ForeignFormatError
 from treering.events.findings import LeftOut
 
-from .conftest import ReadSessions
+from .conftest import ParsedSession, Read, ReadSessions
 
 TIME = "2026-03-01T09:00:00.000Z"
 
 
-def rollout(path: Path, *lines: dict[str, object]) -> Path:
-    meta = {"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1", "timestamp": TIME, "cwd": "/work"}}
-    path.write_text("".join(json.dumps(line) + "\n" for line in (meta, *lines)))
+def write(path: Path, *lines: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
     return path
 
 
+def rollout(path: Path, *lines: dict[str, object]) -> Path:
+    return write(path, line("session_meta", id="s1", timestamp=TIME, cwd="/work"), *lines)
+
+
+def line(kind: str, /, **payload: object) -> dict[str, object]:
+    return {"timestamp": TIME, "type": kind, "payload": payload}
+
+
 def item(**payload: object) -> dict[str, object]:
-    return {"timestamp": TIME, "type": "response_item", "payload": payload}
+    return line("response_item", **payload)
+
+
+def event(type: str, **payload: object) -> dict[str, object]:
+    return line("event_msg", type=type, **payload)
+
+
+def call(number: int = 1) -> dict[str, object]:
+    return item(type="function_call", call_id=f"c{number}", name="run", arguments="{}")
+
+
+def output(number: int = 1, content: object = "done") -> dict[str, object]:
+    return item(type="function_call_output", call_id=f"c{number}", output=content)
 
 
 def message_item(role: str, text: str, **more: object) -> dict[str, object]:
     return item(type="message", role=role, content=[{"type": "input_text", "text": text}], **more)
 
 
-def test_a_rollout_becomes_a_session(data: Path, read_sessions: ReadSessions) -> None:
+@pytest.fixture
+def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
+    """Write a session, and read it."""
+
+    def written(*given: dict[str, object]) -> ParsedSession:
+        (session,) = read_sessions(rollout(tmp_path / "rollout.jsonl", *given))
+        return session
+
+    return written
+
+
+@pytest.fixture
+def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
+    """The session of the sample."""
     (session,) = read_sessions(data / "codex.jsonl")
+    return session
+
+
+def test_a_rollout_becomes_a_session(session: ParsedSession) -> None:
     header = session.header
     assert (header.id, header.cwd) == ("01999999-0000-7000-8000-000000000001", "/work/bakery")
     assert header.parent_session == "01999999-0000-7000-8000-000000000000"
@@ -63,10 +99,7 @@ def test_a_rollout_becomes_a_session(data: Path, read_sessions: ReadSessions) ->
     assert session.codes() == []
 
 
-def test_parallel_calls_become_one_message_with_their_executions_and_usage(
-    data: Path, read_sessions: ReadSessions
-) -> None:
-    (session,) = read_sessions(data / "codex.jsonl")
+def test_parallel_calls_become_one_message_with_their_executions_and_usage(session: ParsedSession) -> None:
     answer = next(entry for entry in session.entries if isinstance(entry, MessageEntry) and entry.message.has_calls)
     thought, first, second = answer.message.content
     assert isinstance(thought, ThinkingPart)
@@ -85,36 +118,28 @@ def test_parallel_calls_become_one_message_with_their_executions_and_usage(
     assert [type(part) for part in user] == [TextPart, ImagePart]
 
 
-def test_models_thinking_levels_and_titles_become_entries(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "codex.jsonl")
+def test_models_thinking_levels_and_titles_become_entries(session: ParsedSession) -> None:
     models = [entry.model_change.model_id for entry in session.entries if isinstance(entry, ModelChangeEntry)]
     levels = [entry.thinking_level.thinking_level for entry in session.entries if isinstance(entry, ThinkingLevelEntry)]
     names = [entry.session_info.name for entry in session.entries if isinstance(entry, SessionInfoEntry)]
     assert (models, levels, names) == (["gpt-5", "gpt-5-mini"], ["medium"], ["Oven test"])
 
 
-def test_rolled_back_messages_stay_on_their_own_branch(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "codex.jsonl")
+def test_rolled_back_messages_stay_on_their_own_branch(session: ParsedSession) -> None:
     path = [entry.id for entry in session.path()]
     assert "msg_2" in path
     assert not {"msg_3", "msg_4"} & set(path)
     assert [entry.id for entry in session.path("msg_4")][-2:] == ["msg_3", "msg_4"]
 
 
-def test_a_rollback_at_the_end_moves_the_leaf(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    back: dict[str, object] = {
-        "timestamp": TIME,
-        "type": "event_msg",
-        "payload": {"type": "thread_rolled_back", "num_turns": 2},
-    }
-    path = rollout(tmp_path / "r.jsonl", *(message_item("user", str(n), id=f"u{n}") for n in range(3)), back)
-    (session,) = read_sessions(path)
+def test_a_rollback_at_the_end_moves_the_leaf(read: Read) -> None:
+    back = event("thread_rolled_back", num_turns=2)
+    session = read(*(message_item("user", str(n), id=f"u{n}") for n in range(3)), back)
     assert [entry.id for entry in session.path()][:-1] == ["u0"]
     assert isinstance(session.entries[-1], CustomEntry)
 
 
-def test_a_compaction_is_followed_by_the_replacement_history(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "codex.jsonl")
+def test_a_compaction_is_followed_by_the_replacement_history(session: ParsedSession) -> None:
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     assert entry.compaction.summary == "Summary: oven.py was restored."
     assert entry.compaction.first_kept_entry_id is None
@@ -124,8 +149,7 @@ def test_a_compaction_is_followed_by_the_replacement_history(data: Path, read_se
     assert texts == ["Restore it from git.", "Thanks."]
 
 
-def test_skipped_records_are_counted_by_kind(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "codex.jsonl")
+def test_skipped_records_are_counted_by_kind(session: ParsedSession) -> None:
     severities = {each.message: each.severity for each in session.findings}
     assert set(severities.values()) == {"note"}
     assert any("event_msg user_message" in message and message.startswith("1 record ") for message in severities)
@@ -133,19 +157,16 @@ def test_skipped_records_are_counted_by_kind(data: Path, read_sessions: ReadSess
     assert any("token_count, repeated" in message for message in severities)
 
 
-def test_records_without_a_message_form_become_custom_entries(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "codex.jsonl")
+def test_records_without_a_message_form_become_custom_entries(session: ParsedSession, data: Path) -> None:
     customs = [entry.custom for entry in session.entries if isinstance(entry, CustomEntry)]
     search = next(custom for custom in customs if custom.custom_type == "codex.web_search_call")
     assert isinstance(search.data, dict)
     assert search.data["action"] == {"type": "search", "query": "git restore"}
 
 
-def test_a_duplicated_line_is_read_once(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    line = {**message_item("user", "Hello"), "ordinal": 3}
-    (session,) = read_sessions(
-        rollout(tmp_path / "r.jsonl", line, line, message_item("user", "Hello"), message_item("user", "Hello"))
-    )
+def test_a_duplicated_line_is_read_once(read: Read) -> None:
+    same = {**message_item("user", "Hello"), "ordinal": 3}
+    session = read(same, same, message_item("user", "Hello"), message_item("user", "Hello"))
     assert session.roles == ["user"] * 3
     assert session.codes() == ["duplicate"]
 
@@ -163,16 +184,8 @@ def test_a_complete_line_after_a_torn_one_is_read(tmp_path: Path, read_sessions:
     assert path.read_bytes()[finding.byte :].startswith(torn[:10].encode())
 
 
-def test_a_late_result_is_placed_after_its_call(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    def call(n: int) -> dict[str, object]:
-        return item(type="function_call", call_id=f"c{n}", name="run", arguments="{}")
-
-    def output(n: int) -> dict[str, object]:
-        return item(type="function_call_output", call_id=f"c{n}", output=str(n))
-
-    (session,) = read_sessions(
-        rollout(tmp_path / "r.jsonl", call(1), call(2), output(2), call(3), output(3), output(1))
-    )
+def test_a_late_result_is_placed_after_its_call(read: Read) -> None:
+    session = read(call(1), call(2), output(2), call(3), output(3), output(1))
     assert session.roles == ["assistant", "tool", "tool", "tool"]
 
 
@@ -230,23 +243,12 @@ def test_ids_stay_the_same_when_a_session_grows(data: Path, tmp_path: Path, read
     assert after.entries[: len(before.entries)] == before.entries
 
 
-def test_a_tool_execution_follows_its_result_in_either_order_of_the_records(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
-    call = item(type="function_call", call_id="c1", name="run", arguments="{}")
-    output = item(type="function_call_output", call_id="c1", output={"content": "no", "success": False})
-    ended: dict[str, object] = {
-        "timestamp": TIME,
-        "type": "event_msg",
-        "payload": {
-            "type": "mcp_tool_call_end",
-            "call_id": "c1",
-            "duration": {"secs": 2, "nanos": 0},
-            "result": {"Err": "x"},
-        },
-    }
-    for lines in ((call, ended, output), (call, output, ended)):
-        (session,) = read_sessions(rollout(tmp_path / "r.jsonl", *lines))
+def test_a_tool_execution_follows_its_result_in_either_order_of_the_records(read: Read) -> None:
+    answered = output(1, {"content": "no", "success": False})
+    duration = {"secs": 2, "nanos": 0}
+    ended = event("mcp_tool_call_end", call_id="c1", duration=duration, result={"Err": "x"})
+    for lines in ((call(), ended, answered), (call(), answered, ended)):
+        session = read(*lines)
         assert [entry.type for entry in session.entries] == ["message", "message", "tool_execution"]
         entry = session.entries[-1]
         assert isinstance(entry, ToolExecutionEntry)
@@ -256,29 +258,20 @@ def test_a_tool_execution_follows_its_result_in_either_order_of_the_records(
         assert (part.tool_result.content, part.tool_result.is_error) == ("no", True)
 
 
-def test_a_compaction_of_an_older_version_is_followed_by_the_latest_user_messages(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
-    def compacted(summary: str) -> dict[str, object]:
-        return {"timestamp": TIME, "type": "compacted", "payload": {"message": summary}}
-
-    payload = {"type": "thread_rolled_back", "num_turns": 1}
-    rolled_back: dict[str, object] = {"timestamp": TIME, "type": "event_msg", "payload": payload}
-    path = rollout(
-        tmp_path / "old.jsonl",
+def test_a_compaction_of_an_older_version_is_followed_by_the_latest_user_messages(read: Read) -> None:
+    session = read(
         message_item("user", "<environment_context>here</environment_context>"),
         message_item("user", "too long ago"),
         message_item("user", "é" * 40_000),
         message_item("assistant", "Yes."),
         message_item("user", "what is taken back"),
-        rolled_back,
+        event("thread_rolled_back", num_turns=1),
         message_item("user", "the latest"),
-        compacted("So far."),
+        line("compacted", message="So far."),
         message_item("user", "go on"),
-        compacted("Further."),
+        line("compacted", message="Further."),
         message_item("assistant", "Done."),
     )
-    (session,) = read_sessions(path)
     first, second = session.of("compaction")
     (_, *shown) = session.path()[session.path().index(second) :]
     texts = [plain_text(entry.message.content) for entry in shown if isinstance(entry, MessageEntry)]
@@ -296,20 +289,16 @@ def test_a_compaction_of_an_older_version_is_followed_by_the_latest_user_message
         "# AGENTS.md for /w",
     ],
 )
-def test_text_that_codex_injects_as_the_user_does_not_count_as_a_turn(
-    injected: str, tmp_path: Path, read_sessions: ReadSessions
-) -> None:
-    path = rollout(
-        tmp_path / "rollout.jsonl",
+def test_text_that_codex_injects_as_the_user_does_not_count_as_a_turn(read: Read, injected: str) -> None:
+    session = read(
         message_item("user", "one"),
         message_item("assistant", "first"),
         message_item("user", "two"),
         message_item("user", injected),
         message_item("assistant", "second"),
-        {"timestamp": TIME, "type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}},
+        event("thread_rolled_back", num_turns=1),
         message_item("user", "three"),
     )
-    (session,) = read_sessions(path)
     by_id = {entry.id: entry for entry in session.entries}
     rolled_back = by_id[session.entries[-1].parent_id or ""]
     assert isinstance(rolled_back, CustomEntry)
@@ -318,18 +307,14 @@ def test_text_that_codex_injects_as_the_user_does_not_count_as_a_turn(
     assert plain_text(before.message.content) == "first"
 
 
-def test_unsupported_parts_are_reported(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_unsupported_parts_are_reported(read: Read) -> None:
     sound = {"type": "input_audio", "audio_url": "data:audio/wav;base64,AAAA"}
-    path = rollout(
-        tmp_path / "rollout.jsonl",
+    session = read(
         item(type="message", role="user", content=[{"type": "input_text", "text": "listen"}, sound]),
         item(type="message", role="user", content=[{"type": "input_image", "file_id": "file_1"}, sound]),
-        item(type="function_call", name="f", arguments="{}", call_id="c1"),
-        item(
-            type="function_call_output", call_id="c1", output=[{"type": "encrypted_content", "encrypted_content": "x"}]
-        ),
+        call(),
+        output(1, [{"type": "encrypted_content", "encrypted_content": "x"}]),
     )
-    (session,) = read_sessions(path)
     left_out = {each.kind: (each.count, each.example) for each in session.findings if isinstance(each, LeftOut)}
     assert left_out == {
         "part of kind input_audio": (2, json.dumps(sound, separators=(",", ":"))),
@@ -338,10 +323,9 @@ def test_unsupported_parts_are_reported(tmp_path: Path, read_sessions: ReadSessi
     }
 
 
-def test_a_message_of_another_agent_becomes_a_custom_message(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_a_message_of_another_agent_becomes_a_custom_message(read: Read) -> None:
     payload = {"author": "/root", "recipient": "/root/tester", "content": "Run it again.", "trigger_turn": True}
-    line: dict[str, object] = {"timestamp": TIME, "type": "inter_agent_communication", "payload": payload}
-    (session,) = read_sessions(rollout(tmp_path / "rollout.jsonl", line, message_item("assistant", "It passes.")))
+    session = read(line("inter_agent_communication", **payload), message_item("assistant", "It passes."))
     first = session.entries[0]
     assert isinstance(first, CustomMessageEntry)
     assert plain_text(first.custom_message.content) == "Run it again."
@@ -360,34 +344,30 @@ def test_a_message_of_another_agent_becomes_a_custom_message(tmp_path: Path, rea
 def test_a_rollout_names_its_parent(
     more: dict[str, object], parent: str | None, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
-    meta = {"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1", "timestamp": TIME, **more}}
-    path = tmp_path / "rollout.jsonl"
-    path.write_text(json.dumps(meta) + "\n" + json.dumps(message_item("user", "Hello")) + "\n")
-    (session,) = read_sessions(path)
+    meta = line("session_meta", id="s1", timestamp=TIME, **more)
+    (session,) = read_sessions(write(tmp_path / "rollout.jsonl", meta, message_item("user", "Hello")))
     assert session.header.parent_session == parent
 
 
 def test_a_fork_without_its_history_is_reported(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    meta = {"id": "s2", "timestamp": TIME, "forked_from_id": "s1", "history_base": {"thread_id": "s1"}}
-    path = tmp_path / "rollout.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in (
-        {"timestamp": TIME, "type": "session_meta", "payload": meta}, message_item("user", "Go on.")
-    )))  # fmt: skip
-    (session,) = read_sessions(path)
+    meta = line("session_meta", id="s2", timestamp=TIME, forked_from_id="s1", history_base={"thread_id": "s1"})
+    (session,) = read_sessions(write(tmp_path / "rollout.jsonl", meta, message_item("user", "Go on.")))
     assert session.codes() == ["history_elsewhere"]
 
 
 def reverted_session(folder: Path, *after: dict[str, object]) -> tuple[Path, Path]:
     """The two files of a session whose second turn was reverted."""
     said = [message_item("user", "One"), message_item("assistant", "1"), message_item("user", "Two")]
-    lines: list[dict[str, object]] = [{"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1"}}, *said]
-    begun = [json.dumps({**line, "ordinal": ordinal}) + "\n" for ordinal, line in enumerate(lines)]
-    base = {"thread_id": "s1", "end_ordinal_exclusive": 3, "end_byte_offset": len("".join(begun[:3]))}
-    meta = {"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1", "timestamp": TIME, "history_base": base}}
-    first, second = folder / "rollout-s1.jsonl", folder / "rollout-s1_x.jsonl"
-    first.write_text("".join(begun))
-    second.write_text("".join(json.dumps(line) + "\n" for line in (meta, *after)))
-    return first, second
+    lines = [{**each, "ordinal": at} for at, each in enumerate([line("session_meta", id="s1"), *said])]
+    first = write(folder / "rollout-s1.jsonl", *lines)
+    return first, write(folder / "rollout-s1_x.jsonl", continuing("s1", 3, first, 3), *after)
+
+
+def continuing(thread: str, ordinal: int, file: Path, lines: int) -> dict[str, object]:
+    """The first line of a file that continues the first lines of another."""
+    offset = len("".join(file.read_text().splitlines(keepends=True)[:lines]))
+    base = {"thread_id": thread, "end_ordinal_exclusive": ordinal, "end_byte_offset": offset}
+    return line("session_meta", id="s1", timestamp=TIME, history_base=base)
 
 
 def test_reverted_turns_stay_on_their_branch(tmp_path: Path, read_sessions: ReadSessions) -> None:
@@ -406,10 +386,7 @@ def test_a_rollout_that_is_being_compressed_is_read_once(tmp_path: Path, read_se
     """Both of its files are there for a moment."""
     zstandard = pytest.importorskip("zstandard")
     _, second = reverted_session(tmp_path, message_item("user", "Three"))
-    base = {"thread_id": "x", "end_ordinal_exclusive": 2, "end_byte_offset": second.stat().st_size}
-    meta = {"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1", "timestamp": TIME, "history_base": base}}
-    third = tmp_path / "rollout-s1_y.jsonl"
-    third.write_text("".join(json.dumps(line) + "\n" for line in (meta, message_item("user", "Four"))))
+    third = write(tmp_path / "rollout-s1_y.jsonl", continuing("x", 2, second, 2), message_item("user", "Four"))
     (before,) = read_sessions(third)
     second.with_name(second.name + ".zst").write_bytes(zstandard.compress(second.read_bytes()))
     (session,) = read_sessions(third)
@@ -420,23 +397,17 @@ def test_a_rollout_that_is_being_compressed_is_read_once(tmp_path: Path, read_se
 
 async def test_a_session_whose_last_turn_was_reverted_is_imported_as_one(tmp_path: Path) -> None:
     first, second = reverted_session(tmp_path)
-    third, fourth = tmp_path / "rollout-s1_y.jsonl", tmp_path / "rollout-s1_z.jsonl"
     async with SessionHost(tmp_path / "root") as host:
         await host.import_sessions(first)
         for path in (second, tmp_path):
             await host.import_sessions(path)
             session = await host.load("s1")
             assert [plain_text(each.content) for each in (await session.context()).messages] == ["One", "1"]
-        offset = len("".join(first.read_text().splitlines(keepends=True)[:2]))
-        base: dict[str, object] = {"thread_id": "s1", "end_ordinal_exclusive": 2, "end_byte_offset": offset}
-        meta = {"id": "s1", "timestamp": TIME, "history_base": base}
-        lines = ({"timestamp": TIME, "type": "session_meta", "payload": meta}, message_item("user", "Four"))
-        third.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        third = write(tmp_path / "rollout-s1_y.jsonl", continuing("s1", 2, first, 2), message_item("user", "Four"))
         await host.import_sessions(tmp_path)
         session = await host.load("s1")
         assert [plain_text(each.content) for each in (await session.context()).messages] == ["One", "Four"]
-        base |= {"thread_id": "y", "end_byte_offset": len(third.read_text().splitlines(keepends=True)[0])}
-        fourth.write_text("".join(json.dumps(line) + "\n" for line in (*lines[:1], message_item("user", "Five"))))
+        write(tmp_path / "rollout-s1_z.jsonl", continuing("y", 2, third, 1), message_item("user", "Five"))
         await host.import_sessions(tmp_path)
         assert [plain_text(each.content) for each in (await session.context()).messages] == ["One", "Five"]
         assert len([node for node in session.tree().nodes if node.parent_id is None]) == 1
@@ -453,76 +424,60 @@ def test_a_rollout_of_the_first_version_needs_no_instructions(tmp_path: Path, re
         read_sessions(other)
 
 
-def test_usage_recorded_before_an_answer_is_not_assigned_to_an_earlier_one(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_usage_recorded_before_an_answer_is_not_assigned_to_an_earlier_one(read: Read) -> None:
     def used(total: int) -> dict[str, object]:
         counted = {"input_tokens": total - 1, "output_tokens": 1, "total_tokens": total}
         info = {"last_token_usage": counted, "total_token_usage": counted}
-        return {"timestamp": TIME, "type": "event_msg", "payload": {"type": "token_count", "info": info}}
+        return event("token_count", info=info)
 
-    path = rollout(
-        tmp_path / "rollout.jsonl",
+    session = read(
         message_item("user", "Look."),
         used(10),
-        item(type="function_call", name="f", arguments="{}", call_id="c1"),
-        item(type="function_call_output", call_id="c1", output="o"),
+        call(),
+        output(),
         used(10),
         used(25),
         message_item("assistant", "Found."),
     )
-    (session,) = read_sessions(path)
     assert [entry.type for entry in session.entries] == ["message", "usage", "message", "message", "usage", "message"]
     assert [each.usage for each in session.messages] == [None] * 4
 
 
-def test_executions_and_usage_of_paginated_rollouts_are_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    ran = {
-        "type": "CommandExecution",
-        "id": "c1",
-        "status": "failed",
-        "exit_code": 1,
-        "duration": {"secs": 3, "nanos": 0},
-    }
+def test_executions_and_usage_of_paginated_rollouts_are_read(read: Read) -> None:
+    ended = {"exit_code": 1, "duration": {"secs": 3, "nanos": 0}}
+    ran = {"type": "CommandExecution", "id": "c1", "status": "failed", **ended}
     counted = {"input_tokens": 900, "cached_input_tokens": 0, "output_tokens": 40, "total_tokens": 940}
-    path = rollout(
-        tmp_path / "rollout.jsonl",
-        item(type="function_call", name="exec", arguments="{}", call_id="c1"),
-        item(type="function_call_output", call_id="c1", output="1 failing"),
-        {"timestamp": TIME, "type": "event_msg", "payload": {"type": "item_completed", "item": ran}},
+    session = read(
+        call(),
+        output(),
+        event("item_completed", item=ran),
         message_item("assistant", "One fails."),
-        {"timestamp": TIME, "type": "token_usage_record", "payload": {"usage": counted}},
+        line("token_usage_record", usage=counted),
     )
-    (session,) = read_sessions(path)
     (run,) = (entry.tool_execution for entry in session.entries if isinstance(entry, ToolExecutionEntry))
     assert (run.tool_call_id, run.exit_code, run.duration_ms, run.success) == ("c1", 1, 3000, False)
     assert [each.usage for each in session.messages] == [None, None, Usage(900, 40, 0, 0, 940)]
 
 
-def test_an_answer_that_names_no_model_names_its_provider(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_an_answer_that_names_no_model_names_its_provider(read: Read) -> None:
     sealed = item(type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}], encrypted_content="sealed")
-    (session,) = read_sessions(rollout(tmp_path / "rollout-1.jsonl", message_item("user", "Hi"), sealed))
+    session = read(message_item("user", "Hi"), sealed)
     answer = session.messages[-1]
     assert (answer.provider, answer.model) == ("openai", None), "no other provider may be sent what it sealed"
 
 
-def test_an_error_becomes_an_answer_that_failed_after_the_message_that_it_follows(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
-    def event(**payload: object) -> dict[str, object]:
-        return {"timestamp": TIME, "type": "event_msg", "payload": payload}
-
+def test_an_error_becomes_an_answer_that_failed_after_the_message_that_it_follows(read: Read) -> None:
     lines: tuple[dict[str, object], ...] = (
-        {"timestamp": TIME, "type": "turn_context", "payload": {"model": "gpt-5"}},
+        line("turn_context", model="gpt-5"),
         message_item("user", "Bake."),
-        event(type="error", message="You are not logged in.", codex_error_info="unauthorized"),
+        event("error", message="You are not logged in.", codex_error_info="unauthorized"),
         message_item("user", "Again."),
-        item(type="function_call", call_id="c1", name="shell", arguments="{}"),
-        item(type="function_call_output", call_id="c1", output="done"),
-        event(type="error", codex_error_info={"response_stream_disconnected": {"http_status_code": 503}}),
-        event(type="error"),
+        call(),
+        output(),
+        event("error", codex_error_info={"response_stream_disconnected": {"http_status_code": 503}}),
+        event("error"),
     )
-    (session,) = read_sessions(rollout(tmp_path / "rollout-1.jsonl", *lines))
+    session = read(*lines)
     assert session.roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "assistant"]
     refused, broken, unknown = (session.messages[position] for position in (1, 5, 6))
     assert (refused.stop_reason, refused.error) == ("error", "You are not logged in.")
@@ -533,12 +488,8 @@ def test_an_error_becomes_an_answer_that_failed_after_the_message_that_it_follow
     assert not session.findings
 
 
-def test_messages_around_an_error_are_read_as_without_it(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_messages_around_an_error_are_read_as_without_it(read: Read) -> None:
     before, after = message_item("user", "Bake."), message_item("assistant", "Baked.")
-    failure = {"type": "error", "message": "overloaded"}
-    error: dict[str, object] = {"timestamp": TIME, "type": "event_msg", "payload": failure}
-    (plain,) = read_sessions(rollout(tmp_path / "rollout-1.jsonl", before, after))
-    (failed,) = read_sessions(rollout(tmp_path / "rollout-2.jsonl", before, error, after))
-    assert [entry.id for entry in plain.entries] == [
-        entry.id for entry in failed.entries if entry.id in {each.id for each in plain.entries}
-    ]
+    plain, failed = read(before, after), read(before, event("error", message="overloaded"), after)
+    ids = [entry.id for entry in plain.entries]
+    assert [entry.id for entry in failed.entries if entry.id in ids] == ids

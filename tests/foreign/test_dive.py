@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from treering.events.entries import (
     Compaction,
     CompactionEntry,
     Entry,
+    Header,
     Message,
     MessageEntry,
     SessionInfo,
@@ -29,12 +31,20 @@ from treering.events.foreign.dive import DiveFormat
 from treering.events.foreign.dive_writing import dive_document
 from treering.testing import strategies
 
-from .conftest import ReadSessions
+from .conftest import ParsedSession, ReadSessions
+
+HEADER = Header(id="s", version=1, timestamp=datetime(2026, 3, 1, 9, tzinfo=UTC), title="Bakery")
+
+
+@pytest.fixture
+def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
+    """The session of the sample."""
+    (session,) = read_sessions(data / "dive.jsonl")
+    return session
 
 
 @pytest.mark.feature("D-44")
-def test_a_session_with_a_header_and_events_is_read(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_a_session_with_a_header_and_events_is_read(session: ParsedSession) -> None:
     header = session.header
     assert (header.id, header.title, header.parent_session) == ("bakery-2", "Bakery", "bakery")
     assert session.roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "user", "assistant"]
@@ -49,8 +59,7 @@ def test_a_session_with_a_header_and_events_is_read(data: Path, read_sessions: R
     ]
 
 
-def test_a_turn_becomes_a_batch_with_a_usage_record(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_a_turn_becomes_a_batch_with_a_usage_record(session: ParsedSession) -> None:
     records = [entry for entry in session.entries if isinstance(entry, UsageEntry)]
     assert [entry.id for entry in records] == ["evt-1", "evt-2", "evt-4"]
     assert [(each.usage.kind, each.usage.messages) for each in records] == [("turn", 4), ("turn", 2), ("turn", 2)]
@@ -60,15 +69,13 @@ def test_a_turn_becomes_a_batch_with_a_usage_record(data: Path, read_sessions: R
     assert [(each.session, each.i, each.n) for each in batch] == [("bakery-2", n, 5) for n in range(5)]
 
 
-def test_an_unsupported_part_is_kept_in_the_messages_metadata(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_an_unsupported_part_is_kept_in_the_messages_metadata(session: ParsedSession, data: Path) -> None:
     message = session.messages[4]
     assert plain_text(message.content) == "And this?"
     assert message.metadata == {"left_out": [{"type": "document", "source": {"type": "text", "data": "x"}}]}
 
 
-def test_the_messages_that_a_compaction_repeats_are_its_kept_entries(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_the_messages_that_a_compaction_repeats_are_its_kept_entries(session: ParsedSession) -> None:
     (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
     assert entry.id == "evt-3"
     assert entry.compaction.summary == "They read bread.md."
@@ -166,8 +173,9 @@ def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, read_sess
 
 
 @pytest.mark.feature("D-44")
-def test_a_written_session_reads_back_equal(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.jsonl")
+def test_a_written_session_reads_back_equal(
+    session: ParsedSession, data: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
     path = tmp_path / "again.jsonl"
     path.write_bytes(dive_document(session.header, session.entries))
     first, *events = (json.loads(line) for line in path.read_bytes().splitlines())
@@ -181,11 +189,8 @@ def test_a_written_session_reads_back_equal(data: Path, tmp_path: Path, read_ses
     assert again.entries == session.entries
 
 
-def test_messages_without_usage_records_are_split_into_turns_at_user_messages(
-    data: Path, read_sessions: ReadSessions
-) -> None:
-    header = read_sessions(data / "dive.jsonl")[0].header
-    chain = Chain("test", "s", header.timestamp)
+def test_messages_without_usage_records_are_split_into_turns_at_user_messages(data: Path) -> None:
+    chain = Chain("test", "s", HEADER.timestamp)
     used = Usage(5, 1, 0, 0, 6)
     entries: list[Entry] = [
         chain.add(SessionInfo(name="Renamed")),
@@ -195,18 +200,17 @@ def test_messages_without_usage_records_are_split_into_turns_at_user_messages(
         chain.add(Message("assistant", (text("2"),), usage=used)),
         chain.add(UsageRecord("summary", used)),
     ]
-    first, *events = (json.loads(line) for line in dive_document(header, entries).splitlines())
+    first, *events = (json.loads(line) for line in dive_document(HEADER, entries).splitlines())
     assert first["data"]["title"] == "Renamed"
     assert [len(event["data"]["messages"]) for event in events] == [2, 2]
     assert [event["data"]["usage"] for event in events] == [{"input_tokens": 5, "output_tokens": 1}] * 2
 
 
-def test_a_compaction_event_repeats_the_kept_messages(data: Path, read_sessions: ReadSessions) -> None:
-    header = read_sessions(data / "dive.jsonl")[0].header
-    chain = Chain("test", "s", header.timestamp)
+def test_a_compaction_event_repeats_the_kept_messages(data: Path) -> None:
+    chain = Chain("test", "s", HEADER.timestamp)
     users = [chain.add(Message("user", (text(each),))) for each in "abc"]
     entries: list[Entry] = [*users, chain.add(Compaction("Sum", users[1].id, 9)), chain.add(Compaction("", None, 9))]
-    events = [json.loads(line)["data"] for line in dive_document(header, entries).splitlines()][1:]
+    events = [json.loads(line)["data"] for line in dive_document(HEADER, entries).splitlines()][1:]
     texts = [[message["content"][0]["text"] for message in event["messages"]] for event in events]
     assert texts == [["a"], ["b"], ["c"], ["Sum", "b", "c"], []]
     assert [event["metadata"]["original_message_count"] for event in events[3:]] == [3, 2]
@@ -214,13 +218,12 @@ def test_a_compaction_event_repeats_the_kept_messages(data: Path, read_sessions:
 
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_compaction_without_a_summary_reads_back_with_the_messages_that_it_kept(
-    kept: int, data: Path, tmp_path: Path, read_sessions: ReadSessions
+    kept: int, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
-    header = read_sessions(data / "dive.jsonl")[0].header
-    chain = Chain("test", "s", header.timestamp)
+    chain = Chain("test", "s", HEADER.timestamp)
     said = [chain.add(Message(role, (text(role),))) for role in ("user", "user", "assistant")]
     path = tmp_path / "truncated.jsonl"
-    path.write_bytes(dive_document(header, [*said, chain.add(Compaction("", said[kept].id, 0))]))
+    path.write_bytes(dive_document(HEADER, [*said, chain.add(Compaction("", said[kept].id, 0))]))
     (again,) = read_sessions(path)
     (compaction,) = (each.compaction for each in again.entries if isinstance(each, CompactionEntry))
     ids = [each.id for each in again.entries if isinstance(each, MessageEntry)]
@@ -228,12 +231,11 @@ def test_a_compaction_without_a_summary_reads_back_with_the_messages_that_it_kep
     assert len(ids) == 3
 
 
-def test_a_compaction_keeps_messages_that_an_earlier_one_had_hidden(data: Path, read_sessions: ReadSessions) -> None:
-    header = read_sessions(data / "dive.jsonl")[0].header
-    chain = Chain("test", "s", header.timestamp)
+def test_a_compaction_keeps_messages_that_an_earlier_one_had_hidden(data: Path) -> None:
+    chain = Chain("test", "s", HEADER.timestamp)
     first = chain.add(Message("user", (text("a"),)))
     entries = [first, chain.add(Compaction("All", None, 0)), chain.add(Compaction("Less", first.id, 0))]
-    *_, event = (json.loads(line)["data"] for line in dive_document(header, entries).splitlines())
+    *_, event = (json.loads(line)["data"] for line in dive_document(HEADER, entries).splitlines())
     assert [message["content"][0]["text"] for message in event["messages"]] == ["Less", "a"]
 
 
@@ -257,19 +259,15 @@ def turns(draw: st.DrawFn) -> list[Message]:
 @settings(max_examples=25)
 @given(saved=st.lists(st.tuples(turns(), st.integers(0, 9)), max_size=4))
 def test_written_messages_and_usage_read_back_equal(
-    tmp_path_factory: pytest.TempPathFactory,
-    read_sessions: ReadSessions,
-    data: Path,
-    saved: list[tuple[list[Message], int]],
+    tmp_path_factory: pytest.TempPathFactory, read_sessions: ReadSessions, saved: list[tuple[list[Message], int]]
 ) -> None:
-    header = read_sessions(data / "dive.jsonl")[0].header
-    chain = Chain("test", "s", header.timestamp)
+    chain = Chain("test", "s", HEADER.timestamp)
     entries: list[Entry] = []
     for messages, tokens in saved:
         entries += map(chain.add, messages)
         entries.append(chain.add(UsageRecord("turn", Usage(tokens, 0, 0, 0, tokens), messages=len(messages))))
     path = tmp_path_factory.getbasetemp() / "property.jsonl"
-    path.write_bytes(dive_document(header, entries))
+    path.write_bytes(dive_document(HEADER, entries))
     (again,) = read_sessions(path, "dive")
     assert again.messages == [message for messages, _ in saved for message in messages]
     records = [entry.usage for entry in again.entries if isinstance(entry, UsageEntry)]

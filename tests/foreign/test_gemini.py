@@ -23,7 +23,7 @@ from treering.events.content import (
 from treering.events.entries import CustomEntry, Message, MessageEntry, ModelChangeEntry, SessionInfoEntry, Usage
 from treering.events.errors import ForeignFormatError
 
-from .conftest import ParsedSession, ReadSessions
+from .conftest import ParsedSession, Read, ReadSessions
 
 HEAD = {"sessionId": "g-1", "projectHash": "h", "startTime": "2026-03-01T09:00:00.000Z"}
 
@@ -72,8 +72,25 @@ def token_totals(session: ParsedSession) -> list[int]:
 TOOL_USE = tool_use("c1", "read_file", {"path": "bread.md"})
 
 
-def test_the_last_line_of_each_message_is_read(data: Path, read_sessions: ReadSessions) -> None:
+@pytest.fixture
+def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
+    """Write a session, and read it."""
+
+    def written(*given: dict[str, object]) -> ParsedSession:
+        (session,) = read_sessions(log(tmp_path / "s.jsonl", *given))
+        return session
+
+    return written
+
+
+@pytest.fixture
+def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
+    """The session of the sample."""
     (session,) = read_sessions(data / "gemini.jsonl")
+    return session
+
+
+def test_the_last_line_of_each_message_is_read(session: ParsedSession) -> None:
     assert (session.header.id, session.header.cwd) == ("5a5a5a5a-0000-4000-8000-000000000001", "/work/bakery")
     assert session.roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "user"]
     first, answer, result = session.messages[:3]
@@ -95,8 +112,7 @@ def test_the_last_line_of_each_message_is_read(data: Path, read_sessions: ReadSe
     assert infos == ["The recipes"]
 
 
-def test_rewound_messages_stay_on_their_own_branch(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "gemini.jsonl")
+def test_rewound_messages_stay_on_their_own_branch(session: ParsedSession) -> None:
     assert session.leaf_id == "i1"
     path = [entry.id for entry in session.path()]
     assert [each for each in path if each in ("g2", "u2", "g3", "u3", "i1")] == ["g2", "u3", "i1"]
@@ -104,23 +120,22 @@ def test_rewound_messages_stay_on_their_own_branch(data: Path, read_sessions: Re
     assert isinstance(session.entries[-1], CustomEntry), "an info record is not a message"
 
 
-def test_a_rewind_at_the_end_moves_the_leaf(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", user("a"), user("b"), {"$rewindTo": "b"}))
+def test_a_rewind_at_the_end_moves_the_leaf(read: Read) -> None:
+    session = read(user("a"), user("b"), {"$rewindTo": "b"})
     assert [entry.id for entry in session.entries[:2]] == ["a", "b"]
     assert [entry.id for entry in session.path()] == ["a", session.entries[2].id], "a mark of the rewind is the leaf"
 
 
-def test_a_rewind_to_an_unknown_message_starts_a_new_root(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", user("a"), {"$rewindTo": "x"}, user("b")))
+def test_a_rewind_to_an_unknown_message_starts_a_new_root(read: Read) -> None:
+    session = read(user("a"), {"$rewindTo": "x"}, user("b"))
     assert [entry.parent_id for entry in session.entries] == [None, None]
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", user("a"), {"$rewindTo": "a"}))
+    session = read(user("a"), {"$rewindTo": "a"})
     assert [entry.type for entry in session.path()] == ["custom"]
 
 
-def test_a_replaced_history_branches_where_it_differs(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_a_replaced_history_branches_where_it_differs(read: Read) -> None:
     new = [user("a"), user("b", "shorter"), user("d")]
-    path = log(tmp_path / "s.jsonl", user("a"), user("b"), user("c"), {"$set": {"messages": new}}, user("e"))
-    (session,) = read_sessions(path)
+    session = read(user("a"), user("b"), user("c"), {"$set": {"messages": new}}, user("e"))
     assert [plain_text(message.content) for message in session.messages] == ["a", "b", "c", "shorter", "d", "e"]
     texts = {
         entry.id: plain_text(message.content) for entry, message in zip(session.entries, session.messages, strict=True)
@@ -149,16 +164,13 @@ def test_all_sessions_under_a_folder_are_read(data: Path, tmp_path: Path, read_s
     assert [len(session.messages) for session in read_sessions(tmp_path, "gemini")] == [1, 4]
 
 
-def test_a_masked_history_repeats_no_calls_results_or_thinking(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_a_masked_history_repeats_no_calls_results_or_thinking(read: Read) -> None:
     thoughts = [{"subject": "Plan", "description": "Read it."}]
     original = {**answer("b", "Let me look.", 10, call("c1", "Flour.")), "thoughts": thoughts}
     parts = [{"text": "Plan: read it.", "thought": True}, {"text": "Let me look."}, function_call("c1")]
     masked = {**answer("b", parts, 10, call("c1", "...")), "thoughts": thoughts}
     history = [user("a"), masked, response_message("r", response("c1", "...")), answer("c", [{"text": "Done."}], 20)]
-    path = log(
-        tmp_path / "s.jsonl", user("a"), original, answer("c", "Done.", 20), {"$set": {"messages": history}}, user("d")
-    )
-    (session,) = read_sessions(path)
+    session = read(user("a"), original, answer("c", "Done.", 20), {"$set": {"messages": history}}, user("d"))
     thought, words = thinking("Plan\n\nRead it."), text("Let me look.")
     assert contents(session) == [
         (text("a"),),
@@ -171,7 +183,7 @@ def test_a_masked_history_repeats_no_calls_results_or_thinking(tmp_path: Path, r
     assert token_totals(session) == [10, 20], "the usage of a copy is not counted again"
 
 
-def test_an_equivalent_history_makes_no_branch(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_an_equivalent_history_makes_no_branch(read: Read) -> None:
     before = [user("a"), answer("b", "Let me look.", 10, call("c1", "Flour.")), answer("c", "Done.", 20)]
     parts = [{"text": "Let me look."}, function_call("c1")]
     history = [
@@ -180,11 +192,11 @@ def test_an_equivalent_history_makes_no_branch(tmp_path: Path, read_sessions: Re
         response_message("r", response("c1", "Flour.")),
         answer("c", [{"text": "Done."}]),
     ]
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", *before, {"$set": {"messages": history}}, user("d")))
+    session = read(*before, {"$set": {"messages": history}}, user("d"))
     assert session.roles == ["user", "assistant", "tool", "assistant", "user"]
     assert len(contents(session)) == 5
     twice: list[dict[str, object]] = [{"$set": {"messages": history}}] * 2
-    (again,) = read_sessions(log(tmp_path / "s.jsonl", *before, *twice, user("d")))
+    again = read(*before, *twice, user("d"))
     assert again.entries == session.entries
 
 
@@ -203,44 +215,42 @@ def started() -> list[dict[str, object]]:
             answer("c", "Done.", 20)]  # fmt: skip
 
 
-def test_a_resumed_session_makes_no_branch(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_a_resumed_session_makes_no_branch(read: Read, tmp_path: Path, read_sessions: ReadSessions) -> None:
     """Its records then hold the results of all calls of the answer."""
     both: dict[str, object] = {"result": [response("c1", "Flour."), response("c2", "Yeast.")]}
     asked = answer("b", [function_call("c1"), function_call("c2")], 10, {**call("c1"), **both}, {**call("c2"), **both})
     history = resumed({**asked, "thoughts": started()[1]["thoughts"]})
     before = read_sessions(log(tmp_path / "before.jsonl", *started()))[0]
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", *started(), {"$set": {"messages": history}}))
+    session = read(*started(), {"$set": {"messages": history}})
     assert session.entries == before.entries
-    (continued,) = read_sessions(log(tmp_path / "s.jsonl", *started(), {"$set": {"messages": history}}, user("d")))
+    continued = read(*started(), {"$set": {"messages": history}}, user("d"))
     assert continued.roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
     assert len(contents(continued)) == 6
 
 
-def test_a_session_that_is_emptied_and_gets_its_history_back_makes_no_branch(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_session_that_is_emptied_and_gets_its_history_back_makes_no_branch(read: Read) -> None:
     """The history then has no records, and its thoughts are as the model wrote them."""
     thought = {"text": "**Plan**\nRead it.", "thought": True}
     asked: dict[str, object] = {
         "id": "b", "type": "gemini", "content": [thought, function_call("c1"), function_call("c2")]
     }  # fmt: skip
     back: list[dict[str, object]] = [{"$set": {"messages": [user("a")]}}, {"$set": {"messages": resumed(asked)}}]
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", *started(), *back, user("d")))
+    session = read(*started(), *back, user("d"))
     assert session.roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
     assert len(contents(session)) == 6
     assert token_totals(session) == [10, 20]
     masked: dict[str, object] = {"$set": {"messages": resumed(asked, output="...")}}
-    (other,) = read_sessions(log(tmp_path / "s.jsonl", *started(), masked, user("d")))
+    other = read(*started(), masked, user("d"))
     assert contents(other)[2] == (tool_result("c1", "..."),)
     assert len(other.roles) > len(session.roles)
 
 
-def test_each_call_gets_its_own_result_of_a_record_that_holds_all(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_each_call_gets_its_own_result_of_a_record_that_holds_all(read: Read) -> None:
     picture: dict[str, object] = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     parts = [response("c1", "Flour."), response("c2", "A cake."), picture]
     records = [{**call(key), "result": parts} for key in ("c1", "c2")]
     lines = [answer("b", "", 0, *records), response_message("r", *parts), user("d")]
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", *lines))
+    session = read(*lines)
     assert contents(session)[1:] == [
         (tool_result("c1", "Flour."),),
         (tool_result("c2", [text("A cake."), image("aGk=", "image/png")]),),
@@ -248,11 +258,11 @@ def test_each_call_gets_its_own_result_of_a_record_that_holds_all(tmp_path: Path
     ]
 
 
-def test_a_record_with_one_result_holds_all_that_follows_it(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_a_record_with_one_result_holds_all_that_follows_it(read: Read) -> None:
     """As of a tool that returns several texts and files."""
     picture: dict[str, object] = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     parts = [response("c1", "Two files."), {"text": "Flour."}, picture, {"text": "Yeast."}]
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", answer("b", "", 0, {**call("c1"), "result": parts})))
+    session = read(answer("b", "", 0, {**call("c1"), "result": parts}))
     content: list[TextPart | ImagePart] = [
         text("Two files."),
         text("Flour."),
@@ -262,13 +272,12 @@ def test_a_record_with_one_result_holds_all_that_follows_it(tmp_path: Path, read
     assert contents(session)[1:] == [(tool_result("c1", content),)]
 
 
-def test_thoughts_calls_and_results_among_the_parts_are_read(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_thoughts_calls_and_results_among_the_parts_are_read(read: Read) -> None:
     thought = {"text": "Read it.", "thought": True, "thoughtSignature": "c2ln"}
     nameless = {"functionCall": {"name": "ls", "args": {}}, "thoughtSignature": "c2lnMg"}
     failed: dict[str, object] = {"functionResponse": {"name": "ls", "response": {"error": "no"}}}
     responses = response_message("r", response("c1", "Flour."), failed)
-    path = log(tmp_path / "s.jsonl", answer("b", [thought, function_call("c1"), nameless]), responses)
-    (session,) = read_sessions(path)
+    session = read(answer("b", [thought, function_call("c1"), nameless]), responses)
     first, second, third = session.messages
     assert first.content[:2] == (thinking("Read it.", signature="c2ln"), TOOL_USE)
     (generated,) = (part.tool_use for part in first.content if isinstance(part, ToolUsePart) and part != TOOL_USE)
@@ -277,7 +286,7 @@ def test_thoughts_calls_and_results_among_the_parts_are_read(tmp_path: Path, rea
     assert third == Message("tool", (tool_result(generated.id, "no", is_error=True),), tool_name="ls")
 
 
-def test_a_file_that_is_not_an_image_becomes_text(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_a_file_that_is_not_an_image_becomes_text(read: Read) -> None:
     def inline(media_type: str) -> dict[str, object]:
         return {"inlineData": {"mimeType": media_type, "data": "aGk="}}
 
@@ -288,7 +297,7 @@ def test_a_file_that_is_not_an_image_becomes_text(tmp_path: Path, read_sessions:
     ]
     record = {**call("c1"), "result": [response("c1", "It was read."), inline("audio/wav")]}
     prompted: dict[str, object] = {"id": "m1", "type": "user", "content": content}
-    (session,) = read_sessions(log(tmp_path / "session-x.jsonl", prompted, answer("m2", "", 0, record)))
+    session = read(prompted, answer("m2", "", 0, record))
     prompt, _, results = contents(session)
     picture, film, other = (
         image("aGk=", "image/png"),
@@ -299,9 +308,9 @@ def test_a_file_that_is_not_an_image_becomes_text(tmp_path: Path, read_sessions:
     assert results == (tool_result("c1", "It was read.\n[file: audio/wav]"),)
 
 
-def test_a_result_comes_before_the_text_beside_it(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_a_result_comes_before_the_text_beside_it(read: Read) -> None:
     both = response_message("r", response("c1", "Flour."), {"text": "Go on."})
-    (session,) = read_sessions(log(tmp_path / "s.jsonl", answer("b", [function_call("c1")]), both))
+    session = read(answer("b", [function_call("c1")]), both)
     assert contents(session) == [(TOOL_USE,), (tool_result("c1", "Flour."),), (text("Go on."),)]
     assert session.entries[-1].id == "r"
 

@@ -22,7 +22,7 @@ from treering.events.findings import LeftOut
 from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
 
-from .conftest import ReadSessions
+from .conftest import ParsedSession, Read, ReadSessions
 
 Lines = list[dict[str, object]]
 
@@ -35,6 +35,17 @@ def folder(path: Path, metadata: dict[str, object] | None, messages: Lines, tool
         if lines:
             (path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+@pytest.fixture
+def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
+    """Write a session's folder, and read it."""
+
+    def written(metadata: dict[str, object] | None, messages: Lines, tools: Lines | None = None) -> ParsedSession:
+        (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, messages, tools))
+        return session
+
+    return written
 
 
 def message(seq: int, role: str, content: str = "", **more: object) -> dict[str, object]:
@@ -184,17 +195,17 @@ def test_the_folder_format_is_read(tmp_path: Path, read_sessions: ReadSessions) 
 
 
 @pytest.mark.feature("N-27")
-def test_an_unknown_provider_is_kept(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_an_unknown_provider_is_kept(read: Read) -> None:
     metadata = {**METADATA, "provider": {**PROVIDER, "type": "garden-shed"}}
-    (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, MESSAGES))
+    session = read(metadata, MESSAGES)
     (info,) = (entry.session_info for entry in session.entries if isinstance(entry, SessionInfoEntry))
     assert info.provider is not None
     assert info.provider.type == "garden-shed"
 
 
 @pytest.mark.feature("N-35", "N-36", "N-37", "N-38", "N-39", "N-149", "N-150", "N-152", "N-153", "N-154", "N-155")
-def test_a_tool_execution_follows_its_result(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(folder(tmp_path / "session-n-1", METADATA, MESSAGES, [RUN]))
+def test_a_tool_execution_follows_its_result(read: Read) -> None:
+    session = read(METADATA, MESSAGES, [RUN])
     answer, result = session.messages[2:]
     assert (answer.model, answer.stop_reason, answer.duration_ms) == ("qwen", "tool_calls", 70)
     (call,) = (part.tool_use for part in answer.content if isinstance(part, ToolUsePart))
@@ -241,11 +252,9 @@ def test_the_flat_shape_of_the_draft_reads_to_the_same_session(tmp_path: Path, r
     assert draft.codes() == []
 
 
-def test_a_result_missing_from_the_messages_is_taken_from_the_execution(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_a_result_missing_from_the_messages_is_taken_from_the_execution(read: Read) -> None:
     after = {**message(4, "assistant", "Done."), "parentId": "m3"}
-    (session,) = read_sessions(folder(tmp_path / "session-n-1", METADATA, [*MESSAGES[:3], after], [RUN]))
+    session = read(METADATA, [*MESSAGES[:3], after], [RUN])
     assert session.roles == ["system", "user", "assistant", "tool", "assistant"]
     (part,) = session.messages[3].content
     assert isinstance(part, ToolResultPart)
@@ -254,19 +263,19 @@ def test_a_result_missing_from_the_messages_is_taken_from_the_execution(
     assert path.index("m3") < path.index("t1") < path.index("m4")
 
 
-def test_an_execution_without_a_call_is_kept_and_reported(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_an_execution_without_a_call_is_kept_and_reported(read: Read) -> None:
     metadata = {**METADATA, "stats": {"messageCount": 2}}
-    (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, MESSAGES[:2], [RUN]))
+    session = read(metadata, MESSAGES[:2], [RUN])
     assert [entry.id for entry in session.of("tool_execution")] == ["t1"]
     assert session.codes() == ["orphan"]
 
 
 @pytest.mark.feature("N-31")
-def test_parent_ids_form_a_tree(tmp_path: Path, read_sessions: ReadSessions) -> None:
+def test_parent_ids_form_a_tree(read: Read) -> None:
     branch = {**message(5, "user", "Or cake?"), "parentId": "m1"}
     new_root = {**message(6, "user", "Anew."), "parentId": None}
     metadata = {**METADATA, "stats": {"messageCount": 6}}
-    (session,) = read_sessions(folder(tmp_path / "session-n-1", metadata, [*MESSAGES, branch, new_root], [RUN]))
+    session = read(metadata, [*MESSAGES, branch, new_root], [RUN])
     texts = [plain_text(each.message.content) for each in session.path("m5") if isinstance(each, MessageEntry)]
     assert texts == ["You bake.", "Or cake?"]
     assert [entry.id for entry in session.path()] == ["m6"]

@@ -79,6 +79,22 @@ PAYLOADS = (
 )
 
 
+ENTRIES = entries_of(*PAYLOADS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder with these entries."""
+    return write_nanocoder(HEADER, ENTRIES, tmp_path, count=message_tokens)
+
+
+def following(*payloads: Payload) -> list[KnownEntry]:
+    """The entries, and more after them a minute later."""
+    chain = Chain("test", HEADER.id, HEADER.timestamp)
+    chain.leaf = ENTRIES[-1].id
+    return [*ENTRIES, *(chain.add(each, time=HEADER.timestamp + timedelta(minutes=1)) for each in payloads)]
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
@@ -91,7 +107,7 @@ def metadata(folder: Path) -> dict[str, Any]:
 @pytest.mark.feature("N-13", "N-14", "N-15", "N-16", "N-17")
 def test_the_folder_has_the_documented_layout_and_modes(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
-    folder = write_nanocoder(HEADER, entries_of(*PAYLOADS), root)
+    folder = write_nanocoder(HEADER, ENTRIES, root)
     assert folder == root / "projects" / project_hash("/work/bakery") / "session-n-1"
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
     inside = folder.relative_to(root).as_posix()
@@ -113,13 +129,12 @@ def test_the_folder_has_the_documented_layout_and_modes(tmp_path: Path) -> None:
 
 @pytest.mark.feature("N-16")
 def test_writing_a_grown_session_again_keeps_its_lines(tmp_path: Path) -> None:
-    entries = entries_of(*PAYLOADS)
-    folder = write_nanocoder(HEADER, entries[:5], tmp_path)
+    folder = write_nanocoder(HEADER, ENTRIES[:5], tmp_path)
     before = (folder / "messages.jsonl").read_bytes()
-    assert write_nanocoder(HEADER, entries, tmp_path) == folder
+    assert write_nanocoder(HEADER, ENTRIES, tmp_path) == folder
     assert (folder / "messages.jsonl").read_bytes().startswith(before)
     assert len(lines(tmp_path / "index.jsonl")) == 1
-    write_nanocoder(replace(HEADER, id="n-2"), entries, tmp_path)
+    write_nanocoder(replace(HEADER, id="n-2"), ENTRIES, tmp_path)
     assert [line["id"] for line in lines(tmp_path / "index.jsonl")] == ["n-1", "n-2"]
 
 
@@ -133,7 +148,7 @@ def test_a_failed_write_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("treering.events.disk.OsDisk.datasync", fails)
     with pytest.raises(OSError, match="No space"):
-        write_nanocoder(HEADER, entries_of(*PAYLOADS), tmp_path)
+        write_nanocoder(HEADER, ENTRIES, tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert metadata(folder)["stats"]["messageCount"] == 1
 
@@ -143,8 +158,7 @@ def test_the_metadata_and_the_index_describe_the_session(tmp_path: Path) -> None
     project = tmp_path / "bakery"
     project.mkdir()
     (project / "package.json").write_text('{"name": "oven"}')
-    entries = entries_of(*PAYLOADS)
-    folder = write_nanocoder(replace(HEADER, cwd=str(project)), entries, tmp_path / "out", count=message_tokens)
+    folder = write_nanocoder(replace(HEADER, cwd=str(project)), ENTRIES, tmp_path / "out", count=message_tokens)
     found = metadata(folder)
     messages, runs = lines(folder / "messages.jsonl"), lines(folder / "tools.jsonl")
     assert (found["version"], found["id"], found["status"]) == (1, "n-1", "active")
@@ -186,10 +200,9 @@ def test_the_metadata_and_the_index_describe_the_session(tmp_path: Path) -> None
 
 @pytest.mark.feature("N-24")
 def test_an_append_moves_the_time_of_the_last_access_and_an_export_does_not(tmp_path: Path) -> None:
-    entries = entries_of(*PAYLOADS)
 
     def accessed(count: int) -> str:
-        found: str = metadata(write_nanocoder(HEADER, entries[:count], tmp_path))["timestamps"]["lastAccessedAt"]
+        found: str = metadata(write_nanocoder(HEADER, ENTRIES[:count], tmp_path))["timestamps"]["lastAccessedAt"]
         return found
 
     assert accessed(4) == accessed(4) < accessed(5)
@@ -229,11 +242,9 @@ def test_the_provider_is_the_latest_one_in_the_session(tmp_path: Path) -> None:
 @pytest.mark.feature(
     "N-30", "N-31", "N-32", "N-33", "N-34", "N-35", "N-36", "N-147", "N-148", "N-149", "N-150", "N-151"
 )
-def test_the_message_lines_have_all_fields(tmp_path: Path) -> None:
-    entries = entries_of(*PAYLOADS)
-    folder = write_nanocoder(HEADER, entries, tmp_path, count=message_tokens)
+def test_the_message_lines_have_all_fields(folder: Path) -> None:
     found = lines(folder / "messages.jsonl")
-    expected = [entry for entry in entries if isinstance(entry, MessageEntry)]
+    expected = [entry for entry in ENTRIES if isinstance(entry, MessageEntry)]
     assert [line["id"] for line in found] == [entry.id for entry in expected]
     assert len({line["id"] for line in found}) == len(found)
     assert [line["seq"] for line in found] == [1, 2, 3, 4, 5]
@@ -262,16 +273,14 @@ def test_the_message_lines_have_all_fields(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("N-17", "N-37", "N-38", "N-39", "N-152", "N-153", "N-154", "N-155")
-def test_the_tool_lines_have_all_fields(tmp_path: Path) -> None:
-    entries = entries_of(*PAYLOADS)
-    folder = write_nanocoder(HEADER, entries, tmp_path, count=message_tokens)
+def test_the_tool_lines_have_all_fields(folder: Path) -> None:
     first, second = lines(folder / "tools.jsonl")
-    (record,) = (entry for entry in entries if isinstance(entry, ToolExecutionEntry))
+    (record,) = (entry for entry in ENTRIES if isinstance(entry, ToolExecutionEntry))
     assert first == {
         "id": record.id,
         "seq": 1,
         "timestamp": "2024-10-04T00:00:06.000000Z",
-        "messageId": entries[3].id,
+        "messageId": ENTRIES[3].id,
         "toolCallId": "c1",
         "tool": "execute_bash",
         "arguments": {"command": "ls"},
@@ -283,7 +292,7 @@ def test_the_tool_lines_have_all_fields(tmp_path: Path) -> None:
     assert (second["seq"], second["toolCallId"], second["messageId"]) == (2, "c2", calls["c2"])
     assert second["result"] == {"success": True, "content": "flour"}
     read_result = next(
-        entry.message for entry in entries if isinstance(entry, MessageEntry) and entry.message.tool_name == "read"
+        entry.message for entry in ENTRIES if isinstance(entry, MessageEntry) and entry.message.tool_name == "read"
     )
     assert second["tokens"] == message_tokens(read_result)
     assert second["durationMs"] == 3000, "without a measurement, the time from the call to the result"
@@ -296,15 +305,11 @@ def calls_of(line: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.feature("N-146", "N-156", "N-157", "N-158", "N-159")
 def test_a_compaction_is_written_as_the_current_summary(tmp_path: Path, read_sessions: ReadSessions) -> None:
-    entries = entries_of(*PAYLOADS)
-    chain = Chain("test", HEADER.id, HEADER.timestamp)
-    chain.leaf = entries[-1].id
-    last = entries[-1]
-    late = HEADER.timestamp + timedelta(minutes=1)
-    compaction = chain.add(Compaction("They read it.", last.id, 0), time=late)
-    kept = {"key": "abc", "start_id": entries[2].id, "end_id": entries[3].id, "message_count": 2, "content": "Half"}
-    stored = chain.add(Custom("treering.summary", raw_json({**kept, "tokens": 2, "summarizer": "m"})), time=late)
-    folder = write_nanocoder(HEADER, [*entries, compaction, stored], tmp_path, count=message_tokens)
+    last = ENTRIES[-1]
+    kept = {"key": "abc", "start_id": ENTRIES[2].id, "end_id": ENTRIES[3].id, "message_count": 2, "content": "Half"}
+    custom = Custom("treering.summary", raw_json({**kept, "tokens": 2, "summarizer": "m"}))
+    *before, compaction, stored = following(Compaction("They read it.", last.id, 0), custom)
+    folder = write_nanocoder(HEADER, [*before, compaction, stored], tmp_path, count=message_tokens)
     messages = lines(folder / "messages.jsonl")
     assert metadata(folder)["context"] == {
         "lastSummaryAt": "2024-10-04T00:01:00.000000Z",
@@ -339,30 +344,25 @@ def test_a_compaction_is_written_as_the_current_summary(tmp_path: Path, read_ses
 
 
 def test_a_summary_is_deleted_when_its_compaction_is_no_longer_written(tmp_path: Path) -> None:
-    entries = entries_of(*PAYLOADS)
-    chain = Chain("test", HEADER.id, HEADER.timestamp)
-    folder = write_nanocoder(HEADER, [*entries, chain.add(Compaction("Sum", None, 0))], tmp_path)
+    folder = write_nanocoder(HEADER, following(Compaction("Sum", None, 0)), tmp_path)
     assert len(list((folder / "summaries").iterdir())) == 1
     assert "context" in metadata(folder)
-    write_nanocoder(HEADER, entries, tmp_path)
+    write_nanocoder(HEADER, ENTRIES, tmp_path)
     assert not list((folder / "summaries").iterdir())
     assert "context" not in metadata(folder)
 
 
 @pytest.mark.parametrize("summary", ["", "Less"])
 def test_a_compaction_that_keeps_everything_ends_an_earlier_one(tmp_path: Path, summary: str) -> None:
-    entries = entries_of(*PAYLOADS)
-    chain = Chain("test", HEADER.id, HEADER.timestamp)
-    chain.leaf = entries[-1].id
-    earlier = chain.add(Compaction("They read it.", entries[-1].id, 0))
-    folder = write_nanocoder(HEADER, [*entries, earlier, chain.add(Compaction(summary, entries[0].id, 0))], tmp_path)
+    compactions = Compaction("They read it.", ENTRIES[-1].id, 0), Compaction(summary, ENTRIES[0].id, 0)
+    folder = write_nanocoder(HEADER, following(*compactions), tmp_path)
     assert "context" not in metadata(folder)
 
 
 def test_an_id_that_cannot_name_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     for name in ("", "a/b", "../x", "a\0"):
         with pytest.raises(InvalidSessionId):
-            write_nanocoder(replace(HEADER, id=name), entries_of(*PAYLOADS), tmp_path)
+            write_nanocoder(replace(HEADER, id=name), ENTRIES, tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from treering import Session, SessionHost, plain_text
 from treering.events.content import ToolResultPart, tool_result
 from treering.events.entries import ContextEdit, ContextEditEntry, MessageEntry, ToolExecutionEntry
 
-from .conftest import ParsedSession, ReadSessions
+from .conftest import ParsedSession, Read, ReadSessions
 from .test_opencode_steps import STEP_START, Part, call, export_file, text
 
+Import = Callable[..., Awaitable[Session]]
 CLEARED = "[Old tool result content cleared]"
 ABORTED: Part = {"name": "MessageAbortedError", "data": {"message": "stopped"}}
 FAILED: Part = {"name": "APIError", "data": {"message": "overloaded"}}
@@ -53,54 +55,66 @@ async def texts_in_context(session: Session) -> list[str]:
     return shown
 
 
-async def imported(host: SessionHost, path: Path) -> Session:
-    (report,) = await host.import_sessions(path)
-    return await host.load(report.id)
+@pytest.fixture
+def imported(tmp_path: Path, host: SessionHost) -> Import:
+    """Import a file with these messages, and once more, which adds nothing."""
+
+    async def written(*messages: Part, **more: object) -> Session:
+        path = export_file(tmp_path, *messages, **more)
+        (report,) = await host.import_sessions(path)
+        assert [each.added for each in await host.import_sessions(path)] == [0]
+        return await host.load(report.id)
+
+    return written
 
 
 def edits(session: ParsedSession) -> list[ContextEdit]:
     return [entry.context_edit for entry in session.entries if isinstance(entry, ContextEditEntry)]
 
 
+@pytest.fixture
+def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
+    """Write a session, and read it."""
+
+    def written(*given: Part, **more: object) -> ParsedSession:
+        (session,) = read_sessions(export_file(tmp_path, *given, **more))
+        return session
+
+    return written
+
+
 # -- what is no longer sent
 
 
-async def test_a_result_that_was_cleared_is_kept_but_contexts_show_what_opencode_sends(tmp_path: Path) -> None:
+async def test_a_result_that_was_cleared_is_kept_but_contexts_show_what_opencode_sends(imported: Import) -> None:
     parts = (STEP_START, cleared_call("c1", 2500), call("c2"))
-    path = export_file(tmp_path, prompt("01", 1000), answer("02", 2000, *parts), prompt("03", 3000), answer("04", 4000))
-    async with SessionHost(tmp_path / "root") as host:
-        session = await imported(host, path)
-        shown = ["Question 01.", "", CLEARED, "result of c2", "Question 03.", "Answer 04."]
-        assert await texts_in_context(session) == shown
-        entries = await session.entries()
-        kinds = [each.type for each in entries]
-        assert kinds.index("context_edit") == len(kinds) - 3, "the edit is where the result was cleared"
-        results = [each.message for each in entries if isinstance(each, MessageEntry) and each.message.role == "tool"]
-        assert "A long result." in repr(results[0]), "the result itself stays"
-        (again,) = await host.import_sessions(path)
-        assert again.added == 0
+    session = await imported(prompt("01", 1000), answer("02", 2000, *parts), prompt("03", 3000), answer("04", 4000))
+    shown = ["Question 01.", "", CLEARED, "result of c2", "Question 03.", "Answer 04."]
+    assert await texts_in_context(session) == shown
+    entries = await session.entries()
+    kinds = [each.type for each in entries]
+    assert kinds.index("context_edit") == len(kinds) - 3, "the edit is where the result was cleared"
+    results = [each.message for each in entries if isinstance(each, MessageEntry) and each.message.role == "tool"]
+    assert "A long result." in repr(results[0]), "the result itself stays"
 
 
 @pytest.mark.parametrize("cleared", [None, 0, "soon", -1e300])
-def test_a_time_of_clearing_that_is_none_clears_nothing(
-    tmp_path: Path, read_sessions: ReadSessions, cleared: object
-) -> None:
-    (session,) = read_sessions(export_file(tmp_path, answer("01", 1000, cleared_call("c1", cleared))))
+def test_a_time_of_clearing_that_is_none_clears_nothing(read: Read, cleared: object) -> None:
+    session = read(answer("01", 1000, cleared_call("c1", cleared)))
     assert not edits(session)
 
 
-async def test_results_that_are_cleared_between_two_imports_are_cleared_by_the_second(tmp_path: Path) -> None:
+async def test_results_that_are_cleared_between_two_imports_are_cleared_by_the_second(imported: Import) -> None:
     before = (prompt("01", 1000), answer("02", 2000, STEP_START, cleared_call("c1", None)), prompt("03", 3000))
     after = (prompt("01", 1000), answer("02", 2000, STEP_START, cleared_call("c1", 3500)), prompt("03", 3000))
-    async with SessionHost(tmp_path / "root") as host:
-        await imported(host, export_file(tmp_path, *before))
-        session = await imported(host, export_file(tmp_path, *after))
-        assert await texts_in_context(session) == ["Question 01.", "", CLEARED, "Question 03."]
-        for later in ((answer("04", 3200),), (answer("04", 3200), prompt("05", 5000))):  # before and after the clearing
-            session = await imported(host, export_file(tmp_path, *after, *later))
-            shown = await texts_in_context(session)
-            assert shown[:4] == ["Question 01.", "", CLEARED, "Question 03."]
-            assert len(shown) == 4 + len(later)
+    await imported(*before)
+    session = await imported(*after)
+    assert await texts_in_context(session) == ["Question 01.", "", CLEARED, "Question 03."]
+    for later in ((answer("04", 3200),), (answer("04", 3200), prompt("05", 5000))):  # before and after the clearing
+        session = await imported(*after, *later)
+        shown = await texts_in_context(session)
+        assert shown[:4] == ["Question 01.", "", CLEARED, "Question 03."]
+        assert len(shown) == 4 + len(later)
 
 
 @pytest.mark.parametrize(
@@ -113,30 +127,24 @@ async def test_results_that_are_cleared_between_two_imports_are_cleared_by_the_s
     ],
 )
 async def test_an_answer_that_failed_is_kept_but_not_sent(
-    tmp_path: Path, error: Part | None, parts: tuple[Part, ...], is_sent: bool
+    imported: Import, error: Part | None, parts: tuple[Part, ...], is_sent: bool
 ) -> None:
-    path = export_file(
-        tmp_path, prompt("01", 1000), answer("02", 2000, *parts, error=error), prompt("03", 3000), answer("04", 4000)
+    session = await imported(
+        prompt("01", 1000), answer("02", 2000, *parts, error=error), prompt("03", 3000), answer("04", 4000)
     )
-    async with SessionHost(tmp_path / "root") as host:
-        session = await imported(host, path)
-        shown = await texts_in_context(session)
-        assert (len(shown) > 3) is is_sent
-        assert [each for each in shown if "0" in each] == ["Question 01.", "Question 03.", "Answer 04."]
-        ids = [each.id for each in await session.entries()]
-        assert "msg_02" in ids
-        (again,) = await host.import_sessions(path)
-        assert again.added == 0
+    shown = await texts_in_context(session)
+    assert (len(shown) > 3) is is_sent
+    assert [each for each in shown if "0" in each] == ["Question 01.", "Question 03.", "Answer 04."]
+    ids = [each.id for each in await session.entries()]
+    assert "msg_02" in ids
 
 
-def test_the_result_of_an_interrupted_call_is_the_output_that_the_tool_kept(
-    tmp_path: Path, read_sessions: ReadSessions
-) -> None:
+def test_the_result_of_an_interrupted_call_is_the_output_that_the_tool_kept(read: Read) -> None:
     kept, lost = call("c1"), call("c2")
     state: Part = {"status": "error", "input": {}, "error": "Tool execution aborted", "time": {"start": 0, "end": 5}}
     kept["state"] = {**state, "metadata": {"interrupted": True, "output": "half"}}
     lost["state"] = {**state, "metadata": {"interrupted": True}}
-    (session,) = read_sessions(export_file(tmp_path, answer("01", 1000, kept, lost)))
+    session = read(answer("01", 1000, kept, lost))
     _, first, second = session.messages
     assert first.content == (tool_result("c1", "half"),)
     assert second.content == (tool_result("c2", "Tool execution aborted", is_error=True),)
@@ -156,19 +164,16 @@ def revert(message: str, part: str | None = None) -> Part:
 
 @pytest.mark.parametrize("message", ["03", "021"])
 async def test_a_reverted_session_ends_before_the_point_also_if_its_message_is_missing(
-    tmp_path: Path, message: str
+    imported: Import, message: str
 ) -> None:
-    async with SessionHost(tmp_path / "root") as host:
-        session = await imported(host, export_file(tmp_path, *WHOLE, revert=revert(message)))
-        assert await texts_in_context(session) == ["Question 01.", "Answer 02."]
-        assert {"msg_03", "msg_04"} <= {each.id for each in await session.entries()}
+    session = await imported(*WHOLE, revert=revert(message))
+    assert await texts_in_context(session) == ["Question 01.", "Answer 02."]
+    assert {"msg_03", "msg_04"} <= {each.id for each in await session.entries()}
 
 
 @pytest.mark.parametrize("message", ["05", "9"])
-def test_a_revert_to_a_point_after_the_last_message_reverts_nothing(
-    tmp_path: Path, read_sessions: ReadSessions, message: str
-) -> None:
-    (session,) = read_sessions(export_file(tmp_path, *WHOLE, revert=revert(message)))
+def test_a_revert_to_a_point_after_the_last_message_reverts_nothing(read: Read, message: str) -> None:
+    session = read(*WHOLE, revert=revert(message))
     assert session.path()[-1].id == "msg_04"
 
 
@@ -179,47 +184,42 @@ def test_a_revert_to_a_point_after_the_last_message_reverts_nothing(
         ("prt_missing", ["Question 01.", "Look.", "result of c1", "Done."]),
     ],
 )
-async def test_a_revert_within_a_message_keeps_its_first_parts(tmp_path: Path, part: str, shown: list[str]) -> None:
+async def test_a_revert_within_a_message_keeps_its_first_parts(imported: Import, part: str, shown: list[str]) -> None:
     first = (STEP_START, {**text("Look."), "id": "prt_0"}, {**call("c1"), "id": "prt_a"})
     second = (STEP_START, {**text("Done."), "id": "prt_b"})
     messages = (prompt("01", 1000), answer("02", 2000, *first, *second, finish="stop"), prompt("03", 3000))
-    path = export_file(tmp_path, *messages, revert=revert("02", part))
-    async with SessionHost(tmp_path / "root") as host:
-        session = await imported(host, path)
-        assert await texts_in_context(session) == shown
-        assert "msg_03" in {each.id for each in await session.entries()}
-        after = (prompt("01", 1000), answer("02", 2000, *first), prompt("05", 6000))
-        session = await imported(host, export_file(tmp_path, *after))
-        assert (await texts_in_context(session))[3:] == ["Question 05."]
+    session = await imported(*messages, revert=revert("02", part))
+    assert await texts_in_context(session) == shown
+    assert "msg_03" in {each.id for each in await session.entries()}
+    after = (prompt("01", 1000), answer("02", 2000, *first), prompt("05", 6000))
+    session = await imported(*after)
+    assert (await texts_in_context(session))[3:] == ["Question 05."]
 
 
 @pytest.mark.parametrize("while_reverted", [False, True])
 async def test_a_session_that_was_reverted_and_continued_continues_from_there(
-    tmp_path: Path, while_reverted: bool
+    imported: Import, while_reverted: bool
 ) -> None:
     """opencode deletes what was reverted when the next prompt comes."""
-    async with SessionHost(tmp_path / "root") as host:
-        await imported(host, export_file(tmp_path, *WHOLE))
-        if while_reverted:
-            await imported(host, export_file(tmp_path, *WHOLE, revert=revert("03")))
-        continued = (*WHOLE[:2], prompt("05", 6000), answer("06", 7000))
-        session = await imported(host, export_file(tmp_path, *continued))
-        assert await texts_in_context(session) == ["Question 01.", "Answer 02.", "Question 05.", "Answer 06."]
-        assert {"msg_03", "msg_04"} <= {each.id for each in await session.entries()}
+    await imported(*WHOLE)
+    if while_reverted:
+        await imported(*WHOLE, revert=revert("03"))
+    continued = (*WHOLE[:2], prompt("05", 6000), answer("06", 7000))
+    session = await imported(*continued)
+    assert await texts_in_context(session) == ["Question 01.", "Answer 02.", "Question 05.", "Answer 06."]
+    assert {"msg_03", "msg_04"} <= {each.id for each in await session.entries()}
 
 
-async def test_a_session_that_continued_here_keeps_its_leaf_when_opencode_deletes_messages(tmp_path: Path) -> None:
-    async with SessionHost(tmp_path / "root") as host:
-        session = await imported(host, export_file(tmp_path, *WHOLE))
-        await session.append_message("user", "Mine.", command_id="mine")
-        session = await imported(host, export_file(tmp_path, *WHOLE[:2], prompt("05", 6000)))
-        assert (await texts_in_context(session))[-1] == "Mine."
-        assert "msg_05" in {each.id for each in await session.entries()}
+async def test_a_session_that_continued_here_keeps_its_leaf_when_opencode_deletes_messages(imported: Import) -> None:
+    session = await imported(*WHOLE)
+    await session.append_message("user", "Mine.", command_id="mine")
+    session = await imported(*WHOLE[:2], prompt("05", 6000))
+    assert (await texts_in_context(session))[-1] == "Mine."
+    assert "msg_05" in {each.id for each in await session.entries()}
 
 
-async def test_an_older_file_does_not_move_the_leaf_back(tmp_path: Path) -> None:
+async def test_an_older_file_does_not_move_the_leaf_back(imported: Import) -> None:
     later = (prompt("05", 6000), answer("06", 7000))
-    async with SessionHost(tmp_path / "root") as host:
-        await imported(host, export_file(tmp_path, *WHOLE, *later))
-        session = await imported(host, export_file(tmp_path, *WHOLE, revert=revert("03")))
-        assert (await texts_in_context(session))[-1] == "Answer 06."
+    await imported(*WHOLE, *later)
+    session = await imported(*WHOLE, revert=revert("03"))
+    assert (await texts_in_context(session))[-1] == "Answer 06."

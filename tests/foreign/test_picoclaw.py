@@ -30,6 +30,13 @@ def first_kept_id(session: ParsedSession) -> str | None:
     return entry.compaction.first_kept_entry_id
 
 
+@pytest.fixture
+def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
+    """The session of the sample."""
+    (session,) = read_sessions(data / "picoclaw.jsonl")
+    return session
+
+
 @pytest.mark.feature("P-29")
 def test_a_document_is_read(data: Path, read_sessions: ReadSessions) -> None:
     (session,) = read_sessions(data / "picoclaw.json")
@@ -79,10 +86,7 @@ def test_lines_and_their_sidecar_are_read(data: Path, read_sessions: ReadSession
         assert summary_of(session) == "A timer was set."
 
 
-def test_a_cut_between_a_call_and_its_result_moves_back_and_is_reported(
-    data: Path, read_sessions: ReadSessions
-) -> None:
-    (session,) = read_sessions(data / "picoclaw.jsonl")
+def test_a_cut_between_a_call_and_its_result_moves_back_and_is_reported(session: ParsedSession) -> None:
     assert first_kept_id(session) == session.entries[1].id, "before the call, since only one of its results was skipped"
     (finding,) = session.findings
     assert (finding.code, finding.entry_id) == ("unsafe_cut", session.entries[1].id)
@@ -142,9 +146,8 @@ def test_a_written_document_reads_back_equal(data: Path, tmp_path: Path, read_se
 
 
 def test_a_document_holds_what_the_latest_compaction_keeps(
-    data: Path, tmp_path: Path, read_sessions: ReadSessions
+    session: ParsedSession, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
-    (session,) = read_sessions(data / "picoclaw.jsonl")
     path = tmp_path / "again.json"
     path.write_bytes(picoclaw_document(session.header, session.entries))
     (again,) = read_sessions(path)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from treering import ForeignFormatError, SessionHost
+from treering.events.content import Content, ThinkingPart, ToolResultPart, plain_text
 from treering.events.foreign.walk import Walk
+
+from .conftest import ReadSessions
 
 once = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
 
@@ -116,6 +122,11 @@ ANSWER = linked(
     "assistant", "a1", "u1", message={"id": "m", "content": [{"type": "text", "text": "Where?", "aside": NOTED}]}
 )
 
+NANO: Value = {"id": "n-1", "createdAt": TIME, "lastAccessedAt": TIME, "workingDirectory": CWD}
+ODD_PARTS: list[Value] = [{"type": "text", "text": "Plant."}, {"type": "aside", "note": NOTED}]
+CALLED: Value = {"id": "c", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+NAMELESS: Value = {"id": "c", "function": {"arguments": NOTED}}
+
 UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
     "claude-code, a line": (
         lines(PROMPT, *[{"type": "aside", "sessionId": "q-1", "text": NOTED}] * 2),
@@ -201,16 +212,31 @@ UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
         {"part of kind aside": (1, NOTED), "text part field hint": (1, NOTED)},
     ),
     "nanocoder, a field": (
+        json.dumps({**NANO, "messages": [{**CHAT[0], "aside": NOTED}]}),
+        {"message field aside": (1, NOTED)},
+    ),
+    "picoclaw, a part, a call and a file": (
+        lines(PICO, {**PICO, "content": ODD_PARTS, "tool_calls": [NAMELESS], "media": [{"note": NOTED}]}),
+        {"part of kind aside": (1, NOTED), "call without a name": (1, NOTED), "message field media": (1, NOTED)},
+    ),
+    "nanocoder, a part and a call": (
+        json.dumps({**NANO, "messages": [{**CHAT[0], "content": ODD_PARTS}, {**CHAT[1], "tool_calls": [NAMELESS]}]}),
+        {"part of kind aside": (1, NOTED), "call without a name": (1, NOTED)},
+    ),
+    "picoclaw, a field of the session and of a call": (
         json.dumps(
             {
-                "id": "n-1",
-                "createdAt": TIME,
-                "lastAccessedAt": TIME,
-                "workingDirectory": CWD,
-                "messages": [{**CHAT[0], "aside": NOTED}],
+                "key": "k",
+                "summary": "",
+                "aside": NOTED,
+                "messages": [{**PICO, "tool_calls": [{**CALLED, "hint": NOTED}]}],
             }
         ),
-        {"message field aside": (1, NOTED)},
+        {"session field aside": (1, NOTED), "call field hint": (1, NOTED)},
+    ),
+    "nanocoder, a field of the session": (
+        json.dumps({**NANO, "aside": NOTED, "messages": CHAT}),
+        {"session field aside": (1, NOTED)},
     ),
     "picoclaw, a field": (
         lines(PICO, {**PICO, "aside": NOTED}, {**PICO, "aside": "x y"}),
@@ -242,3 +268,89 @@ async def test_a_long_example_is_cut_off(host: SessionHost, tmp_path: Path) -> N
     (left_out,) = report.left_out
     assert left_out.line == 2
     assert len(left_out.example) < 400
+
+
+def item(**payload: object) -> Value:
+    return enveloped("response_item", **payload)
+
+
+ODD_FORMS = {
+    "picoclaw, a part that is a string": json.dumps(
+        {"key": "k", "summary": "", "messages": [{**PICO, "content": [NOTED]}]}
+    ),
+    "picoclaw, one part alone": lines(PICO, {**PICO, "content": {"type": "text", "text": NOTED}}),
+    "nanocoder, a part that is a string": json.dumps({**NANO, "messages": [{"role": "user", "content": [NOTED]}]}),
+    "codex, a part that is a string": lines(META, item(type="message", role="user", content=[NOTED])),
+    "codex, a summary of strings": lines(META, item(type="reasoning", summary=[NOTED])),
+    "codex, a thought that is a string": lines(META, item(type="reasoning", summary=[], content=NOTED)),
+    "codex, an output of strings": lines(
+        META,
+        item(type="function_call", call_id="c", name="run", arguments="{}"),
+        item(type="function_call_output", call_id="c", output=[NOTED]),
+    ),
+    "dive, one block alone": lines(
+        {"line_type": "event", "data": {**TURN, "messages": [{**CHAT[0], "content": {"type": "text", "text": NOTED}}]}}
+    ),
+}
+
+
+@pytest.mark.parametrize("source", ODD_FORMS)
+def test_words_in_a_form_that_is_not_usual_are_read(source: str, tmp_path: Path, read_sessions: ReadSessions) -> None:
+    name = source.partition(",")[0]
+    path = tmp_path / ("odd.json" if "\n" not in ODD_FORMS[source] else "odd.jsonl")
+    path.write_text(ODD_FORMS[source])
+    (session,) = read_sessions(path, name)
+    message = session.messages[-1]
+    (part,) = message.content
+    shown = part.tool_result.text if isinstance(part, ToolResultPart) else thought_or_text(part)
+    assert shown == NOTED
+    assert "left_out" not in session.codes()
+
+
+def thought_or_text(part: Content) -> str:
+    return part.thinking.content if isinstance(part, ThinkingPart) else plain_text([part])
+
+
+WORDS_AT = frozenset(
+    {"text", "content", "thinking", "description", "subject", "arguments", "output", "summary", "title"}
+)
+
+
+def places(value: object, *above: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The places of all strings in a value that are words which somebody wrote."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from places(inner, *above, key)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from places(inner, *above, at)
+    elif isinstance(value, str) and above[-1] in WORDS_AT:
+        yield above
+
+
+def marked(value: Any, place: tuple[str | int, ...]) -> Any:  # noqa: ANN401
+    """A copy of a value, with the mark at a place."""
+    if not place:
+        return NOTED
+    copy = value.copy()
+    copy[place[0]] = marked(value[place[0]], place[1:])
+    return copy
+
+
+@pytest.mark.parametrize(
+    "sample",
+    ["codex.jsonl", "gemini.json", "nanocoder.json", "picoclaw.json", "picoclaw.jsonl", "dive.json", "dive.jsonl"],
+)
+def test_no_words_of_a_sample_are_lost_without_a_finding(
+    sample: str, data: Path, tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    path = tmp_path / sample
+    whole = (data / sample).read_text()
+    values = [json.loads(line) for line in (whole.splitlines() if sample.endswith("l") else [whole])]
+    found = [*places(values)]
+    assert len(found) >= 3
+    for place in found:
+        path.write_text(lines(*marked(values, place)))
+        (session,) = read_sessions(path, sample.partition(".")[0])
+        kept = msgspec.json.encode([session.header, session.entries]).decode()
+        assert NOTED in kept or NOTED in str(session.findings), place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ from treering import (
 )
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "claude_code"
+Import = Callable[..., Awaitable[tuple[Session, ImportReport]]]
 P = TypeVar("P", ThinkingPart, ImagePart, ToolUsePart, ToolResultPart)
 WORK = "3f0f5b0e-7d51-4a57-9b43-0d6d1c7a2f10"
 TANGLED = "8c2f7a55-0c1e-4c39-a1a6-52b7a8a0c7d1"
@@ -37,6 +39,24 @@ pytestmark = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["a
 async def import_sample(host: SessionHost, name: str) -> tuple[Session, list[ImportReport]]:
     reports = await host.import_sessions(DATA / name)
     return await host.load(reports[0].id), reports
+
+
+@pytest.fixture
+def imported(host: SessionHost, tmp_path: Path) -> Import:
+    """Import a transcript with these lines."""
+
+    async def written(*lines: bytes) -> tuple[Session, ImportReport]:
+        path = tmp_path / "transcript.jsonl"
+        path.write_bytes(b"".join(lines))
+        (report,) = await host.import_sessions(path)
+        return await host.load(report.id), report
+
+    return written
+
+
+@pytest.fixture
+async def work(host: SessionHost) -> Session:
+    return (await import_sample(host, "work.jsonl"))[0]
 
 
 async def message_of(session: Session, entry_id: str) -> Message:
@@ -57,9 +77,8 @@ def file_bytes(session: Session) -> bytes:
     return Path(session.file_path or "").read_bytes()
 
 
-async def test_the_lines_of_one_answer_become_one_message(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    answer = await message_of(session, "a1")
+async def test_the_lines_of_one_answer_become_one_message(work: Session) -> None:
+    answer = await message_of(work, "a1")
     assert [type(part) for part in answer.content] == [ThinkingPart, TextPart, ToolUsePart, ToolUsePart]
     assert part_of(answer, ThinkingPart).thinking.signature == "c2lnbmVk"
     assert answer.usage == Usage(10, 42, 300, 20, 372)  # from the last of its lines
@@ -67,18 +86,17 @@ async def test_the_lines_of_one_answer_become_one_message(host: SessionHost) -> 
     assert answer.metadata == {"message_id": "msg_1", "request_id": "req_msg_1"}
 
 
-async def test_results_of_parallel_calls_follow_their_answer_and_each_other(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    found = await parents(session)
+async def test_results_of_parallel_calls_follow_their_answer_and_each_other(work: Session) -> None:
+    found = await parents(work)
     assert (found["r1"], found["r2"], found["q1"]) == ("a1", "r1", "r2")
-    first, second = await message_of(session, "r1"), await message_of(session, "r2")
+    first, second = await message_of(work, "r1"), await message_of(work, "r2")
     assert (first.role, first.tool_name, second.tool_name) == ("tool", "Read", "Read")
     (part,) = second.content
     assert isinstance(part, ToolResultPart)
     assert part.tool_result.tool_use_id == "toolu_2"
     assert [type(each) for each in part.tool_result.content] == [TextPart, ImagePart]
-    assert b"not for the model" not in file_bytes(session)
-    assert part_of(await message_of(session, "r3"), ToolResultPart).tool_result.is_error
+    assert b"not for the model" not in file_bytes(work)
+    assert part_of(await message_of(work, "r3"), ToolResultPart).tool_result.is_error
 
 
 async def test_lines_that_are_not_messages_do_not_break_the_chain(host: SessionHost) -> None:
@@ -91,14 +109,13 @@ async def test_lines_that_are_not_messages_do_not_break_the_chain(host: SessionH
     assert {finding.severity for finding in reports[0].findings} == {"note"}
 
 
-async def test_a_boundary_and_its_summary_become_a_compaction(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    entry = await session.entry("c1")
+async def test_a_boundary_and_its_summary_become_a_compaction(work: Session) -> None:
+    entry = await work.entry("c1")
     assert isinstance(entry, CompactionEntry)
     assert entry.parent_id == "a7"  # the answer whose line is its logical parent
     assert entry.compaction.summary == "The pears were looked at; Williams is to be pruned."
     assert (entry.compaction.tokens_before, entry.compaction.details) == (154000, {"trigger": "auto"})
-    context = await session.context()
+    context = await work.context()
     assert [each.message.role for each in context.messages] == [
         "compactionSummary",
         "user",
@@ -106,7 +123,7 @@ async def test_a_boundary_and_its_summary_become_a_compaction(host: SessionHost)
         "user",
         "assistant",
     ]
-    full = await session.context("a7")
+    full = await work.context("a7")
     assert [each.entry_id for each in full.messages] == ["u1", "a1", "r1", "r2", "q1", "a5", "u2", "a6", "r3", "a7"]
 
 
@@ -123,30 +140,28 @@ async def test_the_context_after_a_compaction_has_the_preserved_messages(host: S
     assert [each.entry_id for each in context.messages][1:] == ["u2", "a6", "r3", "a7"]
 
 
-async def test_titles_images_errors_and_queued_prompts_are_imported(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
-    assert (session.header.title, session.name) == ("Pruning pear trees", "Orchard")
-    assert session.leaf_id == "a10"  # the entry for the title set by a person does not become the leaf
-    assert session.header.cwd == "/home/mara/orchard"
-    queued = await message_of(session, "q1")
+async def test_titles_images_errors_and_queued_prompts_are_imported(work: Session) -> None:
+    assert (work.header.title, work.name) == ("Pruning pear trees", "Orchard")
+    assert work.leaf_id == "a10"  # the entry for the title set by a person does not become the leaf
+    assert work.header.cwd == "/home/mara/orchard"
+    queued = await message_of(work, "q1")
     assert plain_text(queued.content) == "And the quinces, please."
-    shown = part_of(await message_of(session, "u2"), ImagePart)
+    shown = part_of(await message_of(work, "u2"), ImagePart)
     assert (shown.image.source.media_type, shown.image.source.data) == ("image/jpeg", "/9j/4AAQ")
-    assert (await message_of(session, "u2")).metadata["git_branch"] == "spring"
-    hidden = part_of(await message_of(session, "a7"), ThinkingPart).thinking
+    assert (await message_of(work, "u2")).metadata["git_branch"] == "spring"
+    hidden = part_of(await message_of(work, "a7"), ThinkingPart).thinking
     assert (hidden.redacted, hidden.signature) == (True, "b3BhcXVl")
-    failed = await message_of(session, "a9")
+    failed = await message_of(work, "a9")
     assert (failed.stop_reason, failed.error) == ("error", "API Error: 529 overloaded")
     assert (failed.model, failed.provider) == (None, None)  # an API error comes from no model
     assert failed.content == (), "no model sees it"
 
 
-async def test_entries_have_the_times_and_ids_of_their_lines(host: SessionHost) -> None:
-    session, _ = await import_sample(host, "work.jsonl")
+async def test_entries_have_the_times_and_ids_of_their_lines(work: Session) -> None:
     lines = {
         line["uuid"]: line for line in map(json.loads, (DATA / "work.jsonl").read_text().splitlines()) if "uuid" in line
     }
-    for entry in await session.entries():
+    for entry in await work.entries():
         if isinstance(entry, MessageEntry):
             assert entry.timestamp.strftime("%Y-%m-%dT%H:%M:%S.000Z") == lines[entry.id]["timestamp"]
 
@@ -222,26 +237,63 @@ async def test_lines_of_one_uuid_become_entries_of_their_own(host: SessionHost, 
     assert (grown[:3], len({*grown}), len(await session.messages())) == (ids, 4, 4)
 
 
+def said(words: str) -> dict[str, object]:
+    return {"type": "text", "text": words}
+
+
 CALL = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]
 RESULT = [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]
 WHILE_A_TOOL_RAN = (
     line("user", "u1", None, "one")
     + line("assistant", "a1", "u1", CALL, id="m1")
     + line("user", "u2", "a1", "sent while it ran")
-    + line("assistant", "a2", "u2", [{"type": "text", "text": "Wait."}], id="m2")
+    + line("assistant", "a2", "u2", [said("Wait.")], id="m2")
 )
 
 
-async def test_a_synthetic_message_has_no_model(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "stopped.jsonl"
-    stopped = [{"type": "text", "text": "No response requested."}]
-    path.write_bytes(
+PATHS = {
+    "a prompt that was rewound": (
         line("user", "u1", None, "one")
-        + line("assistant", "a1", "u1", [{"type": "text", "text": "1"}], id="m1", model="claude-sonnet-4-5")
-        + line("assistant", "a2", "a1", stopped, id="m2", model="<synthetic>")
+        + line("assistant", "a1", "u1", [said("1")], id="m1")
+        + line("user", "u2", "a1", "two")
+        + line("assistant", "a2", "u2", [said("2")], id="m2")
+        + line("user", "u3", "a1", "rather three"),
+        ["u1 a1 u3", "u1 a1 u2 a2"],
+    ),
+    "messages sent while a tool ran": (
+        WHILE_A_TOOL_RAN
+        + line("user", "r1", "a2", RESULT)
+        + line("assistant", "a3", "r1", [said("It is done.")], id="m3"),
+        ["u1 a1 r1 u2 a2 a3"],
+    ),
+    "a late result": (WHILE_A_TOOL_RAN + line("user", "r1", "a1", RESULT), ["u1 a1 r1 u2 a2"]),
+    "the lines of one answer on two branches": (
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", CALL, id="m1")
+        + line("user", "r1", "a1", RESULT)
+        + line("user", "v1", None, "one")
+        + line("assistant", "b1", "v1", CALL, id="m1")
+        + line("user", "s1", "b1", RESULT),
+        ["v1 b1 s1", "u1 a1 r1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PATHS)
+async def test_entries_are_on_the_paths_on_which_claude_code_shows_them(what: str, imported: Import) -> None:
+    lines, paths = PATHS[what]
+    session, _ = await imported(lines)
+    expected = [each.split() for each in paths]
+    assert session.leaf_id == expected[0][-1]
+    assert [session.path(each[-1]) for each in expected] == expected
+
+
+async def test_a_synthetic_message_has_no_model(imported: Import) -> None:
+    session, _ = await imported(
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", [said("1")], id="m1", model="claude-sonnet-4-5")
+        + line("assistant", "a2", "a1", [said("No response requested.")], id="m2", model="<synthetic>")
     )
-    (report,) = await host.import_sessions(path)
-    session = await host.load(report.id)
     message = await message_of(session, "a2")
     assert (message.model, message.provider, plain_text(message.content)) == (None, None, "No response requested.")
     model = (await session.context()).model
@@ -249,44 +301,25 @@ async def test_a_synthetic_message_has_no_model(host: SessionHost, tmp_path: Pat
     assert (model.provider, model.model_id) == ("anthropic", "claude-sonnet-4-5")
 
 
-async def test_an_answer_that_was_interrupted_says_so(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "interrupted.jsonl"
-    answer = json.loads(line("assistant", "a1", "u1", [{"type": "text", "text": "On"}], id="m1", stop_reason=None))
+async def test_an_answer_that_was_interrupted_says_so(imported: Import) -> None:
+    answer = json.loads(line("assistant", "a1", "u1", [said("On")], id="m1", stop_reason=None))
     aborted = answer | {"isAbortedMidStream": True}
-    path.write_bytes(line("user", "u1", None, "one") + json.dumps(aborted).encode() + b"\n")
-    (report,) = await host.import_sessions(path)
-    message = await message_of(await host.load(report.id), "a1")
+    session, _ = await imported(line("user", "u1", None, "one") + json.dumps(aborted).encode() + b"\n")
+    message = await message_of(session, "a1")
     assert (message.stop_reason, plain_text(message.content)) == ("aborted", "On")
 
 
-async def test_commands_that_are_system_lines_are_messages_but_no_title(host: SessionHost, tmp_path: Path) -> None:
+async def test_commands_that_are_system_lines_are_messages_but_no_title(host: SessionHost, imported: Import) -> None:
     command = {"type": "system", "subtype": "local_command", "sessionId": "s"}
     named = command | {"uuid": "c1", "parentUuid": None, "content": "<command-name>/cost</command-name>"}
     shown = command | {"uuid": "c2", "parentUuid": "c1", "content": "<local-command-stdout>2 $</local-command-stdout>"}
-    path = tmp_path / "commands.jsonl"
     lines = [json.dumps(each).encode() + b"\n" for each in (named, shown)]
-    path.write_bytes(b"".join(lines) + line("user", "u1", "c2", "Was that much?"))
-    (report,) = await host.import_sessions(path)
-    session = await host.load(report.id)
+    session, _ = await imported(b"".join(lines) + line("user", "u1", "c2", "Was that much?"))
     assert session.path() == ["c1", "c2", "u1"]
     message = await message_of(session, "c2")
     assert (message.role, plain_text(message.content)) == ("user", shown["content"])
     assert message.metadata["is_meta"] is True
     assert [row.title for row in await host.list_sessions()] == ["Was that much?"]
-
-
-async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "rewound.jsonl"
-    path.write_bytes(
-        line("user", "u1", None, "one")
-        + line("assistant", "a1", "u1", [{"type": "text", "text": "1"}], id="m1")
-        + line("user", "u2", "a1", "two")
-        + line("assistant", "a2", "u2", [{"type": "text", "text": "2"}], id="m2")
-        + line("user", "u3", "a1", "rather three")
-    )
-    (report,) = await host.import_sessions(path)
-    session = await host.load(report.id)
-    assert (session.path(), session.children("a1")) == (["u1", "a1", "u3"], ["u2", "u3"])
 
 
 async def test_a_first_prompt_that_was_rewound_is_not_the_parent_of_the_next(host: SessionHost, tmp_path: Path) -> None:
@@ -299,28 +332,6 @@ async def test_a_first_prompt_that_was_rewound_is_not_the_parent_of_the_next(hos
     session = await host.load(imported.id)
     assert await parents(session) == {"u1": None, "u2": None}
     assert [plain_text(each.content) for each in (await session.context()).messages] == ["Second"]
-
-
-async def test_messages_sent_while_a_tool_ran_stay_on_the_path(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "late.jsonl"
-    path.write_bytes(
-        WHILE_A_TOOL_RAN
-        + line("user", "r1", "a2", RESULT)
-        + line("assistant", "a3", "r1", [{"type": "text", "text": "It is done."}], id="m3")
-    )
-    (report,) = await host.import_sessions(path)
-    assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2", "a3"]
-
-
-async def test_a_late_result_follows_its_call(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "late.jsonl"
-    path.write_bytes(WHILE_A_TOOL_RAN + line("user", "r1", "a1", RESULT))
-    (report,) = await host.import_sessions(path)
-    assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2"]
-
-
-def said(words: str) -> dict[str, object]:
-    return {"type": "text", "text": words}
 
 
 def result_of(call: str) -> dict[str, object]:
@@ -381,47 +392,25 @@ async def test_results_and_words_in_one_line_are_on_the_path_results_first(
     assert [each.entry_id for each in built.messages] == [each.entry_id for each in messages]  # nothing was mended
 
 
-async def test_words_beside_a_late_result_follow_the_messages_before_them(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "late.jsonl"
-    path.write_bytes(
+async def test_words_beside_a_late_result_follow_the_messages_before_them(imported: Import) -> None:
+    session, _ = await imported(
         WHILE_A_TOOL_RAN
         + line("user", "r1", "a2", [said("And now?"), *RESULT])
         + line("user", "r2", "r1", [said("Again?"), *RESULT])  # the call is answered already
     )
-    (report,) = await host.import_sessions(path)
-    session = await host.load(report.id)
     texts = [plain_text(each.content) for each in (await session.context()).messages]
     assert session.path()[:5] == ["u1", "a1", "r1", "u2", "a2"]
     assert [each for each in texts if each] == ["one", "sent while it ran", "Wait.", "And now?", "Again?"]
 
 
-async def test_lines_of_one_answer_on_two_branches_stay_two_messages(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "copied.jsonl"
-    path.write_bytes(
-        line("user", "u1", None, "one")
-        + line("assistant", "a1", "u1", CALL, id="m1")
-        + line("user", "r1", "a1", RESULT)
-        + line("user", "v1", None, "one")
-        + line("assistant", "b1", "v1", CALL, id="m1")
-        + line("user", "s1", "b1", RESULT)
-    )
-    (report,) = await host.import_sessions(path)
-    session = await host.load(report.id)
-    assert session.path() == ["v1", "b1", "s1"]
-    assert session.path("r1") == ["u1", "a1", "r1"]
-
-
-async def test_calls_without_ids_get_their_results(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "nameless.jsonl"
+async def test_calls_without_ids_get_their_results(imported: Import) -> None:
     nameless = [{"type": "tool_use", "name": "Bash", "input": given} for given in ("ls", {"command": "pwd"})]
-    path.write_bytes(
+    session, _ = await imported(
         line("user", "u1", None, "one")
         + line("assistant", "a1", "u1", nameless)
         + line("user", "r1", "a1", [{"type": "tool_result", "content": "first"}])
         + line("user", "r2", "a1", [{"type": "tool_result", "content": "second"}])
     )
-    (report,) = await host.import_sessions(path)
-    session = await host.load(report.id)
     calls = [part.tool_use for part in (await message_of(session, "a1")).content if isinstance(part, ToolUsePart)]
     assert [call.input for call in calls] == [{"input": "ls"}, {"command": "pwd"}]
     answered = [
@@ -472,6 +461,12 @@ async def test_a_real_sub_agent_names_the_entry_that_called_it(host: SessionHost
     assert [(report.id, report.added) for report in alone] == [(agent.id, 0)]
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
 def of_session(session: str, data: bytes, **more: object) -> bytes:
     fields = {**json.loads(data), "sessionId": session, **more}
     return json.dumps({key: value for key, value in fields.items() if value is not None}).encode() + b"\n"
@@ -492,42 +487,31 @@ def agent_line(session: str | None) -> bytes:
     return of_session("", prompt, sessionId=session, agentId="x1", isSidechain=True)
 
 
-@pytest.mark.parametrize("together", [True, False])
-async def test_a_sub_agent_belongs_to_the_session_that_its_lines_name(
-    host: SessionHost, tmp_path: Path, together: bool
+@pytest.mark.parametrize(
+    ("named", "together", "parent"),
+    [("gone", True, "gone"), ("gone", False, "gone"), (None, True, "other"), ("agent-x1", True, "other")],
+)
+async def test_a_sub_agent_belongs_to_the_session_that_it_names_or_to_the_only_one_in_the_folder(
+    host: SessionHost, project: Path, named: str | None, together: bool, parent: str
 ) -> None:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "other.jsonl").write_bytes(of_session("other", line("user", "o-u1", None, "one")))
-    (folder / "agent-x1.jsonl").write_bytes(agent_line("gone"))  # its parent's transcript was deleted
-    await host.import_sessions(folder if together else folder / "agent-x1.jsonl")
-    header = (await host.load("gone.agent-x1")).header
-    assert (header.parent_session, header.parent_entry) == ("gone", None)
-
-
-@pytest.mark.parametrize("named", [None, "agent-x1"])
-async def test_a_sub_agent_that_names_no_session_belongs_to_the_only_one_in_the_folder(
-    host: SessionHost, tmp_path: Path, named: str | None
-) -> None:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "other.jsonl").write_bytes(of_session("other", line("user", "o-u1", None, "one")))
-    (folder / "agent-x1.jsonl").write_bytes(agent_line(named))
-    reports = await host.import_sessions(folder)
-    assert [(await host.load(report.id)).header.parent_session for report in reports] == [None, "other"]
+    """The transcript of the session that it names may have been deleted."""
+    (project / "other.jsonl").write_bytes(of_session("other", line("user", "o-u1", None, "one")))
+    (project / "agent-x1.jsonl").write_bytes(agent_line(named))
+    *_, report = await host.import_sessions(project if together else project / "agent-x1.jsonl")
+    header = (await host.load(report.id)).header
+    assert (header.parent_session, header.parent_entry) == (parent, None)
+    assert header.id == "gone.agent-x1" or parent != "gone"
 
 
 @pytest.mark.parametrize("order", [("copy", "first"), ("first", "copy")])
 async def test_a_copy_of_a_transcript_does_not_claim_the_sub_agents_of_the_original(
-    host: SessionHost, tmp_path: Path, order: tuple[str, str]
+    host: SessionHost, project: Path, order: tuple[str, str]
 ) -> None:
-    folder = tmp_path / "project"
-    folder.mkdir()
     for name in ("copy", "first"):
-        (folder / f"{name}.jsonl").write_bytes(transcript_with_agent(name))
-    (folder / "agent-x1.jsonl").write_bytes(agent_line("first"))
+        (project / f"{name}.jsonl").write_bytes(transcript_with_agent(name))
+    (project / "agent-x1.jsonl").write_bytes(agent_line("first"))
     for name in order:
-        await host.import_sessions(folder / f"{name}.jsonl")
+        await host.import_sessions(project / f"{name}.jsonl")
     header = (await host.load("first.agent-x1")).header
     assert (header.parent_session, header.parent_entry) == ("first", "first-a1")
 
@@ -565,12 +549,10 @@ async def test_a_folder_of_transcripts_is_imported(host: SessionHost, tmp_path: 
     assert reports.unknown_paths == (str(folder / "broken.jsonl"),)
 
 
-async def test_a_byte_order_mark_and_windows_line_ends_are_accepted(host: SessionHost, tmp_path: Path) -> None:
+async def test_a_byte_order_mark_and_windows_line_ends_are_accepted(host: SessionHost, imported: Import) -> None:
     plain, _ = await import_sample(host, "work.jsonl")
-    path = tmp_path / "windows.jsonl"
     data = (DATA / "work.jsonl").read_bytes().replace(WORK.encode(), b"windows")
-    path.write_bytes(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n\r\n"))
-    (report,) = await host.import_sessions(path)
+    _, report = await imported(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n\r\n"))
     other = await host.load("windows")
     assert (report.entries, await other.messages()) == (16, await plain.messages())
 
@@ -624,21 +606,19 @@ async def test_a_fork_by_the_claude_agent_sdk_has_its_messages_and_title(
     )
 
 
-async def test_documents_become_their_text_or_a_placeholder(host: SessionHost, tmp_path: Path) -> None:
-    path = tmp_path / "documents.jsonl"
+async def test_documents_become_their_text_or_a_placeholder(imported: Import) -> None:
     words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Dig first."}}
+    composed = [{"type": "content", "content": each} for each in ([said("Then"), said("water.")], "Wait.", 7)]
     sheet = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
     named = {**sheet, "title": "soil.pdf"}
     result = [{"type": "tool_result", "tool_use_id": "t1", "content": [sheet]}]
-    path.write_bytes(
-        line("user", "u1", None, [words])
+    session, report = await imported(
+        line("user", "u1", None, [words, *({"type": "document", "source": each} for each in composed)])
         + line("assistant", "a1", "u1", CALL, id="m1")
         + line("user", "r1", "a1", result)
         + line("user", "u2", "r1", [named, {"type": "text", "text": "Read it."}])
     )
-    (report,) = await host.import_sessions(path)
-    session = await host.load(report.id)
-    assert plain_text((await message_of(session, "u1")).content) == "Dig first."
+    assert plain_text((await message_of(session, "u1")).content) == "Dig first.\nThen\nwater.\nWait.\n[file: unknown]"
     answer = part_of(await message_of(session, "r1"), ToolResultPart).tool_result
     assert answer.text == "[file: application/pdf]"
     assert plain_text((await message_of(session, "u2")).content) == "[file: soil.pdf]\nRead it."

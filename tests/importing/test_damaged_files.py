@@ -1,6 +1,4 @@
-"""Importing a damaged file gives sessions or a typed error.
-
-It raises no other error, and always terminates."""
+"""Importing a damaged file gives sessions or a typed error: it raises no other error, and always ends."""
 
 from __future__ import annotations
 
@@ -40,6 +38,10 @@ def damaged_copies(data: bytes, random: Random) -> Iterator[tuple[str, bytes]]:
         for _ in range(random.choice((1, 1, 40))):
             broken[random.randrange(len(data))] ^= 1 << random.randrange(8)
         yield "bits flipped", bytes(broken)
+    places = [place for place, byte in enumerate(data) if byte == ord(":")]
+    for odd in (b"null", b"-1", b'"x"', b"[7]", b"{}", b"true", b"1e400", b"[[]]"):
+        start = random.choice(places) + 1 if places else 0
+        yield f"{odd!r} at {start}", data[:start] + odd + data[start + random.choice((1, 4, 12, 40)) :]
     for _ in range(4):
         first, second = random.randrange(len(lines)), random.randrange(len(lines))
         swapped = list(lines)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering import (
+    ImportReport,
     Message,
     MessageEntry,
     Session,
@@ -29,6 +30,7 @@ from treering import (
 )
 from treering.actors.imports.growing_answers import Latest, growth
 
+WORK = Path(__file__).resolve().parents[1] / "data" / "claude_code" / "work.jsonl"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIME = "2026-03-01T09:00:0{}.000Z"
 
@@ -140,7 +142,18 @@ SOURCES = {
         claude_result(2),
         {"type": "user", "message": {"role": "user", "content": "Thanks."}},
     ),
+    "a whole transcript": WORK.read_text().splitlines(),
 }  # fmt: skip
+
+
+async def grow(host: SessionHost, source: Path, lines: Sequence[str]) -> ImportReport:
+    (report,) = await host.import_sessions(written(source, lines))
+    return report
+
+
+def written(source: Path, lines: Sequence[str]) -> Path:
+    source.write_text("\n".join(lines) + "\n")
+    return source
 
 
 async def conversation(session: Session) -> list[str]:
@@ -167,19 +180,16 @@ async def ids(session: Session) -> Sequence[str | None]:
     return [entry.id for entry in await session.entries()]
 
 
-@pytest.mark.parametrize("lines", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("step", [1, 2, 3])
-async def test_importing_a_growing_source_gives_what_one_import_gives(
-    lines: list[str], step: int, tmp_path: Path
-) -> None:
+async def test_importing_a_growing_source_gives_what_one_import_gives(name: str, step: int, tmp_path: Path) -> None:
+    lines, first = SOURCES[name], 10 if name == "a whole transcript" else 3
     source = tmp_path / "rollout-grown.jsonl"
     async with SessionHost(tmp_path / "sessions") as host, SessionHost() as whole:
-        source.write_text("\n".join(lines) + "\n")
-        (report,) = await whole.import_sessions(source)
+        report = await grow(whole, source, lines)
         expected = await whole.load(report.id)
-        for end in [*range(3, len(lines), step), len(lines)]:
-            source.write_text("\n".join(lines[:end]) + "\n")
-            (report,) = await host.import_sessions(source)
+        for end in [*range(first, len(lines), step), len(lines)]:
+            report = await grow(host, source, lines[:end])
             (again,) = await host.import_sessions(source)
             assert again.added == 0
         session = await host.load(report.id)
@@ -199,12 +209,10 @@ async def test_the_rest_of_an_answer_becomes_an_entry_of_its_own(tmp_path: Path)
     source = tmp_path / "grown.jsonl"
     lines = SOURCES["a text that grows"]
     async with SessionHost(tmp_path / "sessions") as host:
-        source.write_text("\n".join(lines[:3]) + "\n")
-        (report,) = await host.import_sessions(source)
+        report = await grow(host, source, lines[:3])
         path = tmp_path / "sessions" / report.ref
         before = path.read_bytes()
-        source.write_text("\n".join(lines) + "\n")
-        await host.import_sessions(source)
+        await grow(host, source, lines)
         assert path.read_bytes().startswith(before)
         session = await host.load(report.id)
         half, rest = [each for each in await session.entries() if isinstance(each, MessageEntry)][1:3]
@@ -275,12 +283,10 @@ async def test_the_rest_of_an_answer_on_an_abandoned_branch_stays_on_that_branch
         *more,
     )
     async with SessionHost(tmp_path / "sessions") as host:
-        source.write_text("\n".join(lines) + "\n")
-        (report,) = await host.import_sessions(source)
+        report = await grow(host, source, lines)
         session = await host.load(report.id)
         before = await conversation(session)
-        source.write_text("\n".join(lines).replace('"Fir"', '"First."') + "\n")
-        (again,) = await host.import_sessions(source)
+        again = await grow(host, source, [line.replace('"Fir"', '"First."') for line in lines])
         assert again.added == 1
         assert (await conversation(session), session.leaf_id) == (before, "m2")
         entries = await session.entries()
@@ -299,12 +305,10 @@ async def test_the_leaf_stays_when_the_session_was_continued_in_the_host(usage_f
     ]
     async with SessionHost(tmp_path / "sessions") as host:
         for lines in states[: 1 + usage_first]:
-            source.write_text("\n".join(lines) + "\n")
-            (report,) = await host.import_sessions(source)
+            report = await grow(host, source, lines)
         session = await host.load(report.id)
         own = await session.append_message("user", "Said here.")
-        source.write_text("\n".join(states[2]) + "\n")
-        await host.import_sessions(source)
+        await grow(host, source, states[2])
         assert session.leaf_id == own
         assert "Thanks." in [
             plain_text(each.message.content) for each in await session.entries() if isinstance(each, MessageEntry)
@@ -314,18 +318,15 @@ async def test_the_leaf_stays_when_the_session_was_continued_in_the_host(usage_f
 async def test_a_damaged_line_before_the_rest_of_an_answer_does_not_prevent_the_import(tmp_path: Path) -> None:
     source = tmp_path / "grown.jsonl"
     async with SessionHost(tmp_path / "sessions") as host:
-        source.write_text("\n".join(gemini(QUESTION, answer("In"))) + "\n")
-        (report,) = await host.import_sessions(source)
-        source.write_text("\n".join(gemini(QUESTION, answer("In the"))) + "\n")
-        await host.import_sessions(source)
+        report = await grow(host, source, gemini(QUESTION, answer("In")))
+        await grow(host, source, gemini(QUESTION, answer("In the")))
     path = tmp_path / "sessions" / report.ref
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(
         b"".join(b"{" + line[1:].replace(b'"', b"'") if b'"m1"' in line and b'"In"' in line else line for line in lines)
     )
     async with SessionHost(tmp_path / "sessions") as host:
-        source.write_text("\n".join(gemini(QUESTION, answer("In the"), THANKS)) + "\n")
-        await host.import_sessions(source)
+        await grow(host, source, gemini(QUESTION, answer("In the"), THANKS))
         session = await host.load(report.id)
         entries = {each.id: each for each in await session.entries()}
         assert entries["u2"].parent_id == "m1"

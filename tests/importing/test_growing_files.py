@@ -188,46 +188,46 @@ async def test_repeated_imports_follow_a_session_that_continues_in_the_other_pro
             assert len(roles_and_texts(await session.context())) == count
 
 
-async def test_a_session_that_was_rewound_to_its_beginning_follows_its_source_again(tmp_path: Path) -> None:
-    source = tmp_path / "session-1.jsonl"
-    lines: list[dict[str, object]] = [
-        {"sessionId": "grown", "projectHash": "ab", "startTime": TIME.format(0), "lastUpdated": TIME.format(0)},
-        {"id": "m1", "timestamp": TIME.format(1), "type": "user", "content": "First"},
-        {"$rewindTo": "m1"},
-        {"id": "m2", "timestamp": TIME.format(2), "type": "user", "content": "Rather this"},
-    ]
-    async with SessionHost(tmp_path / "sessions") as host:
-        for end in (3, 4):
-            source.write_text("".join(json.dumps(each) + "\n" for each in lines[:end]))
-            await host.import_sessions(source)
-        session = await host.load("grown")
-        assert [plain_text(each.content) for each in (await session.context()).messages] == ["Rather this"]
+def rewinding(folder: Path, *records: dict[str, object]) -> Path:
+    """Write a session of Gemini with these records."""
+    times = {"startTime": TIME.format(0), "lastUpdated": TIME.format(0)}
+    lines = [{"sessionId": "grown", "projectHash": "ab", **times}, *records]
+    path = folder / "session-1.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return path
 
 
-async def test_a_session_goes_back_with_its_source_when_that_is_only_rewound(tmp_path: Path) -> None:
-    source = tmp_path / "session-1.jsonl"
-    said = [{"id": f"m{n}", "timestamp": TIME.format(n), "type": "user", "content": f"Text {n}"} for n in range(1, 6)]
-    lines = [
-        {"sessionId": "grown", "projectHash": "ab", "startTime": TIME.format(0), "lastUpdated": TIME.format(0)},
-        *said[:4],
-        {"$rewindTo": "m4"},
-        {"$rewindTo": "m2"},
-        said[4],
-        {"$rewindTo": "m5"},
-    ]
+def prompt(number: int) -> dict[str, object]:
+    return {"id": f"m{number}", "timestamp": TIME.format(number), "type": "user", "content": f"Text {number}"}
+
+
+async def shown_numbers(session: Session) -> list[str]:
+    return [words[-1] for _, words in roles_and_texts(await session.context())]
+
+
+async def test_a_session_that_was_rewound_to_its_beginning_follows_its_source_again(
+    host: SessionHost, tmp_path: Path
+) -> None:
+    records: list[dict[str, object]] = [prompt(1), {"$rewindTo": "m1"}, prompt(2)]
+    for end in (2, 3):
+        await host.import_sessions(rewinding(tmp_path, *records[:end]))
+    assert await shown_numbers(await host.load("grown")) == ["2"]
+
+
+async def test_a_session_goes_back_with_its_source_when_that_is_only_rewound(host: SessionHost, tmp_path: Path) -> None:
+    back: list[dict[str, object]] = [{"$rewindTo": each} for each in ("m4", "m2", "m5")]
+    records: list[dict[str, object]] = [prompt(1), prompt(2), prompt(3), prompt(4), *back[:2], prompt(5), back[2]]
     shown: list[list[str]] = []
-    async with SessionHost(tmp_path / "sessions") as host:
-        for end in range(5, 10):
-            source.write_text("".join(json.dumps(each) + "\n" for each in lines[:end]))
-            await host.import_sessions(source)
-            (report,) = await host.import_sessions(source)
-            assert report.added == 0
-            session = await host.load("grown")
-            shown.append([plain_text(each.content)[-1] for each in (await session.context()).messages])
-        assert shown == [["1", "2", "3", "4"], ["1", "2", "3"], ["1"], ["1", "5"], ["1"]]
-        await session.branch("m3")
+    for end in range(4, 9):
+        source = rewinding(tmp_path, *records[:end])
         await host.import_sessions(source)
-        assert session.leaf_id == "m3", "a branch that was chosen here stays"
+        assert [each.added for each in await host.import_sessions(source)] == [0]
+        session = await host.load("grown")
+        shown.append(await shown_numbers(session))
+    assert shown == [["1", "2", "3", "4"], ["1", "2", "3"], ["1"], ["1", "5"], ["1"]]
+    await session.branch("m3")
+    await host.import_sessions(source)
+    assert session.leaf_id == "m3", "a branch that was chosen here stays"
 
 
 async def test_a_session_goes_back_with_its_source_when_that_is_only_reverted(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from treering import (
     AppendInDoubt,
     ForeignFormatError,
     InvalidInput,
-    MessageEntry,
     Session,
     SessionExists,
     SessionHost,
@@ -142,52 +141,6 @@ async def test_a_fragment_at_the_end_of_an_imported_file_is_reported_and_left_ou
         (finding,) = report.findings
         assert (finding.code, finding.byte) == ("truncated", source.stat().st_size - 13)
         assert (tmp_path / "sessions" / report.ref).read_bytes() == (DATA / "pi_v3.jsonl").read_bytes()
-
-
-@pytest.mark.parametrize("step", [1, 3])
-async def test_a_growing_transcript_can_be_imported_at_any_line(step: int, tmp_path: Path) -> None:
-    """Each import continues the one before, even in the middle of an answer."""
-    lines = WORK.read_bytes().splitlines(keepends=True)
-    source = tmp_path / "growing.jsonl"
-    async with SessionHost(tmp_path / "sessions") as host, SessionHost() as whole:
-        (complete,) = await whole.import_sessions(WORK)
-        for end in [*range(10, len(lines), step), len(lines)]:
-            source.write_bytes(b"".join(lines[:end]))
-            (report,) = await host.import_sessions(source)
-            (again,) = await host.import_sessions(source)
-            assert again.added == 0
-        session, expected = await host.load(report.id), await whole.load(complete.id)
-        found = await ids(session)
-        assert len(set(found)) == len(found)
-        assert set(await ids(expected)) <= {*found, None}
-        assert await parts(session) == await parts(expected)
-        assert session.leaf_id == "a10"
-        assert await texts(session) == await texts(expected)
-        path = await session.context("r2")
-        calls = [
-            part for each in path.messages for part in each.message.content if part.__struct_config__.tag == "tool_use"
-        ]
-        assert len(calls) == 2  # the answer has all of its calls
-
-
-async def parts(session: Session) -> list[str]:
-    """Return the content of all messages without the calls, sorted."""
-    entries = [entry for entry in await session.entries() if isinstance(entry, MessageEntry)]
-    return sorted(str(part) for entry in entries for part in entry.message.content if "tool_use" not in str(part))
-
-
-async def test_importing_the_rest_of_an_answer_does_not_move_the_leaf_of_a_continued_session(tmp_path: Path) -> None:
-    lines = WORK.read_bytes().splitlines(keepends=True)
-    source = tmp_path / "growing.jsonl"
-    source.write_bytes(b"".join(lines[:12]))
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(source)
-        session = await host.load(report.id)
-        own = await session.append_message("user", "Said here.")
-        source.write_bytes(WORK.read_bytes())
-        await host.import_sessions(source)
-        assert session.leaf_id == own
-        assert "a10" in await ids(session)
 
 
 async def test_an_import_does_not_overwrite_the_file_of_another_session(tmp_path: Path) -> None:

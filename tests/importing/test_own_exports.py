@@ -70,31 +70,23 @@ async def test_importing_an_export_adds_nothing(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_importing_an_export_adds_nothing_after_the_session_continued(format: Format, tmp_path: Path) -> None:
-    async with SessionHost(tmp_path / "sessions") as host:
-        session = await create_conversation(host)
-        path = session.path()
-        await session.export(format, tmp_path / "out")
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_importing_an_export_adds_nothing_to_a_session_that_was_compacted_before_or_went_on_after(
+    format: Format, compacted: bool, host: SessionHost, tmp_path: Path
+) -> None:
+    session = await create_conversation(host)
+    path = session.path()
+    if compacted:
+        await session.append_compaction("They look.", path[-1], 100)
+        await session.append_message("user", "Go on.")
+    await session.export(format, tmp_path / "out")
+    if not compacted:
         await session.append_message("user", "Go on.")
         await session.branch(path[3])
         await session.append_message("user", "Something else.")
-        before = await ids(session)
-        (report,) = await host.import_sessions(tmp_path / "out")
-        assert report.added == 0
-        assert await ids(session) == before
-
-
-@pytest.mark.parametrize("format", FORMATS)
-async def test_importing_an_export_of_a_compacted_session_adds_nothing(format: Format, tmp_path: Path) -> None:
-    async with SessionHost(tmp_path / "sessions") as host:
-        session = await create_conversation(host)
-        await session.append_compaction("They look.", session.path()[-1], 100)
-        await session.append_message("user", "Go on.")
-        before = await ids(session)
-        await session.export(format, tmp_path / "out")
-        (report,) = await host.import_sessions(tmp_path / "out")
-        assert report.added == 0
-        assert await ids(session) == before
+    before = await ids(session)
+    (report,) = await host.import_sessions(tmp_path / "out")
+    assert (report.added, await ids(session)) == (0, before)
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from treering import MessageEntry, SessionHost, plain_text
+from treering import Session, SessionHost, SessionSummary, plain_text
+
+Import = Callable[[str], Awaitable[tuple[Session, SessionSummary]]]
 
 TIME = "2026-03-01T09:00:0{}.000Z"
 
@@ -120,94 +123,78 @@ BOOKKEEPING = (
 )
 
 
+@pytest.fixture
+def imported(host: SessionHost, tmp_path: Path) -> Import:
+    """Import a source, and once more, which adds nothing; return the session and its row in the listing."""
+
+    async def written(source: str) -> tuple[Session, SessionSummary]:
+        path = tmp_path / "source.jsonl"
+        path.write_text(source)
+        (report,) = await host.import_sessions(path)
+        assert [each.added for each in await host.import_sessions(path)] == [0]
+        (row,) = await host.list_sessions()
+        return await host.load(report.id), row
+
+    return written
+
+
 @pytest.mark.parametrize("name", SOURCES)
-async def test_text_that_the_program_injects_as_the_user_does_not_become_the_title(name: str, tmp_path: Path) -> None:
-    (tmp_path / "source.jsonl").write_text(SOURCES[name])
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(tmp_path / "source.jsonl")
-        session = await host.load(report.id)
-        entries = [each for each in await session.entries() if isinstance(each, MessageEntry)]
-        assert [each.message.metadata.get("is_meta", False) for each in entries] == [True] * (len(entries) - 1) + [
-            False
-        ]
-        (row,) = await host.list_sessions()
-        assert (row.title, row.first_message) == ("Plant.", "Plant.")
-    async with SessionHost(tmp_path / "sessions") as host:
-        (row,) = await host.list_sessions()
-        assert row.title == "Plant."
+async def test_text_that_the_program_injects_as_the_user_does_not_become_the_title(
+    name: str, imported: Import, root: Path
+) -> None:
+    session, row = await imported(SOURCES[name])
+    assert (row.title, row.first_message) == ("Plant.", "Plant.")
+    *injected, asked = [message.metadata.get("is_meta", False) for message in await session.messages()]
+    assert ({*injected}, asked) == ({True}, False)
+    async with SessionHost(root) as again:
+        assert [row.title for row in await again.list_sessions()] == ["Plant."]
 
 
 @pytest.mark.parametrize("shape", PREAMBLES)
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-async def test_what_programs_write_before_a_prompt_is_nobodys_first_words(shape: str, tmp_path: Path) -> None:
-    (tmp_path / "source.jsonl").write_text(PREAMBLES[shape])
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(tmp_path / "source.jsonl")
-        assert report.format == shape.partition(",")[0]
-        (row,) = await host.list_sessions()
-        assert (row.title, row.first_message) == ("Plant.", "Plant.")
-        session = await host.load(report.id)
-        whole = "\n".join(plain_text(each.content) for each in await session.messages())
-        assert whole.count("Plant.") == 1
-        assert len(whole) > len("Plant.")
-        (again,) = await host.import_sessions(tmp_path / "source.jsonl")
-        assert again.added == 0
+async def test_what_programs_write_before_a_prompt_is_nobodys_first_words(shape: str, imported: Import) -> None:
+    session, row = await imported(PREAMBLES[shape])
+    assert (row.title, row.first_message) == ("Plant.", "Plant.")
+    whole = "\n".join(plain_text(each.content) for each in await session.messages())
+    assert whole.count("Plant.") == 1
+    assert len(whole) > len("Plant.")
 
 
 @pytest.mark.parametrize("line", BOOKKEEPING)
 @pytest.mark.parametrize("in_parts", [False, True])
 async def test_bookkeeping_of_commands_in_claude_code_is_kept_and_gives_no_title(
-    line: str, in_parts: bool, tmp_path: Path
+    line: str, in_parts: bool, imported: Import
 ) -> None:
-    content = [{"type": "text", "text": CLEARED}, {"type": "text", "text": line}] if in_parts else line
-    (tmp_path / "source.jsonl").write_text(claude((content, False), ("Plant.", False), ("Water.", False)))
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(tmp_path / "source.jsonl")
-        session = await host.load(report.id)
-        messages = await session.messages()
-        assert [each.role for each in messages] == ["user"] * 3
-        assert [plain_text([part]) for part in messages[0].content] == ([CLEARED, line] if in_parts else [line])
-        (row,) = await host.list_sessions()
-        assert (row.title, row.first_message, row.message_count) == ("Plant.", "Plant.", 3)
-        (again,) = await host.import_sessions(tmp_path / "source.jsonl")
-        assert again.added == 0
+    content = texts(CLEARED, line) if in_parts else line
+    session, row = await imported(claude((content, False), ("Plant.", False), ("Water.", False)))
+    messages = await session.messages()
+    assert [each.role for each in messages] == ["user"] * 3
+    assert [plain_text([part]) for part in messages[0].content] == ([CLEARED, line] if in_parts else [line])
+    assert (row.title, row.first_message, row.message_count) == ("Plant.", "Plant.", 3)
+
+
+NOTICE, PROMPT = texts("<ide_selection>1 to 3</ide_selection>", "Plant.")
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
 
 @pytest.mark.parametrize(
-    "asked",
+    ("asked", "title"),
     [
-        "<div> is not centered",
-        "What does <command-name> mean?",
-        "<command> is missing",
-        "[Request] interrupted",
+        *((each, each) for each in ("<div> is not centered", "What does <command-name> mean?")),
+        *((each, each) for each in ("<command> is missing", "[Request] interrupted")),
+        ([NOTICE, PROMPT], "Plant."),
+        ([NOTICE, IMAGE], "Water."),  # a picture has no words
     ],
 )
-async def test_what_a_person_wrote_gives_a_title_whatever_it_begins_with(asked: str, tmp_path: Path) -> None:
-    (tmp_path / "source.jsonl").write_text(claude((CLEARED, False), (asked, False), ("Water.", False)))
-    async with SessionHost(tmp_path / "sessions") as host:
-        await host.import_sessions(tmp_path / "source.jsonl")
-        assert [row.title for row in await host.list_sessions()] == [" ".join(asked.split())]
+async def test_what_a_person_wrote_gives_a_title_whatever_it_begins_with(
+    asked: object, title: str, imported: Import
+) -> None:
+    _, row = await imported(claude((CLEARED, False), (asked, False), ("Water.", False)))
+    assert row.title == title
 
 
-async def test_a_prompt_with_a_notice_or_an_image_beside_it_gives_a_title(tmp_path: Path) -> None:
-    notice = {"type": "text", "text": "<ide_selection>1 to 3</ide_selection>"}
-    prompt = {"type": "text", "text": "Plant."}
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
-    for number, content in enumerate(([notice, prompt], [notice, image])):
-        source = tmp_path / f"{number}.jsonl"
-        source.write_text(claude((content, False), ("Water.", False)).replace("titled", f"titled-{number}"))
-    async with SessionHost(tmp_path / "sessions") as host:
-        for number in range(2):
-            await host.import_sessions(tmp_path / f"{number}.jsonl")
-        titles = {row.id: row.title for row in await host.list_sessions()}
-    assert titles == {"titled-0": "Plant.", "titled-1": "Water."}  # a picture has no words
-
-
-async def test_a_session_with_only_injected_messages_has_no_title(tmp_path: Path) -> None:
-    (tmp_path / "source.jsonl").write_text(codex("<environment_context>/work</environment_context>"))
-    async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(tmp_path / "source.jsonl")
-        session = await host.load(report.id)
-        assert [row.title for row in await host.list_sessions()] == [None]
-        await session.append_message("user", "Plant.")
-        assert [row.title for row in await host.list_sessions()] == ["Plant."]
+async def test_a_session_with_only_injected_messages_has_no_title(host: SessionHost, imported: Import) -> None:
+    session, row = await imported(codex("<environment_context>/work</environment_context>"))
+    assert row.title is None
+    await session.append_message("user", "Plant.")
+    assert [row.title for row in await host.list_sessions()] == ["Plant."]
