@@ -165,33 +165,6 @@ async def test_a_subscription_from_the_cursor_of_an_unwritten_session_gets_no_re
         assert entries.cursor.generation
 
 
-async def test_a_subscriber_that_resumes_from_its_cursor_misses_nothing_of_what_was_read_ahead(
-    host: SessionHost,
-) -> None:
-    session = await host.create()
-    for number in range(5):
-        await session.append_custom_entry("note", number)
-    cursor, seqs = Cursor("", 0), list[int]()
-    for count in (2, 1, 2):
-        async with session.subscribe(after=cursor) as entries:
-            seqs += await take(entries, count)
-            cursor = entries.cursor
-            assert cursor == Cursor(session.cursor.generation, seqs[-1])
-    assert seqs == [1, 2, 3, 4, 5]
-
-
-async def test_the_cursor_is_that_of_the_old_log_until_the_reset_is_received(host: SessionHost) -> None:
-    session = await host.create()
-    await session.append_custom_entry("note")
-    old = Cursor("another log", 7)
-    for _ in range(2):
-        async with session.subscribe(after=old) as entries:
-            assert entries.cursor == old
-    async with session.subscribe(after=old) as entries:
-        assert await anext(entries) == Reset(Cursor(session.cursor.generation, 0))
-        assert entries.cursor == Cursor(session.cursor.generation, 0)
-
-
 async def test_a_cursor_beyond_the_end_of_its_log_gets_a_reset_and_a_seq_beyond_it_waits(host: SessionHost) -> None:
     session = await host.create()
     await session.append_custom_entry("note")

@@ -62,23 +62,6 @@ async def take(entries: EntrySubscription, count: int) -> list[object]:
     return [item.custom.data if isinstance(item, CustomEntry) else item for item in items]
 
 
-async def test_a_subscriber_to_entries_gets_a_reset_and_the_entries_of_the_session_that_replaces_its_own(
-    host: SessionHost,
-) -> None:
-    session = await host.create("main")
-    await append(session, "old 1", "old 2")
-    async with session.subscribe() as entries, session.subscribe(after=session.cursor) as late:
-        assert await take(entries, 2) == ["old 1", "old 2"]
-        new = await replace_main(host, "new 1", "new 2", "new 3")
-        reset = Reset(Cursor(new.cursor.generation, 0))
-        for each in entries, late:
-            assert await take(each, 4) == [reset, "new 1", "new 2", "new 3"]
-        await append(session, "new 4")
-        for each in entries, late:
-            assert await take(each, 1) == ["new 4"]
-        assert entries.cursor == session.cursor
-
-
 async def test_a_subscriber_to_views_gets_a_snapshot_of_the_session_that_replaces_its_own(host: SessionHost) -> None:
     session = await host.create("main")
     await append(session, "old 1")
@@ -109,12 +92,16 @@ async def test_a_subscriber_receives_the_old_entries_then_a_reset_then_the_new_e
     async with session.subscribe() as entries:
         await append(session, "old 1", "old 2")
         old = session.cursor
-        new = await replace_main(host, "new 1", "new 2", "new 3")
-        assert session.cursor.seq == 3
-        assert await take(entries, 2) == ["old 1", "old 2"]
-        assert entries.cursor == old
-        assert await take(entries, 4) == [Reset(Cursor(new.cursor.generation, 0)), "new 1", "new 2", "new 3"]
-        assert entries.cursor == new.cursor
+        async with session.subscribe(after=old) as prompt:
+            new = await replace_main(host, "new 1", "new 2", "new 3")
+            assert session.cursor.seq == 3
+            assert await take(entries, 2) == ["old 1", "old 2"]
+            assert entries.cursor == prompt.cursor == old
+            for each in entries, prompt:
+                assert await take(each, 4) == [Reset(Cursor(new.cursor.generation, 0)), "new 1", "new 2", "new 3"]
+                assert each.cursor == new.cursor
+            await append(session, "new 4")
+            assert await take(entries, 1) == await take(prompt, 1) == ["new 4"]
     async with session.subscribe(after=old) as entries:
         assert entries.cursor == old  # a caller that leaves now must get the reset when it comes back
         assert await take(entries, 1) == [Reset(Cursor(new.cursor.generation, 0))]
