@@ -35,7 +35,7 @@ async def texts(session: Session) -> list[str]:
     return [plain_text(each.content) for each in await session.messages()]
 
 
-@pytest.mark.feature("G-3", "G-21", "G-30")
+@pytest.mark.feature("G-3", "G-21", "G-30", "G-90")
 async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_in_path_order(
     host: SessionHost, session: Session
 ) -> None:
@@ -52,7 +52,9 @@ async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_
         assert await texts(session) == ["the beginning", "message 4", "message 5", "and on"]
         entry = await session.entry(compaction_id)
         assert isinstance(entry, CompactionEntry)
-        assert entry.compaction.details == {"by": "me"}
+        stored = entry.compaction
+        assert (stored.summary, stored.first_kept_entry_id, stored.tokens_before) == ("the beginning", ids[4], 1500)
+        assert stored.details == {"by": "me"}
         await session.passivate()
         session = await host.load("main")
     assert [plain_text(each.content) for each in await session.all_messages()][:4] == [
@@ -102,7 +104,7 @@ async def test_the_saving_of_each_compaction_follows_from_its_entry_and_the_cont
     assert sum(report.values()) == 1393
 
 
-@pytest.mark.feature("G-114", "U-9")
+@pytest.mark.feature("G-90", "G-114", "U-9")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_cuts_from_find_safe_cut_are_accepted_and_unsafe_ones_refused(
     root: Path, file_bytes: FileBytes, dialect: Literal["native", "pi", "omp"]

@@ -105,11 +105,16 @@ async def test_an_unwritten_session_is_not_taken_for_a_deleted_one(tmp_path: Pat
         assert session.message_count == 2
 
 
+@pytest.mark.feature("D-38")
 @pytest.mark.parametrize("again", [created, opened, keyed])
-async def test_the_name_of_a_deleted_session_can_be_used_again(tmp_path: Path, again: MakeSession) -> None:
+async def test_delete_can_be_repeated_and_the_name_be_used_again(tmp_path: Path, again: MakeSession) -> None:
     async with SessionHost(tmp_path) as host:
         for content in ("first", "second"):
             session = await again(host)
             await session.append_message("user", content)
             assert session.message_count == 1
-            await host.delete(session)
+            for _ in range(2):
+                await host.delete("main")
+                assert not list(tmp_path.glob("*.jsonl"))
+            with pytest.raises(SessionNotFound):
+                await host.load("main")

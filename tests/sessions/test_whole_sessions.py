@@ -191,18 +191,6 @@ async def test_the_listing_is_newest_first_and_paged_by_limit_and_offset(host: S
     assert await host.list_sessions(limit=0) == await host.list_sessions(offset=5) == []
 
 
-@pytest.mark.feature("D-38")
-async def test_delete_can_be_repeated(host: SessionHost, files: Files) -> None:
-    session = await host.open("my-session")
-    await session.save_turn(TURN)
-    for _ in range(3):
-        await host.delete("my-session")
-        assert files() == []
-    await host.delete("never there")
-    with pytest.raises(SessionNotFound):
-        await host.load("my-session")
-
-
 @pytest.mark.feature("D-69")
 async def test_a_sub_agents_session_names_its_parent_session_and_entry(
     root: Path, header: Callable[[Session], dict[str, Any]]
