@@ -269,25 +269,20 @@ async def source() -> AsyncIterator[Session]:
         yield session
 
 
-def forked(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
-    return host.fork_from(source, session_id="copy")
+Copy: TypeAlias = Callable[[SessionHost, Session, Path], Awaitable[object]]
 
-
-def put(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
-    return host.put(source)
-
-
-def imported(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
-    return host.import_sessions(exported)
+COPIES: dict[str, Copy] = {
+    "forked": lambda host, source, _: host.fork_from(source, session_id="copy"),
+    "put": lambda host, source, _: host.put(source),
+}
+IMPORTED: dict[str, Copy] = {"imported": lambda host, _, exported: host.import_sessions(exported)}
+copies = pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 
 
 @pytest.mark.parametrize("times", [1, None])
-@pytest.mark.parametrize("copied", [forked, put, imported])
+@pytest.mark.parametrize("copied", (COPIES | IMPORTED).values(), ids=COPIES | IMPORTED)
 async def test_a_copy_that_is_in_doubt_has_the_leaf_of_its_source(
-    tmp_path: Path,
-    source: Session,
-    copied: Callable[[SessionHost, Session, Path], Awaitable[object]],
-    times: int | None,
+    tmp_path: Path, source: Session, copied: Copy, times: int | None
 ) -> None:
     disk = FaultyDisk(OsDisk())
     root = tmp_path / "root"
@@ -315,12 +310,9 @@ async def test_a_copy_in_doubt_whose_leaf_cannot_be_saved_says_both(tmp_path: Pa
 
 
 @pytest.mark.parametrize("failing", ["sync_directory", "open"])
-@pytest.mark.parametrize("copied", [forked, put])
+@copies
 async def test_a_copy_that_failed_or_is_in_doubt_can_be_repeated(
-    tmp_path: Path,
-    source: Session,
-    copied: Callable[[SessionHost, Session, Path], Awaitable[object]],
-    failing: str,
+    tmp_path: Path, source: Session, copied: Copy, failing: str
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host:
@@ -337,9 +329,9 @@ async def test_a_copy_that_failed_or_is_in_doubt_can_be_repeated(
             await copied(host, source, tmp_path)
 
 
-@pytest.mark.parametrize("copied", [forked, put])
+@copies
 async def test_a_copy_in_doubt_is_not_replaced_once_it_was_continued(
-    tmp_path: Path, source: Session, copied: Callable[[SessionHost, Session, Path], Awaitable[object]]
+    tmp_path: Path, source: Session, copied: Copy
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk) as host:
