@@ -433,6 +433,7 @@ async def test_an_incomplete_batch_is_not_in_the_context(tmp_path: Path, dialect
         entries = await session.entries()
         assert [entry.id for entry in entries] == [first, *torn[:kept], entry_id]
         assert [entry.id for entry in entries if isinstance(entry, OpaqueEntry)] == torn[:kept]
+        assert [await session.entry(entry.id or "") for entry in entries] == entries
         below = await session.append_message("user", "three", below=torn[kept - 1])
         assert session.path() == [first, *torn[:kept], below]
         assert texts(await session.messages()) == ["one", "three"]
