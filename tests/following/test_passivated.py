@@ -342,6 +342,32 @@ async def test_a_passivated_session_that_is_replaced_by_its_own_host_is_reset_at
             assert not is_live(host)
 
 
+async def test_what_others_appended_unseen_arrives_as_soon_as_the_host_activates_the_session() -> None:
+    shelf = Shelf()
+    async with SessionHost(store=Silent(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
+        session = await host.create("shared")
+        await session.append_message("user", "one")
+        async with session.subscribe() as entries, anyio.create_task_group() as group:
+            await take(entries, 1)
+            assert await session.passivate()
+            await anyio.wait_all_tasks_blocked()
+            elsewhere = await other.load("shared")
+            await elsewhere.append_message("user", "two")
+            assert await elsewhere.passivate()
+            received: list[object] = []
+
+            async def receive() -> None:
+                received.extend(await take(entries, 1))
+
+            group.start_soon(receive)
+            await anyio.wait_all_tasks_blocked()
+            assert not received
+            await host.load("shared")
+            assert is_live(host)
+            await anyio.wait_all_tasks_blocked()
+            assert received == [(2, "two")]
+
+
 class Held(MemoryStore):
     """A store in memory that delays the result of one read, of a page or of the leaf record, until `go` is set."""
 

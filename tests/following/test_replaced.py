@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -266,6 +266,30 @@ async def test_a_log_that_is_replaced_while_it_is_read_is_read_again_a_limited_n
         store.replacements = 1_000
         with pytest.raises(LogReplaced):  # it is replaced at every read
             await host.load("main", read_only=True)
+
+
+class ReplacedDuringRead(MemoryStore):
+    """A store that runs a function once, before it reads lines."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        do, self.meanwhile = self.meanwhile, None
+        if do is not None:
+            await do()
+        return await super().read(ref, generation, after, through=through)
+
+
+async def test_a_session_that_is_replaced_while_a_subscriber_reads_it_is_a_reset() -> None:
+    store = ReplacedDuringRead()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create("main")
+        await append(session, "old 1", "old 2", "old 3")
+        async with session.subscribe() as entries:
+            store.meanwhile = lambda: replace_main(host, "new 1", "new 2")
+            assert await take(entries, 3) == [Reset(Cursor(session.cursor.generation, 0)), "new 1", "new 2"]
+            assert store.meanwhile is None
+            assert entries.cursor == session.cursor
 
 
 def cut_to(path: Path, lines: int) -> None:
