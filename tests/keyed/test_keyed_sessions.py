@@ -108,18 +108,6 @@ async def test_a_session_passivated_before_its_first_message_stays_the_same_sess
     assert files() == ["telegram_123456.jsonl"]
 
 
-@pytest.mark.feature("P-1")
-async def test_a_session_in_memory_is_returned_without_disk_reads(sessions: KeyedSessions, disk: FaultyDisk) -> None:
-    await sessions.add_message(KEY, "user", "Hello!")
-    history = await sessions.history(KEY)
-    disk.reset_counts()
-    session = await sessions.get_or_create(KEY)
-    assert session.summary == ""
-    assert disk.counts.total() == 0
-    assert await sessions.history(KEY) == history
-    assert disk.counts["open"] == disk.counts["pread"] == disk.bytes_read == 0
-
-
 @pytest.mark.feature("P-2", "P-5", "P-10", "P-42")
 async def test_a_later_process_finds_the_conversation_under_the_given_root(
     tmp_path: Path, transcript: Transcript

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -229,30 +228,24 @@ async def test_every_compaction_stores_the_system_messages_before_it(
         assert await texts(session) == ["after it"]
 
 
-def line(type: str, own: str, parent: str | None, **body: object) -> str:
-    entry = {"type": type, "id": own, "parentId": parent, "timestamp": "2026-01-01T10:00:00.000Z", **body}
-    return json.dumps(entry) + "\n"
+def line(kind: str, own: str, parent: str | None, **body: object) -> dict[str, object]:
+    return {"type": kind, "id": own, "parentId": parent, "timestamp": "2026-01-01T10:00:00.000Z", **body}
 
 
-def write_file(path: Path, lines: str) -> None:
-    path.parent.mkdir()
-    path.write_text(lines)
-
-
-async def test_a_system_message_kept_by_an_earlier_compaction_is_kept_by_the_next(root: Path) -> None:
+async def test_a_system_message_kept_by_an_earlier_compaction_is_kept_by_the_next(
+    host: SessionHost, file_of: Callable[..., Path]
+) -> None:
     # As pi 0.73 writes it, without a system message.
     compaction = {"summary": "so far", "firstKeptEntryId": "00000002", "tokensBefore": 1}
-    write_file(
-        root / "older.jsonl",
-        line("session", "older", None, version=3, cwd="/work/rings")
-        + line("message", "00000001", None, message={"role": "system", "content": "Be a bush."})
-        + line("message", "00000002", "00000001", message={"role": "user", "content": "one"})
-        + line("message", "00000003", "00000002", message={"role": "system", "content": "Be a tree."})
-        + line("compaction", "00000004", "00000003", **compaction)
-        + line("message", "00000005", "00000004", message={"role": "user", "content": "two"}),
+    path = file_of(
+        line("session", "older", None, version=3, cwd="/work/rings"),
+        line("message", "00000001", None, message={"role": "system", "content": "Be a bush."}),
+        line("message", "00000002", "00000001", message={"role": "user", "content": "one"}),
+        line("message", "00000003", "00000002", message={"role": "system", "content": "Be a tree."}),
+        line("compaction", "00000004", "00000003", **compaction),
+        line("message", "00000005", "00000004", message={"role": "user", "content": "two"}),
     )
-    async with SessionHost(root) as host:
-        session = await host.load("older")
-        assert await texts(session) == ["so far", "one", "Be a tree.", "two"]
-        await session.append_compaction("now", "00000005", 1)
-        assert await texts(session) == ["Be a tree.", "now", "two"]
+    session = await host.load(path)
+    assert await texts(session) == ["so far", "one", "Be a tree.", "two"]
+    await session.append_compaction("now", "00000005", 1)
+    assert await texts(session) == ["Be a tree.", "now", "two"]

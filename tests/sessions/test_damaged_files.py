@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -469,20 +469,7 @@ async def test_unknown_fields_and_types_are_copied_byte_for_byte(tmp_path: Path,
     await Case(tmp_path, dialect, row(dialect, "a", None, "one"), *rows).check(["one", "known"], path=list("abcd"))
 
 
-AT = "2026-01-01T10:00:00Z"
-HEADER = {"type": "session", "id": "given", "version": 1, "timestamp": AT}
-
-FileOf = Callable[..., Path]
-
-
-def line(entry_id: str, parent_id: str | None, content: object = "words", role: str = "user") -> dict[str, Any]:
-    return {
-        "type": "message",
-        "id": entry_id,
-        "parent_id": parent_id,
-        "timestamp": AT,
-        "message": {"role": role, "content": content},
-    }
+# -- results without calls
 
 
 @pytest.mark.feature("G-64")
@@ -508,10 +495,11 @@ async def test_a_result_without_its_call_on_the_path_is_reported(host: SessionHo
 
 @pytest.mark.feature("G-64")
 async def test_a_stored_result_without_the_id_of_its_call_is_not_in_the_context(
-    host: SessionHost, file_of: FileOf
+    tmp_path: Path, host: SessionHost
 ) -> None:
-    nameless = [{"type": "tool_result", "tool_result": {"content": "text"}}]
-    path = file_of(HEADER, line("a", None), line("b", "a", nameless, role="tool"), line("c", "b"))
+    nameless = {"role": "tool", "content": [{"type": "tool_result", "tool_result": {"content": "text"}}]}
+    rows = row("native", "a", None), row("native", "b", "a", message=nameless), row("native", "c", "b")
+    path = Case(tmp_path, "native", *rows).path
     session = await host.load(path)
     assert session.path() == ["a", "b", "c"]
     assert [each.entry_id for each in (await session.context()).messages] == ["a", "c"]

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from datetime import date
 from enum import Enum, StrEnum
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from treering import (
     NotASession,
     Session,
     SessionHost,
-    SessionInfo,
     SessionKey,
     Settings,
     SummaryRequest,
@@ -250,6 +248,9 @@ LOOKUPS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number of 0 or more"),
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
+    (lambda host: host.list_sessions(status="all"), InvalidInput, "no status 'all': choose 'active', .* or the word"),
+    (lambda host: host.list_sessions(status=""), InvalidInput, "^there is no status '': choose 'active'"),
+    (lambda host: host.list_sessions(status=5), InvalidInput, "^there is no status 5: choose 'active'"),
     (lambda host: host.current_session(5), InvalidInput, "5 is not a path"),
     (lambda host: host.import_sessions(5), InvalidInput, "5 is not a path"),
     (lambda host: host.import_sessions(""), InvalidInput, "'' is not a path: give '.' for the current directory"),
@@ -276,15 +277,6 @@ SEARCHES: list[tuple[dict[str, Any], str]] = [
     ({"before": date(2026, 1, 1)}, "`after` or `before` is of type `date`"),
 ]
 
-EXPORTS: list[tuple[dict[str, Any], str]] = [
-    ({"destination": 5}, "5 is not a path"),
-    ({"destination": b"/tmp/talk.html"}, "is not a path"),
-    ({"destination": "a\0b"}, "leave out null characters"),
-    ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
-    ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
-    ({"format": ["html"]}, "there is no export format"),
-]
-
 UNKNOWN_WORDS: list[tuple[Callable[[Any], object], str]] = [
     (lambda word: SessionHost(dialect=word), "dialect WORD: choose 'native', 'pi' or 'omp'"),
     (lambda word: SessionHost(durability=word), "durability WORD: choose 'os', 'file' or 'group'"),
@@ -295,14 +287,6 @@ UNKNOWN_WORDS: list[tuple[Callable[[Any], object], str]] = [
     (lambda word: image("", "image/png", kind=word), "kind of image WORD: choose 'base64' or 'url'"),
     (lambda word: ExactTokenizer(word), "vocabulary WORD: choose 'o200k_base', "),
     (lambda word: ContextBuilder().remove_strategy(word), "strategy WORD: choose 'full-history', "),
-]
-
-UNKNOWN_WORDS_OF_SESSIONS: list[tuple[Call, str]] = [
-    (lambda session: session.host.list_sessions(status="all"), "status 'all': choose 'active', .* 'any', or the word"),
-    (lambda session: session.host.list_sessions(status=""), "status '': choose 'active'"),
-    (lambda session: session.host.list_sessions(status=5), "status 5: choose 'active'"),
-    (lambda session: session.export("pdf"), "export format 'pdf': choose 'native', .* or 'dive'"),
-    (lambda session: session.subscribe("log").__aenter__(), "view 'log': choose 'context', 'entries'"),
 ]
 
 
@@ -322,18 +306,6 @@ def test_of_many_known_words_some_are_named_and_of_a_long_one_its_beginning() ->
         check_word("status", "x", ())
 
 
-@pytest.mark.parametrize(("call", "why"), UNKNOWN_WORDS_OF_SESSIONS)
-async def test_an_unknown_word_about_sessions_is_refused_with_the_known_ones(
-    host: SessionHost, call: Call, why: str
-) -> None:
-    session = await host.create()
-    await session.append(SessionInfo(status="waiting"))
-    session_and_host: Any = SimpleNamespace(host=host, export=session.export, subscribe=session.subscribe)
-    with pytest.raises(InvalidInput, match=f"^there is no {why}"):
-        await call(session_and_host)
-    assert len(await host.list_sessions(status="waiting")) == 1
-
-
 @pytest.mark.parametrize(("find", "error", "why"), LOOKUPS)
 async def test_an_invalid_session_name_or_folder_is_refused(
     host: SessionHost, find: Call, error: type[InvalidInput], why: str
@@ -348,14 +320,6 @@ async def test_an_invalid_search_argument_is_refused(host: SessionHost, given: d
     arguments: dict[str, Any] = {"query": "hello", "index": True, **given}
     with pytest.raises(InvalidInput, match=why):
         host.search(**arguments)
-
-
-@pytest.mark.parametrize(("given", "why"), EXPORTS)
-async def test_an_invalid_export_argument_is_refused(session: Session, given: dict[str, Any], why: str) -> None:
-    await session.append_message("user", "Hello")
-    arguments: dict[str, Any] = {"format": "html", **given}
-    with pytest.raises(InvalidInput, match=why):
-        await session.export(**arguments)
 
 
 @pytest.mark.feature("G-45")
@@ -466,6 +430,14 @@ def test_the_smallest_limits_are_accepted() -> None:
         (lambda s: s.append_message("user", "x", expected_seq="x"), "expected_seq is 'x'"),
         (lambda s: s.update_metadata(metadata=[("a", 1)]), "Expected `object`, got `list` - as `metadata`"),
         (lambda s: s.export("json", "\ud800"), "is not a path: leave out"),
+        (lambda s: s.export("html", 5), "5 is not a path"),
+        (lambda s: s.export("html", b"/tmp/talk.html"), "is not a path"),
+        (lambda s: s.export("html", "a\0b"), "leave out null characters"),
+        (lambda s: s.export("html", leaf_id=["a"]), "leaf_id is of type `list`: give a string"),
+        (lambda s: s.export("html", redact=True), r"`redact` is of type `bool`: give a `Redaction\(\)`"),
+        (lambda s: s.export(["html"]), "there is no export format"),
+        (lambda s: s.export("pdf"), "^there is no export format 'pdf': choose 'native', .* or 'dive'"),
+        (lambda s: s.subscribe("log").__aenter__(), "^there is no view 'log': choose 'context', 'entries'"),
         (lambda s: s.rebind("a\0b"), "is not a path: leave out null characters"),
         (lambda s: s.rebind(5), "5 is not a path"),
         (lambda s: s.append_message("user", "x", command_id="\udcff"), "the command id is"),

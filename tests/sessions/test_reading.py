@@ -53,7 +53,7 @@ async def act(session: Session, rng: random.Random, ids: list[str]) -> None:
             ids.append(await session.append_message(rng.choice(["user", "assistant"]), f"words {rng.random()}"))
 
 
-@pytest.mark.feature("G-10")
+@pytest.mark.feature("G-10", "G-127")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_replayed_log_equals_the_live_session(
