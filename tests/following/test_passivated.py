@@ -564,3 +564,20 @@ async def test_a_failed_watch_does_not_prevent_passivation_and_is_retried(
                 await (await other.load("shared")).append_message("user", "two")
                 assert await take(entries, 1) == [(2, "two")]
     assert [each["event"] for each in logs] == ["watch_failed"] * failures
+
+
+async def test_a_failed_watch_is_retried_only_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "WATCH_AGAIN_S", 3600)
+    store = Unwatched(tmp_path)
+    async with SessionHost(store=store) as host:
+        session = await host.create("shared")
+        await session.append_message("user", "one")
+        async with session.subscribe() as entries:
+            await take(entries, 1)
+            store.failures = 3
+            with capture_logs() as logs:
+                assert await session.passivate()
+                await anyio.wait_all_tasks_blocked()
+            assert [each["event"] for each in logs] == ["watch_failed"]
+            await session.append_message("user", "two")
+            assert await take(entries, 1) == [(2, "two")]

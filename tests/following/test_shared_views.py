@@ -235,3 +235,15 @@ async def test_a_view_of_a_log_that_is_replaced_once_is_built_again() -> None:
                 await session.refresh()
                 assert await anext(contexts) == Snapshot(session.cursor, await session.context())
                 assert store.replacements == 0
+
+
+async def test_a_view_begins_although_its_log_is_replaced_once_by_the_same_one() -> None:
+    store = Disturbed()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        shown = await session.context()
+        async with session.subscribe("context") as contexts:
+            store.replacements = 1
+            assert await anext(contexts) == Snapshot(session.cursor, shown)
+            assert store.replacements == 0
