@@ -241,6 +241,3 @@ async def test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created(tm
         assert os.listdir(tmp_path / "empty") == []
         await session.append_message("user", "Hello")
         assert f"{session.id}.jsonl" in os.listdir(tmp_path / folder)
-
-
-# -- closing

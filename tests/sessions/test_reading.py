@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 import treering
-from treering import Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, tool_use
+from treering import Limits, Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, message, plain_text, tool_use
 
 StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
@@ -75,6 +75,25 @@ async def test_a_replayed_log_equals_the_live_session(
         assert await state_of(await host.load(path)) == live
     async with SessionHost(root) as other:
         assert await state_of(await other.load(path)) == live
+
+
+@pytest.mark.parametrize("cache_bytes_max", [0, 1_000_000])
+async def test_a_context_is_read_whole_however_its_entries_lie_in_the_log(root: Path, cache_bytes_max: int) -> None:
+    """The path is in runs of these lengths, each followed by an entry that is not on it."""
+    expected: list[str] = []
+    limits = Limits(cache_bytes_max=cache_bytes_max)
+    async with SessionHost(root, limits=limits) as host:
+        session = await host.create("main")
+        for number, length in enumerate((1, 63, 64, 2, 65, 1, 1, 130)):
+            texts = [f"{number} {place}" for place in range(length)]
+            *_, leaf = await session.append_many([message("user", each) for each in texts])
+            await session.append_message("user", "aside")
+            await session.branch(leaf)
+            expected += texts
+        assert [plain_text(each.content) for each in await session.messages()] == expected
+    async with SessionHost(root, limits=limits) as host:
+        session = await host.load("main")
+        assert [plain_text(each.content) for each in await session.messages()] == expected
 
 
 ENTRIES = 100_000
