@@ -437,6 +437,9 @@ async def test_an_incomplete_batch_is_not_in_the_context(tmp_path: Path, dialect
         below = await session.append_message("user", "three", below=torn[kept - 1])
         assert session.path() == [first, *torn[:kept], below]
         assert texts(await session.messages()) == ["one", "three"]
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(path)
+        assert [await session.entry(entry.id or "") for entry in entries] == entries
     assert file_bytes(path).startswith(before)
 
 
