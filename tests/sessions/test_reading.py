@@ -15,6 +15,8 @@ import pytest
 
 import treering
 from treering import Limits, Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, message, plain_text, tool_use
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
 
 StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
@@ -94,6 +96,27 @@ async def test_a_context_is_read_whole_however_its_entries_lie_in_the_log(root: 
     async with SessionHost(root, limits=limits) as host:
         session = await host.load("main")
         assert [plain_text(each.content) for each in await session.messages()] == expected
+
+
+@pytest.mark.parametrize(("count", "from_snapshot"), [(99, False), (100, True)])
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_a_long_session_is_opened_from_its_snapshot_instead_of_its_lines(
+    root: Path, count: int, from_snapshot: bool, read_only: bool
+) -> None:
+    limits = Limits(snapshot_after_lines=100)
+    async with SessionHost(root, limits=limits) as host:
+        session = await host.create("main")
+        ids = [await session.append_message("user", "x" * 10_000) for _ in range(count)]
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, limits=limits, disk=disk) as host:
+        session = await host.load("main", read_only=read_only)
+        assert session.path() == ids
+        assert (disk.bytes_read < 100_000) is from_snapshot
+        written = disk.bytes_written
+        if from_snapshot and not read_only:  # there is nothing new to save
+            await session.passivate()
+            assert disk.bytes_written == written
+            assert session.path() == ids
 
 
 ENTRIES = 100_000
