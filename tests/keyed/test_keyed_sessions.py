@@ -263,7 +263,12 @@ async def test_without_a_root_nothing_is_written_and_saving_succeeds(
         await sessions.save_all()
         assert transcript(await sessions.history(KEY)) == ["user: Hello!"]
         assert (await sessions.get_or_create(KEY)).file_path is None
-    assert names_in(tmp_path) == []
+        assert names_in(tmp_path) == []
+        async with SessionHost("put") as other:  # under the same key
+            await other.put(await host.get_or_create(KEY))
+            await KeyedSessions(other).add_message(KEY, "user", "and on")
+            assert transcript(await KeyedSessions(other).history(KEY)) == ["user: Hello!", "user: and on"]
+            assert await KeyedSessions(other).history("telegram_123456") == []
 
 
 # -- messages
