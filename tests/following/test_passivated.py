@@ -270,10 +270,19 @@ async def test_a_host_that_closes_ends_the_subscriptions_of_passivated_sessions(
             await each.__aexit__(None, None, None)
 
 
+class SlowToRemove(MemoryStore):
+    """A store in memory that lets other tasks run between removing a log and returning."""
+
+    async def remove(self, lease: Lease) -> None:
+        await super().remove(lease)
+        await anyio.wait_all_tasks_blocked()
+
+
+@pytest.mark.parametrize("slow", [False, True])
 async def test_deleting_a_passivated_session_ends_its_subscriptions_and_logs_no_failure(
-    stores: tuple[Store, Store],
+    stores: tuple[Store, Store], slow: bool
 ) -> None:
-    async with SessionHost(store=stores[0]) as host:
+    async with SessionHost(store=SlowToRemove() if slow else stores[0]) as host:
         session = await host.create("shared")
         await session.append_message("user", "one")
         async with session.subscribe() as entries:
@@ -310,26 +319,6 @@ async def test_a_passivated_session_that_is_replaced_by_its_own_host_is_one_rese
             assert (await anext(trees)).cursor.seq == 3
 
 
-class Slow(MemoryStore):
-    """A store in memory that lets other tasks run between removing a log and returning."""
-
-    async def remove(self, lease: Lease) -> None:
-        await super().remove(lease)
-        await anyio.wait_all_tasks_blocked()
-
-
-async def test_a_log_that_is_being_deleted_is_not_read() -> None:
-    async with SessionHost(store=Slow()) as host:
-        session = await host.create("shared")
-        await session.append_message("user", "one")
-        async with session.subscribe() as entries:
-            await take(entries, 1)
-            assert await session.passivate()
-            with capture_logs() as logs:
-                await host.delete(session)
-    assert logs == []
-
-
 class Silent(MemoryStore):
     """A store in memory that never reports a change."""
 
@@ -351,6 +340,32 @@ async def test_a_passivated_session_that_is_replaced_by_its_own_host_is_reset_at
             new = await host.put(another, replace=True)
             assert await take(entries, 2) == [Reset(Cursor(new.cursor.generation, 0)), (1, "new")]
             assert not is_live(host)
+
+
+async def test_what_others_appended_unseen_arrives_as_soon_as_the_host_activates_the_session() -> None:
+    shelf = Shelf()
+    async with SessionHost(store=Silent(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
+        session = await host.create("shared")
+        await session.append_message("user", "one")
+        async with session.subscribe() as entries, anyio.create_task_group() as group:
+            await take(entries, 1)
+            assert await session.passivate()
+            await anyio.wait_all_tasks_blocked()
+            elsewhere = await other.load("shared")
+            await elsewhere.append_message("user", "two")
+            assert await elsewhere.passivate()
+            received: list[object] = []
+
+            async def receive() -> None:
+                received.extend(await take(entries, 1))
+
+            group.start_soon(receive)
+            await anyio.wait_all_tasks_blocked()
+            assert not received
+            await host.load("shared")
+            assert is_live(host)
+            await anyio.wait_all_tasks_blocked()
+            assert received == [(2, "two")]
 
 
 class Held(MemoryStore):
@@ -549,3 +564,20 @@ async def test_a_failed_watch_does_not_prevent_passivation_and_is_retried(
                 await (await other.load("shared")).append_message("user", "two")
                 assert await take(entries, 1) == [(2, "two")]
     assert [each["event"] for each in logs] == ["watch_failed"] * failures
+
+
+async def test_a_failed_watch_is_retried_only_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "WATCH_AGAIN_S", 3600)
+    store = Unwatched(tmp_path)
+    async with SessionHost(store=store) as host:
+        session = await host.create("shared")
+        await session.append_message("user", "one")
+        async with session.subscribe() as entries:
+            await take(entries, 1)
+            store.failures = 3
+            with capture_logs() as logs:
+                assert await session.passivate()
+                await anyio.wait_all_tasks_blocked()
+            assert [each["event"] for each in logs] == ["watch_failed"]
+            await session.append_message("user", "two")
+            assert await take(entries, 1) == [(2, "two")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -62,23 +62,6 @@ async def take(entries: EntrySubscription, count: int) -> list[object]:
     return [item.custom.data if isinstance(item, CustomEntry) else item for item in items]
 
 
-async def test_a_subscriber_to_entries_gets_a_reset_and_the_entries_of_the_session_that_replaces_its_own(
-    host: SessionHost,
-) -> None:
-    session = await host.create("main")
-    await append(session, "old 1", "old 2")
-    async with session.subscribe() as entries, session.subscribe(after=session.cursor) as late:
-        assert await take(entries, 2) == ["old 1", "old 2"]
-        new = await replace_main(host, "new 1", "new 2", "new 3")
-        reset = Reset(Cursor(new.cursor.generation, 0))
-        for each in entries, late:
-            assert await take(each, 4) == [reset, "new 1", "new 2", "new 3"]
-        await append(session, "new 4")
-        for each in entries, late:
-            assert await take(each, 1) == ["new 4"]
-        assert entries.cursor == session.cursor
-
-
 async def test_a_subscriber_to_views_gets_a_snapshot_of_the_session_that_replaces_its_own(host: SessionHost) -> None:
     session = await host.create("main")
     await append(session, "old 1")
@@ -109,12 +92,16 @@ async def test_a_subscriber_receives_the_old_entries_then_a_reset_then_the_new_e
     async with session.subscribe() as entries:
         await append(session, "old 1", "old 2")
         old = session.cursor
-        new = await replace_main(host, "new 1", "new 2", "new 3")
-        assert session.cursor.seq == 3
-        assert await take(entries, 2) == ["old 1", "old 2"]
-        assert entries.cursor == old
-        assert await take(entries, 4) == [Reset(Cursor(new.cursor.generation, 0)), "new 1", "new 2", "new 3"]
-        assert entries.cursor == new.cursor
+        async with session.subscribe(after=old) as prompt:
+            new = await replace_main(host, "new 1", "new 2", "new 3")
+            assert session.cursor.seq == 3
+            assert await take(entries, 2) == ["old 1", "old 2"]
+            assert entries.cursor == prompt.cursor == old
+            for each in entries, prompt:
+                assert await take(each, 4) == [Reset(Cursor(new.cursor.generation, 0)), "new 1", "new 2", "new 3"]
+                assert each.cursor == new.cursor
+            await append(session, "new 4")
+            assert await take(entries, 1) == await take(prompt, 1) == ["new 4"]
     async with session.subscribe(after=old) as entries:
         assert entries.cursor == old  # a caller that leaves now must get the reset when it comes back
         assert await take(entries, 1) == [Reset(Cursor(new.cursor.generation, 0))]
@@ -269,16 +256,40 @@ async def test_a_log_that_is_replaced_while_it_is_read_is_read_again_a_limited_n
     store = KeepsBeingReplaced()
     async with SessionHost(store=store) as host:
         await append(await host.create("main"), "one")
-        store.replacements = 2
+        store.replacements = 63
         follower = await host.load("main", read_only=True)
         assert store.replacements == 0
         store.replacements = 3
         await follower.refresh()
         async with follower.subscribe() as entries:
             assert await take(entries, 1) == ["one"]
-        store.replacements = 1_000
-        with pytest.raises(LogReplaced):  # it is replaced at every read
+        store.replacements = 64
+        with pytest.raises(LogReplaced):
             await host.load("main", read_only=True)
+
+
+class ReplacedDuringRead(MemoryStore):
+    """A store that runs a function once, before it reads lines."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        do, self.meanwhile = self.meanwhile, None
+        if do is not None:
+            await do()
+        return await super().read(ref, generation, after, through=through)
+
+
+async def test_a_session_that_is_replaced_while_a_subscriber_reads_it_is_a_reset() -> None:
+    store = ReplacedDuringRead()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create("main")
+        await append(session, "old 1", "old 2", "old 3")
+        async with session.subscribe() as entries:
+            store.meanwhile = lambda: replace_main(host, "new 1", "new 2")
+            assert await take(entries, 3) == [Reset(Cursor(session.cursor.generation, 0)), "new 1", "new 2"]
+            assert store.meanwhile is None
+            assert entries.cursor == session.cursor
 
 
 def cut_to(path: Path, lines: int) -> None:

@@ -19,7 +19,6 @@ from treering import (
     CustomMessage,
     InvalidInput,
     Label,
-    LabelChange,
     LabelChanged,
     LeafChanged,
     Limits,
@@ -32,8 +31,6 @@ from treering import (
     SessionSummary,
     Snapshot,
     ThinkingLevel,
-    Tree,
-    TreeChange,
     TreeReplica,
     message,
 )
@@ -150,29 +147,16 @@ async def test_a_replica_of_the_context_equals_the_view_at_every_seq(seed: int) 
         assert len(seen) > session.cursor.seq // 2
 
 
-class TreeHolder:
-    """A tree that is maintained from the changes of the view."""
-
-    def __init__(self) -> None:
-        self.replica = TreeReplica()
-
-    def take(self, item: Snapshot[Tree] | Changed[TreeChange]) -> None:
-        if isinstance(item, Snapshot):
-            self.replica = TreeReplica(item.value)
-        else:
-            self.replica.apply(item.change)
-
-
 @pytest.mark.feature("X-19")
 @pytest.mark.parametrize("every", [1, 5])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_replica_of_the_tree_equals_the_view_at_every_seq(seed: int, every: int) -> None:
+async def test_replicas_of_the_tree_and_the_labels_equal_the_views_at_every_seq(seed: int, every: int) -> None:
     chance = random.Random(seed)
     async with SessionHost() as host:
         session = await host.create()
-        trees, held, now = TreeHolder(), {0: session.tree()}, 0
+        tree, held, now, named = TreeReplica(), {0: session.tree()}, 0, dict[str, str]()
         with anyio.fail_after(PATIENCE_S):
-            async with session.subscribe("tree") as changes:
+            async with session.subscribe("tree") as changes, session.subscribe("labels") as label_changes:
                 for number in range(STEPS):
                     await step(session, chance, number)
                     held[session.cursor.seq] = session.tree()
@@ -180,10 +164,21 @@ async def test_a_replica_of_the_tree_equals_the_view_at_every_seq(seed: int, eve
                         continue
                     for item in await pending(changes):
                         if item.cursor.seq != now and now in held:
-                            assert trees.replica.tree() == held[now]
+                            assert tree.tree() == held[now]
                         now = item.cursor.seq
-                        trees.take(item)
-                    assert trees.replica.tree() == session.tree()
+                        if isinstance(item, Snapshot):
+                            tree = TreeReplica(item.value)
+                        else:
+                            tree.apply(item.change)
+                    assert tree.tree() == session.tree()
+                    for each in await pending(label_changes):
+                        if isinstance(each, Snapshot):
+                            named = dict(each.value)
+                        else:
+                            named = labels.apply_change(named, each.change)
+                    assert named == dict(session.labels())
+                    async with session.subscribe("labels") as another:
+                        assert await anext(another) == Snapshot(session.cursor, session.labels())
 
 
 async def test_the_changes_of_a_tree_have_a_class_for_each_kind_of_change() -> None:
@@ -206,33 +201,6 @@ async def test_the_changes_of_a_tree_have_a_class_for_each_kind_of_change() -> N
                     case LeafChanged():
                         changes_seen.append(f"leaf {item.change.leaf}")
         assert changes_seen == ["1 below 0", "leaf 1", "2 below 1", "start at True", "leaf 2", "leaf 1"]
-
-
-@pytest.mark.feature("X-19")
-@pytest.mark.parametrize("every", [1, 5])
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_a_replica_of_the_labels_equals_the_view_at_every_seq(seed: int, every: int) -> None:
-    chance = random.Random(seed)
-    async with SessionHost() as host:
-        session = await host.create()
-        replica: dict[str, str] = {}
-        with anyio.fail_after(PATIENCE_S):
-            async with session.subscribe("labels") as changes:
-                for number in range(STEPS):
-                    await step(session, chance, number)
-                    if number % every:
-                        continue
-                    for item in await pending(changes):
-                        if isinstance(item, Snapshot):
-                            replica = dict(item.value)
-                            continue
-                        change: LabelChange = item.change
-                        replica = labels.apply_change(replica, change)
-                    assert replica == dict(session.labels())
-                    async with session.subscribe("labels") as another:
-                        first = await another.__anext__()
-                        assert isinstance(first, Snapshot)
-                        assert first.value == session.labels()
 
 
 @pytest.mark.feature("X-19")

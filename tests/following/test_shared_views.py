@@ -22,8 +22,10 @@ from treering import (
     Session,
     SessionHost,
     Snapshot,
+    message,
 )
 from treering.events.stores.base import Page, Ref
+from treering.projections import views
 from treering.projections.views import CHANGES_MAX
 
 
@@ -82,6 +84,39 @@ async def test_a_subscriber_that_missed_too_many_changes_gets_a_snapshot_and_one
             assert await anext(slow) == Snapshot(session.cursor, CHANGES_MAX + 10)
             await fill(session, 1)
             assert await anext(slow) == Changed(session.cursor, CHANGES_MAX + 11)
+
+
+async def test_a_subscriber_that_missed_too_heavy_changes_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of the context weighs one more than the messages that it inserts."""
+    monkeypatch.setattr(views, "WEIGHT_MAX", 100)
+    async with SessionHost() as host:
+        session = await host.create()
+        first = await session.append_message("user", "first")
+        nearer = (await session.append_many([message("user", "more")] * 31))[-1]
+        farther = (await session.append_many([message("user", "much more")] * 100))[-1]
+        await session.branch(first)
+        subscriptions = [session.subscribe("context") for _ in range(3)]
+        fast, slow, slower = subscriptions
+        async with fast, slow, slower:
+            for each in subscriptions:
+                await anext(each)
+
+            async def move(*leaves: str) -> None:
+                for leaf in leaves:
+                    await session.branch(leaf)
+                    change = await anext(fast)
+                    assert isinstance(change, Changed)
+                    assert change.change.leaf_id == leaf
+
+            for _ in range(2):  # once the oldest have been dropped, there is room for as many as before
+                await move(*[nearer, first] * 3)
+                assert all([isinstance(await anext(slow), Changed) for _ in range(6)])
+            assert await anext(slower) == Snapshot(session.cursor, await session.context())
+            await move(farther)  # the latest change is retained, whatever it weighs
+            assert [isinstance(await anext(each), Changed) for each in (slow, slower)] == [True, True]
+            await move(first)
+            await move(farther, first)
+            assert await anext(slow) == Snapshot(session.cursor, await session.context())
 
 
 async def test_a_view_that_failed_works_again_once_it_can_be_computed(tmp_path: Path) -> None:
@@ -148,6 +183,9 @@ async def test_a_view_that_fell_behind_or_was_left_begins_with_a_snapshot_and_go
     async with SessionHost(limits=Limits(feed_events_max=4)) as host:
         session = await host.create()
         subscription = session.subscribe(Count())
+        with pytest.raises(Closed, match="not open"):
+            await anext(subscription)
+        await subscription.__aexit__(None, None, None)
         for _ in range(2):
             async with subscription as changes, session.subscribe(transient=True):
                 for _ in range(2):
@@ -197,3 +235,15 @@ async def test_a_view_of_a_log_that_is_replaced_once_is_built_again() -> None:
                 await session.refresh()
                 assert await anext(contexts) == Snapshot(session.cursor, await session.context())
                 assert store.replacements == 0
+
+
+async def test_a_view_begins_although_its_log_is_replaced_once_by_the_same_one() -> None:
+    store = Disturbed()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        shown = await session.context()
+        async with session.subscribe("context") as contexts:
+            store.replacements = 1
+            assert await anext(contexts) == Snapshot(session.cursor, shown)
+            assert store.replacements == 0

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 from watchfiles import _rust_notify
 
-from treering import Entry, HostClosed, Session, SessionHost
+from treering import Entry, EntrySubscription, HostClosed, Session, SessionHost
 from treering.actors import follower
 from treering.events.stores.base import Ref
 from treering.events.stores.files import FileStore, notices, watcher
@@ -105,6 +105,13 @@ async def next_seq(entries: AsyncIterator[object]) -> int:
     return found.seq
 
 
+async def check_appends(owned: Session, entries: EntrySubscription, seqs: Iterable[int]) -> None:
+    """Check that a follower receives each entry as soon as it is appended."""
+    for seq in seqs:
+        await owned.append_message("user", "more")
+        assert await next_seq(entries) == seq
+
+
 @pytest.mark.parametrize("folders", ["one folder", "many folders"])
 async def test_one_watcher_serves_all_followed_sessions(tmp_path: Path, watchers: WatcherCounts, folders: str) -> None:
     async with SessionHost(tmp_path) as writing, SessionHost(store=store_without_polling(tmp_path)) as host:
@@ -180,9 +187,7 @@ async def test_a_change_is_checked_only_by_the_watches_of_its_file(
             await session.append_message("user", "two")
             assert await next_seq(each) == 2
         monkeypatch.setattr(watcher.Watch, "changed", counted)
-        for seq in range(3, 8):
-            await owned[0].append_message("user", "more")
-            assert await next_seq(entries[0]) == seq
+        await check_appends(owned[0], entries[0], range(3, 8))
         assert 5 <= checks < FOLLOWED
 
 
@@ -194,9 +199,7 @@ async def test_a_log_is_followed_under_a_second_name(tmp_path: Path, link: Calla
         link(path, path.with_name("second.jsonl"))
         reader = await host.load(path.with_name("second.jsonl"), read_only=True)
         async with reader.subscribe(after=1) as entries:
-            for seq in range(2, 5):
-                await owned.append_message("user", "more")
-                assert await next_seq(entries) == seq
+            await check_appends(owned, entries, range(2, 5))
 
 
 @pytest.mark.parametrize("native", [FailsToWatch, CannotBeCreated])
@@ -211,9 +214,7 @@ async def test_polling_replaces_a_watcher_that_fails(
         with capture_logs() as logs:
             async with reader.subscribe() as entries:
                 assert await next_seq(entries) == 1
-                for seq in range(2, 5):
-                    await owned.append_message("user", "more")
-                    assert await next_seq(entries) == seq
+                await check_appends(owned, entries, range(2, 5))
         assert [(each["event"], each["log_level"]) for each in logs] == [("watch_polls", "warning")]
         assert await reader.entries()
 
@@ -281,9 +282,7 @@ async def test_a_disk_in_memory_is_watched_by_polling(watchers: WatcherCounts) -
         reader = await host.load("s", read_only=True)
         async with reader.subscribe() as entries:
             assert await next_seq(entries) == 1
-            for seq in range(2, 5):
-                await owned.append_message("user", "more")
-                assert await next_seq(entries) == seq
+            await check_appends(owned, entries, range(2, 5))
             assert not watchers.open
 
 

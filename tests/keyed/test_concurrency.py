@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -182,15 +181,3 @@ def run_first_step(call: Callable[[], object]) -> None:
         coroutine.send(None)  # type: ignore[attr-defined]
     finally:
         coroutine.close()  # type: ignore[attr-defined]
-
-
-def test_every_call_has_a_blocking_equivalent_with_the_same_parameters() -> None:
-    def public(cls: type) -> dict[str, Callable[..., object]]:
-        return {name: each for name, each in vars(cls).items() if not name.startswith("_") and callable(each)}
-
-    expected, found = public(KeyedSessions), public(SyncKeyedSessions)
-    assert found.keys() == expected.keys()
-    for name in expected.keys() - {"save_every"}:  # a thread is ended by an event, a task by its scope
-        one, other = inspect.signature(expected[name]), inspect.signature(found[name])
-        assert other.parameters == one.parameters, name
-        assert str(other.return_annotation) == str(one.return_annotation).replace("Session", "SyncSession", 1), name

@@ -19,7 +19,7 @@ async def fill(sessions: KeyedSessions, key: str, count: int) -> None:
     await session.append_many([message("user", f"{number} {'x' * 90}") for number in range(count)])
 
 
-@pytest.mark.feature("P-56")
+@pytest.mark.feature("P-1", "P-56")
 async def test_a_cached_history_reads_no_bytes_and_a_load_reads_its_file(root: Path, disk: FaultyDisk) -> None:
     read: dict[int, int] = {}
     async with SessionHost(root, disk=disk) as host:
@@ -36,8 +36,10 @@ async def test_a_cached_history_reads_no_bytes_and_a_load_reads_its_file(root: P
             assert size <= read[count] <= 4 * size
             for _ in range(2):
                 disk.reset_counts()
+                assert (await sessions.get_or_create(f"telegram:{count}")).summary == ""
+                assert disk.counts.total() == 0
                 assert len(await sessions.history(f"telegram:{count}")) == count
-                assert disk.bytes_read == 0
+                assert disk.counts["open"] == disk.counts["pread"] == disk.bytes_read == 0
     assert 2 * read[100] < read[1000] <= 10 * read[100]  # linear in the size of the file
 
 

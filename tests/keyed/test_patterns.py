@@ -99,18 +99,6 @@ async def test_a_message_added_during_summarizing_is_not_lost(
     assert await sessions.summary(KEY) == ""
 
 
-@pytest.mark.feature("P-3")
-async def test_setting_the_summary_and_truncating_work_separately(
-    sessions: KeyedSessions, transcript: Transcript
-) -> None:
-    await sessions.set_history(KEY, [message("user", str(number)) for number in range(21)])
-    await sessions.set_summary(KEY, "of seventeen")
-    await sessions.truncate_history(KEY, 4)
-    await sessions.save(KEY)
-    assert await sessions.summary(KEY) == "of seventeen"
-    assert transcript(await sessions.history(KEY)) == ["user: 17", "user: 18", "user: 19", "user: 20"]
-
-
 @pytest.mark.feature("P-51", "P-53")
 async def test_saving_in_the_background_keeps_the_order(
     sessions: KeyedSessions, transcript: Transcript, root: Path

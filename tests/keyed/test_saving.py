@@ -18,17 +18,14 @@ Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"
 
 
-@pytest.mark.feature("P-48")
-async def test_messages_are_in_the_file_without_saving(sessions: KeyedSessions, root: Path) -> None:
+@pytest.mark.feature("P-23", "P-48")
+async def test_messages_are_in_the_file_before_a_save_that_changes_nothing(
+    sessions: KeyedSessions, host: SessionHost, root: Path
+) -> None:
     for number in range(3):
         await sessions.add_message(KEY, "user", f"message {number}")
-        assert f"message {number}".encode() in (root / "telegram_123456.jsonl").read_bytes()
-
-
-@pytest.mark.feature("P-23", "P-48")
-async def test_saving_again_changes_nothing(sessions: KeyedSessions, host: SessionHost, root: Path) -> None:
-    await sessions.add_message(KEY, "user", "Hello")
-    before = (root / "telegram_123456.jsonl").read_bytes()
+        before = (root / "telegram_123456.jsonl").read_bytes()
+        assert f"message {number}".encode() in before
     for _ in range(3):
         await sessions.save(KEY)
         await sessions.save_all()

@@ -158,19 +158,21 @@ async def test_a_call_without_a_result_prevents_truncating_and_the_history_can_b
     assert await sessions.history(KEY) == []
 
 
-async def test_a_summary_is_set_with_the_truncation_unless_the_leaf_moved(
+async def test_a_summary_is_set_with_the_truncation_unless_the_leaf_or_the_head_moved(
     sessions: KeyedSessions, transcript: Transcript
 ) -> None:
     for number in range(6):
         await sessions.add_message(KEY, "user", str(number))
     session = await sessions.get_or_create(KEY)
-    leaf = session.leaf_id or ""
+    leaf = session.leaf_id
     await sessions.add_message(KEY, "user", "added meanwhile")
-    with pytest.raises(LeafMoved):
-        await sessions.truncate_history(KEY, 2, summary="of 0 to 3", expected_leaf=leaf)
+    moved: list[AppendOptions] = [{"expected_leaf": leaf}, {"expected_leaf": None}, {"expected_seq": 6}]
+    for options in moved:
+        with pytest.raises(LeafMoved):
+            await sessions.truncate_history(KEY, 2, summary="of 0 to 3", **options)
     assert await sessions.summary(KEY) == ""
     assert len(await sessions.history(KEY)) == 7
-    await sessions.truncate_history(KEY, 2, summary="of 0 to 4", expected_leaf=session.leaf_id)
+    await sessions.truncate_history(KEY, 2, summary="of 0 to 4", expected_seq=7, expected_leaf=session.leaf_id)
     assert await sessions.summary(KEY) == "of 0 to 4"
     assert transcript(await sessions.history(KEY)) == ["user: 5", "user: added meanwhile"]
     await sessions.truncate_history(KEY, 2, summary="nothing to cut")
@@ -366,15 +368,3 @@ async def test_a_first_message_added_while_nothing_is_truncated_is_kept(turns: i
         await session.append_message("user", "meanwhile")
         await anyio.wait_all_tasks_blocked()
         assert (len(await session.history()), session.summary) == (1, "of nothing")
-
-
-async def test_truncating_checks_the_expected_seq_and_leaf() -> None:
-    async with SessionHost() as host:
-        session = await host.create()
-        ids = [await session.append_message("user", str(number)) for number in range(6)]
-        wrong: list[AppendOptions] = [{"expected_seq": 5}, {"expected_leaf": ids[1]}, {"expected_leaf": None}]
-        for options in wrong:
-            with pytest.raises(LeafMoved):
-                await session.truncate_history(2, **options)
-        assert len(await session.history()) == 6
-        assert await session.truncate_history(2, expected_seq=6, expected_leaf=ids[-1]) is not None

@@ -23,7 +23,6 @@ from treering import (
     Compaction,
     Custom,
     CustomEntry,
-    EntryNotFound,
     InvalidEntry,
     Label,
     Message,
@@ -35,10 +34,8 @@ from treering import (
     SessionHost,
     SessionInfo,
     ThinkingLevel,
-    UnsafeCut,
     plain_text,
     text,
-    tool_result,
     tool_use,
 )
 from treering.actors.sync import SyncHost
@@ -53,62 +50,40 @@ FileLines = Callable[[Session], list[dict[str, Any]]]
 StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
 
-def random_payload(rng: random.Random) -> Payload:
+# -- the steps of an append
+
+
+@pytest.mark.feature("G-76", "G-86", "G-105", "G-107")
+async def test_a_payload_of_any_kind_goes_below_the_leaf_and_becomes_the_leaf(
+    session: Session, file_lines: FileLines
+) -> None:
+    chance = random.Random(1)
+    ids = [await session.append_message("user", "first")]
     payloads: list[Payload] = [
         Message("user", (text("question"),)),
         Message("assistant", (text("answer"),), model="m"),
         ModelChange("maker", "m"),
         ThinkingLevel("high"),
+        Label(ids[0], "begin"),
         SessionInfo("name"),
+        Compaction("all of it", ids[0], 10),
         Custom("mine"),
     ]
-    return rng.choice(payloads)
-
-
-# -- the steps of an append
-
-
-@pytest.mark.feature("G-105", "G-107", "G-76")
-async def test_every_append_goes_below_the_leaf_and_becomes_the_leaf(session: Session, file_lines: FileLines) -> None:
-    rng = random.Random(1)
-    ids: list[str] = []
     for number in range(200):
-        leaf = session.leaf_id
-        assert leaf == (ids[-1] if ids else None)
-        ids.append(await session.append(random_payload(rng)))
+        leaf = ids[-1]
+        if number % 10 == 9:
+            leaf = chance.choice(ids)
+            await session.branch(leaf)
+        assert session.leaf_id == leaf
+        payload = chance.choice(payloads)
+        ids.append(await session.append(payload))
+        assert session.leaf_id == ids[-1]
         entry = await session.entry(ids[-1])
         assert entry is not None
         assert entry.parent_id == leaf
-        assert session.leaf_id == ids[-1]
-        if number % 10 == 9:
-            moved = rng.choice(ids)
-            await session.branch(moved)
-            assert session.leaf_id == moved
-            ids.append(await session.append(random_payload(rng)))
-            assert session.leaf_id == ids[-1]
-            assert file_lines(session)[-1]["parent_id"] == moved
-    assert [line["id"] for line in file_lines(session)] == ids
-
-
-@pytest.mark.feature("G-86")
-async def test_append_accepts_any_payload_and_advances_the_leaf(session: Session) -> None:
-    first = await session.append(Message("user", (text("Hello"),)))
-    payloads: list[Payload] = [
-        Message("assistant", (text("Hi"),)),
-        ModelChange("maker", "m"),
-        ThinkingLevel("low"),
-        Label(first, "begin"),
-        SessionInfo("greeting"),
-        Compaction("all of it", first, 10),
-        Custom("mine"),
-    ]
-    for payload in payloads:
-        old = session.leaf_id
-        entry = await session.entry(await session.append(payload))
-        assert entry is not None
-        assert session.leaf_id == entry.id
-        assert entry.parent_id == old
         assert getattr(entry, entry.type) == payload
+        assert file_lines(session)[-1]["parent_id"] == leaf
+    assert [line["id"] for line in file_lines(session)] == ids
 
 
 @pytest.mark.feature("G-13")
@@ -439,25 +414,3 @@ async def test_an_extensions_data_persists_and_is_in_no_context(host: SessionHos
     for context in (shown, await again.context(), await again.context(entry_id)):
         assert "xyzzy" not in repr(context)
         assert entry_id not in {each.entry_id for each in context.messages}
-
-
-@pytest.mark.feature("G-90")
-async def test_a_compaction_is_an_entry_and_must_be_a_safe_cut(session: Session, file_bytes: FileBytes) -> None:
-    first = await session.append_message("user", "read it")
-    call = await session.append_message("assistant", tool_use("call_1", "read_file", {}))
-    before = file_bytes(session)
-    with pytest.raises(UnsafeCut, match="still waits"):
-        await session.append_compaction("s", first, 5)
-    assert file_bytes(session) == before
-    result = await session.append_message("tool", tool_result("call_1", "text"))
-    before = file_bytes(session)
-    with pytest.raises(UnsafeCut, match="without the call"):
-        await session.append_compaction("s", result, 5)
-    with pytest.raises(EntryNotFound):
-        await session.append_compaction("s", "nowhere", 5)
-    assert file_bytes(session) == before
-    entry_id = await session.append_compaction("so far", call, 1500)
-    entry = await session.entry(entry_id)
-    assert entry is not None
-    assert getattr(entry, entry.type) == Compaction("so far", call, 1500)
-    assert session.leaf_id == entry_id

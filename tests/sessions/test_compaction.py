@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +34,7 @@ async def texts(session: Session) -> list[str]:
     return [plain_text(each.content) for each in await session.messages()]
 
 
-@pytest.mark.feature("G-3", "G-21", "G-30")
+@pytest.mark.feature("G-3", "G-21", "G-30", "G-90")
 async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_in_path_order(
     host: SessionHost, session: Session
 ) -> None:
@@ -52,7 +51,9 @@ async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_
         assert await texts(session) == ["the beginning", "message 4", "message 5", "and on"]
         entry = await session.entry(compaction_id)
         assert isinstance(entry, CompactionEntry)
-        assert entry.compaction.details == {"by": "me"}
+        stored = entry.compaction
+        assert (stored.summary, stored.first_kept_entry_id, stored.tokens_before) == ("the beginning", ids[4], 1500)
+        assert stored.details == {"by": "me"}
         await session.passivate()
         session = await host.load("main")
     assert [plain_text(each.content) for each in await session.all_messages()][:4] == [
@@ -102,7 +103,7 @@ async def test_the_saving_of_each_compaction_follows_from_its_entry_and_the_cont
     assert sum(report.values()) == 1393
 
 
-@pytest.mark.feature("G-114", "U-9")
+@pytest.mark.feature("G-90", "G-114", "U-9")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_cuts_from_find_safe_cut_are_accepted_and_unsafe_ones_refused(
     root: Path, file_bytes: FileBytes, dialect: Literal["native", "pi", "omp"]
@@ -227,30 +228,24 @@ async def test_every_compaction_stores_the_system_messages_before_it(
         assert await texts(session) == ["after it"]
 
 
-def line(type: str, own: str, parent: str | None, **body: object) -> str:
-    entry = {"type": type, "id": own, "parentId": parent, "timestamp": "2026-01-01T10:00:00.000Z", **body}
-    return json.dumps(entry) + "\n"
+def line(kind: str, own: str, parent: str | None, **body: object) -> dict[str, object]:
+    return {"type": kind, "id": own, "parentId": parent, "timestamp": "2026-01-01T10:00:00.000Z", **body}
 
 
-def write_file(path: Path, lines: str) -> None:
-    path.parent.mkdir()
-    path.write_text(lines)
-
-
-async def test_a_system_message_kept_by_an_earlier_compaction_is_kept_by_the_next(root: Path) -> None:
+async def test_a_system_message_kept_by_an_earlier_compaction_is_kept_by_the_next(
+    host: SessionHost, file_of: Callable[..., Path]
+) -> None:
     # As pi 0.73 writes it, without a system message.
     compaction = {"summary": "so far", "firstKeptEntryId": "00000002", "tokensBefore": 1}
-    write_file(
-        root / "older.jsonl",
-        line("session", "older", None, version=3, cwd="/work/rings")
-        + line("message", "00000001", None, message={"role": "system", "content": "Be a bush."})
-        + line("message", "00000002", "00000001", message={"role": "user", "content": "one"})
-        + line("message", "00000003", "00000002", message={"role": "system", "content": "Be a tree."})
-        + line("compaction", "00000004", "00000003", **compaction)
-        + line("message", "00000005", "00000004", message={"role": "user", "content": "two"}),
+    path = file_of(
+        line("session", "older", None, version=3, cwd="/work/rings"),
+        line("message", "00000001", None, message={"role": "system", "content": "Be a bush."}),
+        line("message", "00000002", "00000001", message={"role": "user", "content": "one"}),
+        line("message", "00000003", "00000002", message={"role": "system", "content": "Be a tree."}),
+        line("compaction", "00000004", "00000003", **compaction),
+        line("message", "00000005", "00000004", message={"role": "user", "content": "two"}),
     )
-    async with SessionHost(root) as host:
-        session = await host.load("older")
-        assert await texts(session) == ["so far", "one", "Be a tree.", "two"]
-        await session.append_compaction("now", "00000005", 1)
-        assert await texts(session) == ["Be a tree.", "now", "two"]
+    session = await host.load(path)
+    assert await texts(session) == ["so far", "one", "Be a tree.", "two"]
+    await session.append_compaction("now", "00000005", 1)
+    assert await texts(session) == ["Be a tree.", "now", "two"]

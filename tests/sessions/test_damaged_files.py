@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -407,16 +407,17 @@ async def test_a_header_of_ten_kilobytes_is_read_and_listed(tmp_path: Path, dial
 
 
 @every_dialect
-@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("kept", [1, 2, 3])
 async def test_an_incomplete_batch_is_not_in_the_context(tmp_path: Path, dialect: Dialect, kept: int) -> None:
     """A crash cut it off after some of its lines: they are withheld, and opaque once anything follows."""
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create("s")
         first = await session.append_message("user", "one")
-        torn = await session.append_many([message("user", f"torn {number}") for number in range(3)])
+        lengths = (300_000, 1, 1, 1)  # the first is read in one go, and the others after it
+        torn = await session.append_many([message("user", "torn " * length) for length in lengths])
         path = Path(session.file_path or "")
     lines = file_bytes(path).splitlines(keepends=True)
-    write(path, b"".join(lines[: len(lines) - 3 + kept]))
+    write(path, b"".join(lines[: len(lines) - len(torn) + kept]))
     before = file_bytes(path)
     async with SessionHost(tmp_path) as host:
         reader = await host.load(path, read_only=True)
@@ -432,9 +433,13 @@ async def test_an_incomplete_batch_is_not_in_the_context(tmp_path: Path, dialect
         entries = await session.entries()
         assert [entry.id for entry in entries] == [first, *torn[:kept], entry_id]
         assert [entry.id for entry in entries if isinstance(entry, OpaqueEntry)] == torn[:kept]
+        assert [await session.entry(entry.id or "") for entry in entries] == entries
         below = await session.append_message("user", "three", below=torn[kept - 1])
         assert session.path() == [first, *torn[:kept], below]
         assert texts(await session.messages()) == ["one", "three"]
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(path)
+        assert [await session.entry(entry.id or "") for entry in entries] == entries
     assert file_bytes(path).startswith(before)
 
 
@@ -467,20 +472,7 @@ async def test_unknown_fields_and_types_are_copied_byte_for_byte(tmp_path: Path,
     await Case(tmp_path, dialect, row(dialect, "a", None, "one"), *rows).check(["one", "known"], path=list("abcd"))
 
 
-AT = "2026-01-01T10:00:00Z"
-HEADER = {"type": "session", "id": "given", "version": 1, "timestamp": AT}
-
-FileOf = Callable[..., Path]
-
-
-def line(entry_id: str, parent_id: str | None, content: object = "words", role: str = "user") -> dict[str, Any]:
-    return {
-        "type": "message",
-        "id": entry_id,
-        "parent_id": parent_id,
-        "timestamp": AT,
-        "message": {"role": role, "content": content},
-    }
+# -- results without calls
 
 
 @pytest.mark.feature("G-64")
@@ -506,10 +498,11 @@ async def test_a_result_without_its_call_on_the_path_is_reported(host: SessionHo
 
 @pytest.mark.feature("G-64")
 async def test_a_stored_result_without_the_id_of_its_call_is_not_in_the_context(
-    host: SessionHost, file_of: FileOf
+    tmp_path: Path, host: SessionHost
 ) -> None:
-    nameless = [{"type": "tool_result", "tool_result": {"content": "text"}}]
-    path = file_of(HEADER, line("a", None), line("b", "a", nameless, role="tool"), line("c", "b"))
+    nameless = {"role": "tool", "content": [{"type": "tool_result", "tool_result": {"content": "text"}}]}
+    rows = row("native", "a", None), row("native", "b", "a", message=nameless), row("native", "c", "b")
+    path = Case(tmp_path, "native", *rows).path
     session = await host.load(path)
     assert session.path() == ["a", "b", "c"]
     assert [each.entry_id for each in (await session.context()).messages] == ["a", "c"]

@@ -14,21 +14,9 @@ from treering import Session, SessionHost, SessionNotFound
 MakeSession = Callable[[SessionHost], Awaitable[Session]]
 
 
-async def created(host: SessionHost) -> Session:
-    return await host.create("main")
-
-
-async def opened(host: SessionHost) -> Session:
-    return await host.open("main")
-
-
 async def loaded(host: SessionHost) -> Session:
     await (await host.create("main")).append_message("user", "before")
     return await host.load("main")
-
-
-async def keyed(host: SessionHost) -> Session:
-    return await host.get_or_create("main")
 
 
 async def keyed_again(host: SessionHost) -> Session:
@@ -46,10 +34,15 @@ async def put(host: SessionHost) -> Session:
     return await host.put(await host.create("main"))
 
 
-EVERY_WAY = pytest.mark.parametrize("make", [created, opened, loaded, keyed, keyed_again, forked, put])
+NEW: dict[str, MakeSession] = {
+    "created": lambda host: host.create("main"),
+    "opened": lambda host: host.open("main"),
+    "keyed": lambda host: host.get_or_create("main"),
+}
+EVERY: dict[str, MakeSession] = NEW | {"loaded": loaded, "keyed again": keyed_again, "forked": forked, "put": put}
 
 
-@EVERY_WAY
+@pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
 @pytest.mark.parametrize("passivated", [False, True], ids=["live", "passivated"])
 @pytest.mark.parametrize(("in_memory", "written"), [(False, True), (False, False), (True, True)])
 async def test_a_handle_does_not_bring_back_a_deleted_session(
@@ -105,11 +98,16 @@ async def test_an_unwritten_session_is_not_taken_for_a_deleted_one(tmp_path: Pat
         assert session.message_count == 2
 
 
-@pytest.mark.parametrize("again", [created, opened, keyed])
-async def test_the_name_of_a_deleted_session_can_be_used_again(tmp_path: Path, again: MakeSession) -> None:
+@pytest.mark.feature("D-38")
+@pytest.mark.parametrize("again", NEW.values(), ids=NEW)
+async def test_delete_can_be_repeated_and_the_name_be_used_again(tmp_path: Path, again: MakeSession) -> None:
     async with SessionHost(tmp_path) as host:
         for content in ("first", "second"):
             session = await again(host)
             await session.append_message("user", content)
             assert session.message_count == 1
-            await host.delete(session)
+            for _ in range(2):
+                await host.delete("main")
+                assert not list(tmp_path.glob("*.jsonl"))
+            with pytest.raises(SessionNotFound):
+                await host.load("main")

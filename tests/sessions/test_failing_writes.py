@@ -239,9 +239,9 @@ async def test_a_failed_first_append_leaves_no_file(tmp_path: Path, dialect: Dia
         assert await texts_in_file(Path(session.file_path or "")) == ["one"]
 
 
-@pytest.fixture
-async def put_in_doubt(tmp_path: Path) -> AsyncIterator[tuple[SessionHost, FaultyDisk]]:
-    """A host in which "main" was replaced while its folder could not be flushed."""
+async def test_after_a_put_in_doubt_the_folder_is_flushed_before_the_next_append_is_acknowledged(
+    tmp_path: Path,
+) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host, SessionHost() as elsewhere:
         await (await host.create("main")).append_message("user", "old")
@@ -250,26 +250,12 @@ async def put_in_doubt(tmp_path: Path) -> AsyncIterator[tuple[SessionHost, Fault
         disk.fail("sync_directory", errno.EIO, path=str(tmp_path), nth=2)  # the first call is for the backup
         with pytest.raises(AppendInDoubt, match="was written, but a power cut may undo that"):
             await host.put(other, replace=True)
-        yield host, disk
-
-
-async def test_a_put_that_is_in_doubt_can_be_loaded(
-    put_in_doubt: tuple[SessionHost, FaultyDisk],
-) -> None:
-    host, _ = put_in_doubt
-    session = await host.load("main")
-    assert [plain_text(each.content) for each in await session.messages()] == ["new"]
-
-
-async def test_after_a_put_in_doubt_the_folder_is_flushed_before_the_next_append_is_acknowledged(
-    put_in_doubt: tuple[SessionHost, FaultyDisk],
-) -> None:
-    host, disk = put_in_doubt
-    disk.reset_counts()
-    session = await host.load("main")
-    await session.append_message("user", "next")
-    assert disk.counts["sync_directory"] > 0
-    assert [plain_text(each.content) for each in await session.messages()] == ["new", "next"]
+        disk.reset_counts()
+        session = await host.load("main")
+        assert texts(await session.messages()) == ["new"]
+        await session.append_message("user", "next")
+        assert disk.counts["sync_directory"] > 0
+        assert texts(await session.messages()) == ["new", "next"]
 
 
 @pytest.fixture
@@ -283,25 +269,20 @@ async def source() -> AsyncIterator[Session]:
         yield session
 
 
-def forked(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
-    return host.fork_from(source, session_id="copy")
+Copy: TypeAlias = Callable[[SessionHost, Session, Path], Awaitable[object]]
 
-
-def put(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
-    return host.put(source)
-
-
-def imported(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
-    return host.import_sessions(exported)
+COPIES: dict[str, Copy] = {
+    "forked": lambda host, source, _: host.fork_from(source, session_id="copy"),
+    "put": lambda host, source, _: host.put(source),
+}
+IMPORTED: dict[str, Copy] = {"imported": lambda host, _, exported: host.import_sessions(exported)}
+copies = pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 
 
 @pytest.mark.parametrize("times", [1, None])
-@pytest.mark.parametrize("copied", [forked, put, imported])
+@pytest.mark.parametrize("copied", (COPIES | IMPORTED).values(), ids=COPIES | IMPORTED)
 async def test_a_copy_that_is_in_doubt_has_the_leaf_of_its_source(
-    tmp_path: Path,
-    source: Session,
-    copied: Callable[[SessionHost, Session, Path], Awaitable[object]],
-    times: int | None,
+    tmp_path: Path, source: Session, copied: Copy, times: int | None
 ) -> None:
     disk = FaultyDisk(OsDisk())
     root = tmp_path / "root"
@@ -329,12 +310,9 @@ async def test_a_copy_in_doubt_whose_leaf_cannot_be_saved_says_both(tmp_path: Pa
 
 
 @pytest.mark.parametrize("failing", ["sync_directory", "open"])
-@pytest.mark.parametrize("copied", [forked, put])
+@copies
 async def test_a_copy_that_failed_or_is_in_doubt_can_be_repeated(
-    tmp_path: Path,
-    source: Session,
-    copied: Callable[[SessionHost, Session, Path], Awaitable[object]],
-    failing: str,
+    tmp_path: Path, source: Session, copied: Copy, failing: str
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host:
@@ -351,9 +329,9 @@ async def test_a_copy_that_failed_or_is_in_doubt_can_be_repeated(
             await copied(host, source, tmp_path)
 
 
-@pytest.mark.parametrize("copied", [forked, put])
+@copies
 async def test_a_copy_in_doubt_is_not_replaced_once_it_was_continued(
-    tmp_path: Path, source: Session, copied: Callable[[SessionHost, Session, Path], Awaitable[object]]
+    tmp_path: Path, source: Session, copied: Copy
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk) as host:

@@ -167,33 +167,37 @@ TOOLS = b"""\
 """
 
 
-@pytest.mark.feature("G-138")
+@pytest.mark.feature("G-138", "G-139")
 @pytest.mark.parametrize("read_only", [True, False])
-async def test_the_simple_sample_has_a_context_of_two_messages(
-    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, read_only: bool
+@pytest.mark.parametrize(
+    ("sample", "expected"),
+    [
+        (
+            SIMPLE,
+            [
+                ("msg-1", "user", (text("Good morning"),)),
+                ("msg-2", "assistant", (text("Good morning to you!"),)),
+            ],
+        ),
+        (
+            TOOLS,
+            [
+                ("m-1", "user", (text("What does setup.py say?"),)),
+                ("m-2", "assistant", (tool_use("call_1", "read_file", {"path": "setup.py"}),)),
+                ("m-3", "tool", (tool_result("call_1", "import setuptools", is_error=False),)),
+            ],
+        ),
+    ],
+    ids=["simple", "with tools"],
+)
+async def test_a_sample_is_read_as_it_stands_and_no_cut_separates_a_result_from_its_call(
+    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, sample: bytes, expected: list[object], read_only: bool
 ) -> None:
-    session = await host.load(file_of(*SIMPLE.splitlines()), read_only=read_only)
-    assert file_bytes(session) == SIMPLE
-    assert session.id == "sess-1"
+    session = await host.load(file_of(*sample.splitlines()), read_only=read_only)
+    assert file_bytes(session) == sample
     context = await session.context()
-    assert [(each.entry_id, each.role, each.content) for each in context.messages] == [
-        ("msg-1", "user", (text("Good morning"),)),
-        ("msg-2", "assistant", (text("Good morning to you!"),)),
-    ]
-
-
-@pytest.mark.feature("G-139")
-@pytest.mark.parametrize("read_only", [True, False])
-async def test_the_sample_with_tools_keeps_call_and_result_together(
-    host: SessionHost, file_of: FileOf, file_bytes: FileBytes, read_only: bool
-) -> None:
-    session = await host.load(file_of(*TOOLS.splitlines()), read_only=read_only)
-    assert file_bytes(session) == TOOLS
-    assert session.path() == ["m-1", "m-2", "m-3"]
-    question, call, result = await session.messages()
-    assert plain_text(question.content) == "What does setup.py say?"
-    assert call.content == (tool_use("call_1", "read_file", {"path": "setup.py"}),)
-    assert result.content == (tool_result("call_1", "import setuptools", is_error=False),)
+    assert [(each.entry_id, each.role, each.content) for each in context.messages] == expected
+    assert session.path() == [each.entry_id for each in context.messages]
     assert await session.find_safe_cut(1) != "m-3"
 
 

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from datetime import date
 from enum import Enum, StrEnum
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from treering import (
     NotASession,
     Session,
     SessionHost,
-    SessionInfo,
     SessionKey,
     Settings,
     SummaryRequest,
@@ -154,15 +152,6 @@ async def test_an_invalid_entry_is_refused_before_a_byte_is_written(dialect: Any
         assert await session.entries() == []
 
 
-async def test_a_label_or_a_branch_summary_of_bytes_is_refused_before_a_byte_is_written(session: Session) -> None:
-    arguments = await session.append_message("user", "Hello")
-    with pytest.raises(InvalidEntry, match=r"Expected `str`, got `bytes` .* at `\$.label.label` of a label entry"):
-        await session.set_label(arguments, b"start")  # type: ignore[arg-type]  # invalid on purpose
-    with pytest.raises(InvalidEntry, match=r"at `\$.branch_summary.summary`"):
-        await session.branch_with_summary(arguments, summary=b"so far")  # type: ignore[arg-type]  # invalid on purpose
-    assert [entry.id for entry in await session.entries()] == [arguments]
-
-
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 async def test_values_that_convert_to_the_declared_type_are_accepted(dialect: Any) -> None:
     async with SessionHost(dialect=dialect) as host:
@@ -259,6 +248,9 @@ LOOKUPS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number of 0 or more"),
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
+    (lambda host: host.list_sessions(status="all"), InvalidInput, "no status 'all': choose 'active', .* or the word"),
+    (lambda host: host.list_sessions(status=""), InvalidInput, "^there is no status '': choose 'active'"),
+    (lambda host: host.list_sessions(status=5), InvalidInput, "^there is no status 5: choose 'active'"),
     (lambda host: host.current_session(5), InvalidInput, "5 is not a path"),
     (lambda host: host.import_sessions(5), InvalidInput, "5 is not a path"),
     (lambda host: host.import_sessions(""), InvalidInput, "'' is not a path: give '.' for the current directory"),
@@ -272,6 +264,8 @@ LOOKUPS: list[tuple[Call, type[InvalidInput], str]] = [
 ]
 
 SEARCHES: list[tuple[dict[str, Any], str]] = [
+    ({"project": 5}, "5 is not a path"),
+    *(({"limit": each}, "limit is .*: give a whole number of 0 or more") for each in ("5", -1, None, 1.5)),
     ({"query": None}, "the query is of type `NoneType`: give a string"),
     ({"query": 5}, "the query is of type `int`"),
     ({"role": "\udcff"}, r"role is '\\udcff', which is not valid text"),
@@ -281,15 +275,6 @@ SEARCHES: list[tuple[dict[str, Any], str]] = [
     ({"tool": "\udcff"}, "tool is .* not valid text"),
     ({"after": "2026-01-01"}, "`after` or `before` is of type `str`: give a datetime"),
     ({"before": date(2026, 1, 1)}, "`after` or `before` is of type `date`"),
-]
-
-EXPORTS: list[tuple[dict[str, Any], str]] = [
-    ({"destination": 5}, "5 is not a path"),
-    ({"destination": b"/tmp/talk.html"}, "is not a path"),
-    ({"destination": "a\0b"}, "leave out null characters"),
-    ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
-    ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
-    ({"format": ["html"]}, "there is no export format"),
 ]
 
 UNKNOWN_WORDS: list[tuple[Callable[[Any], object], str]] = [
@@ -302,14 +287,6 @@ UNKNOWN_WORDS: list[tuple[Callable[[Any], object], str]] = [
     (lambda word: image("", "image/png", kind=word), "kind of image WORD: choose 'base64' or 'url'"),
     (lambda word: ExactTokenizer(word), "vocabulary WORD: choose 'o200k_base', "),
     (lambda word: ContextBuilder().remove_strategy(word), "strategy WORD: choose 'full-history', "),
-]
-
-UNKNOWN_WORDS_OF_SESSIONS: list[tuple[Call, str]] = [
-    (lambda session: session.host.list_sessions(status="all"), "status 'all': choose 'active', .* 'any', or the word"),
-    (lambda session: session.host.list_sessions(status=""), "status '': choose 'active'"),
-    (lambda session: session.host.list_sessions(status=5), "status 5: choose 'active'"),
-    (lambda session: session.export("pdf"), "export format 'pdf': choose 'native', .* or 'dive'"),
-    (lambda session: session.subscribe("log").__aenter__(), "view 'log': choose 'context', 'entries'"),
 ]
 
 
@@ -329,18 +306,6 @@ def test_of_many_known_words_some_are_named_and_of_a_long_one_its_beginning() ->
         check_word("status", "x", ())
 
 
-@pytest.mark.parametrize(("call", "why"), UNKNOWN_WORDS_OF_SESSIONS)
-async def test_an_unknown_word_about_sessions_is_refused_with_the_known_ones(
-    host: SessionHost, call: Call, why: str
-) -> None:
-    session = await host.create()
-    await session.append(SessionInfo(status="waiting"))
-    session_and_host: Any = SimpleNamespace(host=host, export=session.export, subscribe=session.subscribe)
-    with pytest.raises(InvalidInput, match=f"^there is no {why}"):
-        await call(session_and_host)
-    assert len(await host.list_sessions(status="waiting")) == 1
-
-
 @pytest.mark.parametrize(("find", "error", "why"), LOOKUPS)
 async def test_an_invalid_session_name_or_folder_is_refused(
     host: SessionHost, find: Call, error: type[InvalidInput], why: str
@@ -350,40 +315,11 @@ async def test_an_invalid_session_name_or_folder_is_refused(
     assert await host.list_sessions() == []
 
 
-async def test_an_invalid_project_or_limit_is_refused(session: Session, host: SessionHost) -> None:
-    wrong: Any = 5
-    with pytest.raises(InvalidInput, match="5 is not a path"):
-        await session.rebind(wrong)
-    with pytest.raises(InvalidInput, match="5 is not a path"):
-        host.search("hello", project=wrong)
-    for count in ("5", -1, None, 1.5):
-        wrong = count
-        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number of 0 or more"):
-            host.search("hello", limit=wrong)
-
-
 @pytest.mark.parametrize(("given", "why"), SEARCHES)
 async def test_an_invalid_search_argument_is_refused(host: SessionHost, given: dict[str, Any], why: str) -> None:
     arguments: dict[str, Any] = {"query": "hello", "index": True, **given}
     with pytest.raises(InvalidInput, match=why):
         host.search(**arguments)
-
-
-@pytest.mark.parametrize(("given", "why"), EXPORTS)
-async def test_an_invalid_export_argument_is_refused(session: Session, given: dict[str, Any], why: str) -> None:
-    await session.append_message("user", "Hello")
-    arguments: dict[str, Any] = {"format": "html", **given}
-    with pytest.raises(InvalidInput, match=why):
-        await session.export(**arguments)
-
-
-@pytest.mark.parametrize("wrong", ["\udcff", 5])
-async def test_an_invalid_command_id_is_refused(session: Session, wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match="the command id is"):
-        await session.append_message("user", "Hello", command_id=wrong)
-    with pytest.raises(InvalidInput, match="the command id is"):
-        await session.append_many([message("user", "Hello")], command_id=wrong)
-    assert await session.entries() == []
 
 
 @pytest.mark.feature("G-45")
@@ -494,9 +430,29 @@ def test_the_smallest_limits_are_accepted() -> None:
         (lambda s: s.append_message("user", "x", expected_seq="x"), "expected_seq is 'x'"),
         (lambda s: s.update_metadata(metadata=[("a", 1)]), "Expected `object`, got `list` - as `metadata`"),
         (lambda s: s.export("json", "\ud800"), "is not a path: leave out"),
+        (lambda s: s.export("html", 5), "5 is not a path"),
+        (lambda s: s.export("html", b"/tmp/talk.html"), "is not a path"),
+        (lambda s: s.export("html", "a\0b"), "leave out null characters"),
+        (lambda s: s.export("html", leaf_id=["a"]), "leaf_id is of type `list`: give a string"),
+        (lambda s: s.export("html", redact=True), r"`redact` is of type `bool`: give a `Redaction\(\)`"),
+        (lambda s: s.export(["html"]), "there is no export format"),
+        (lambda s: s.export("pdf"), "^there is no export format 'pdf': choose 'native', .* or 'dive'"),
+        (lambda s: s.subscribe("log").__aenter__(), "^there is no view 'log': choose 'context', 'entries'"),
         (lambda s: s.rebind("a\0b"), "is not a path: leave out null characters"),
+        (lambda s: s.rebind(5), "5 is not a path"),
+        (lambda s: s.append_message("user", "x", command_id="\udcff"), "the command id is"),
+        (lambda s: s.append_message("user", "x", command_id=5), "the command id is"),
+        (lambda s: s.append_many([message("user", "x")], command_id=5), "the command id is"),
+        (
+            lambda s: s.set_label(s.path()[0], b"start"),
+            r"Expected `str`, got `bytes` .* at `\$.label.label` of a label",
+        ),
+        (lambda s: s.branch_with_summary(s.path()[0], b"so far"), r"at `\$.branch_summary.summary`"),
         (lambda s: s.total_tokens(tokenizer=5), "`int` is not a tokenizer: give an object with `count"),
         (lambda s: s.dry_compact(tokenizer=EchoModel()), "`EchoModel` is not a tokenizer"),
+        (lambda s: s.build_context(1000), r"the budget is of type `int`: pass what `calculate_budget"),
+        (lambda s: s.build_context(None), "the budget is of type `NoneType`: pass what `calculate_budget"),
+        (lambda s: s.dry_compact(budget={"available_tokens": 1000}), "the budget is of type `dict`"),
         (lambda s: s.build_context(calculate_budget(100), 5), "the builder is of type `int`"),
         (lambda s: s.build_context(calculate_budget(100), builder=ContextBuilder), "the builder is of type `type`"),
         (lambda s: anext(s.iter_entries(None)), "after is None"),
@@ -571,12 +527,3 @@ async def test_an_argument_that_is_not_a_summarizer_is_refused(session: Session,
     with pytest.raises(InvalidInput, match="is not a summarizer"):
         await session.summary_for_range(before[0], before[3], 100, wrong)
     assert len(await session.entries()) == 5
-
-
-@pytest.mark.parametrize("wrong", [1000, None, {"available_tokens": 1000}])
-async def test_an_argument_that_is_not_a_budget_is_refused(session: Session, wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"the budget is of type .*: pass what `calculate_budget"):
-        await session.build_context(wrong)
-    if wrong is not None:
-        with pytest.raises(InvalidInput, match="the budget is of type"):
-            await session.dry_compact(budget=wrong)

@@ -92,19 +92,3 @@ async def test_entries_with_a_label_are_found_on_all_branches(session: Session) 
         await session.set_label(entry_id, "")
     assert session.find_by_label("needs_review") == session.find_by_label("nothing") == []
     assert session.find_by_label("needs_nothing") == [root]
-
-
-@pytest.mark.feature("G-127")
-async def test_labels_are_the_same_after_a_reload(host: SessionHost, session: Session) -> None:
-    ids = [await session.append_message("user", str(number)) for number in range(8)]
-    for number, entry_id in enumerate(ids * 2):
-        await session.set_label(entry_id, f"label {number}" if number % 3 else "")
-        if number % 5 == 0:
-            await session.branch(ids[number % 8])
-    known = {entry_id: session.label(entry_id) for entry_id in [*ids, *session.path()]}
-    listed = session.labels()
-    assert {label for label in known.values() if label} == {label for _, label in listed}
-    await session.passivate()
-    again = await host.load("main")
-    assert {entry_id: again.label(entry_id) for entry_id in known} == known
-    assert again.labels() == listed

@@ -37,17 +37,23 @@ async def texts(session: Session) -> list[str]:
 # -- creating
 
 
-@pytest.mark.feature("G-79")
-async def test_a_new_session_is_empty_and_can_be_used(host: SessionHost) -> None:
-    session = await host.create()
-    assert session.leaf_id is None
-    assert session.path() == []
-    assert session.tree().nodes == ()
-    assert await session.entries() == []
-    assert (await session.context()).messages == ()
-    entry_id = await session.append_message("user", "Hello")
-    assert session.path() == [entry_id]
-    assert await texts(session) == ["Hello"]
+@pytest.mark.feature("G-79", "G-103")
+async def test_a_host_creates_loads_continues_and_lists_the_sessions_of_one_directory(root: Path) -> None:
+    async with SessionHost(root) as host:
+        assert await host.list_sessions() == []
+        session = await host.create("main")
+        assert (session.leaf_id, session.path(), session.tree().nodes) == (None, [], ())
+        assert await session.entries() == []
+        assert (await session.context()).messages == ()
+        entry_id = await session.append_message("user", "Hello")
+        assert session.path() == [entry_id]
+        assert await texts(await host.load("main")) == ["Hello"]
+        assert (await host.continue_recent()).id == "main"
+        assert [row.id for row in await host.list_sessions()] == ["main"]
+    async with SessionHost(root.parent / "other") as host:
+        assert await host.list_sessions() == []
+        with pytest.raises(SessionNotFound):
+            await host.load("main")
 
 
 @pytest.mark.feature("G-78")
@@ -187,21 +193,6 @@ async def test_a_session_can_be_loaded_by_absolute_and_relative_paths(
     assert files() == ["main.jsonl"]
 
 
-@pytest.mark.feature("G-103")
-async def test_a_host_creates_loads_continues_and_lists_the_sessions_of_one_directory(root: Path) -> None:
-    async with SessionHost(root) as host:
-        assert await host.list_sessions() == []
-        session = await host.create("main")
-        await session.append_message("user", "Hello")
-        assert await texts(await host.load("main")) == ["Hello"]
-        assert (await host.continue_recent()).id == "main"
-        assert [row.id for row in await host.list_sessions()] == ["main"]
-    async with SessionHost(root.parent / "other") as host:
-        assert await host.list_sessions() == []
-        with pytest.raises(SessionNotFound):
-            await host.load("main")
-
-
 # -- continuing
 
 
@@ -250,6 +241,3 @@ async def test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created(tm
         assert os.listdir(tmp_path / "empty") == []
         await session.append_message("user", "Hello")
         assert f"{session.id}.jsonl" in os.listdir(tmp_path / folder)
-
-
-# -- closing

@@ -14,7 +14,9 @@ from typing import Any, Literal
 import pytest
 
 import treering
-from treering import Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, tool_use
+from treering import Limits, Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, message, plain_text, tool_use
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
 
 StateOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
@@ -53,7 +55,7 @@ async def act(session: Session, rng: random.Random, ids: list[str]) -> None:
             ids.append(await session.append_message(rng.choice(["user", "assistant"]), f"words {rng.random()}"))
 
 
-@pytest.mark.feature("G-10")
+@pytest.mark.feature("G-10", "G-127")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_replayed_log_equals_the_live_session(
@@ -75,6 +77,46 @@ async def test_a_replayed_log_equals_the_live_session(
         assert await state_of(await host.load(path)) == live
     async with SessionHost(root) as other:
         assert await state_of(await other.load(path)) == live
+
+
+@pytest.mark.parametrize("cache_bytes_max", [0, 1_000_000])
+async def test_a_context_is_read_whole_however_its_entries_lie_in_the_log(root: Path, cache_bytes_max: int) -> None:
+    """The path is in runs of these lengths, each followed by an entry that is not on it."""
+    expected: list[str] = []
+    limits = Limits(cache_bytes_max=cache_bytes_max)
+    async with SessionHost(root, limits=limits) as host:
+        session = await host.create("main")
+        for number, length in enumerate((1, 63, 64, 2, 65, 1, 1, 130)):
+            texts = [f"{number} {place}" for place in range(length)]
+            *_, leaf = await session.append_many([message("user", each) for each in texts])
+            await session.append_message("user", "aside")
+            await session.branch(leaf)
+            expected += texts
+        assert [plain_text(each.content) for each in await session.messages()] == expected
+    async with SessionHost(root, limits=limits) as host:
+        session = await host.load("main")
+        assert [plain_text(each.content) for each in await session.messages()] == expected
+
+
+@pytest.mark.parametrize(("count", "from_snapshot"), [(99, False), (100, True)])
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_a_long_session_is_opened_from_its_snapshot_instead_of_its_lines(
+    root: Path, count: int, from_snapshot: bool, read_only: bool
+) -> None:
+    limits = Limits(snapshot_after_lines=100)
+    async with SessionHost(root, limits=limits) as host:
+        session = await host.create("main")
+        ids = [await session.append_message("user", "x" * 10_000) for _ in range(count)]
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, limits=limits, disk=disk) as host:
+        session = await host.load("main", read_only=read_only)
+        assert session.path() == ids
+        assert (disk.bytes_read < 100_000) is from_snapshot
+        written = disk.bytes_written
+        if from_snapshot and not read_only:  # there is nothing new to save
+            await session.passivate()
+            assert disk.bytes_written == written
+            assert session.path() == ids
 
 
 ENTRIES = 100_000

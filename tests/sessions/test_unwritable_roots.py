@@ -42,10 +42,6 @@ async def open_new(host: SessionHost, _: Path) -> None:
     await (await host.open("new")).context()
 
 
-async def by_key(host: SessionHost, _: Path) -> None:
-    await host.get_or_create("telegram:1")
-
-
 async def put(host: SessionHost, _: Path) -> None:
     async with SessionHost() as in_memory:
         session = await in_memory.create("copy")
@@ -53,32 +49,19 @@ async def put(host: SessionHost, _: Path) -> None:
         await host.put(session)
 
 
-async def import_file(host: SessionHost, elsewhere: Path) -> None:
-    await host.import_sessions(elsewhere / "other.jsonl")
-
-
-async def fork(host: SessionHost, elsewhere: Path) -> None:
-    await host.fork_from(elsewhere / "other.jsonl")
-
-
-async def archive(host: SessionHost, _: Path) -> None:
-    await host.archive("main")
-
-
-async def unarchive(host: SessionHost, _: Path) -> None:
-    await host.unarchive("main")
-
-
-async def delete(host: SessionHost, _: Path) -> None:
-    await host.delete("main")
-
-
-async def load(host: SessionHost, _: Path) -> None:
-    await host.load("main")
-
-
-NEW = (open_new, by_key, put, import_file, fork)
-EXISTING = (load, archive, unarchive, delete)
+NEW: dict[str, Call] = {
+    "open": open_new,
+    "get_or_create": lambda host, _: host.get_or_create("telegram:1"),
+    "put": put,
+    "import": lambda host, elsewhere: host.import_sessions(elsewhere / "other.jsonl"),
+    "fork": lambda host, elsewhere: host.fork_from(elsewhere / "other.jsonl"),
+}
+EXISTING: dict[str, Call] = {
+    "load": lambda host, _: host.load("main"),
+    "archive": lambda host, _: host.archive("main"),
+    "unarchive": lambda host, _: host.unarchive("main"),
+    "delete": lambda host, _: host.delete("main"),
+}
 
 
 @pytest.fixture
@@ -96,7 +79,7 @@ async def seed(root: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
-@pytest.mark.parametrize("call", [*NEW, *EXISTING])
+@pytest.mark.parametrize("call", [*NEW.values(), *EXISTING.values()], ids=[*NEW, *EXISTING])
 async def test_a_call_that_writes_to_a_read_only_root_says_where_permission_is_missing(
     root: Path, elsewhere: Path, call: Call, number: int
 ) -> None:
@@ -136,7 +119,7 @@ async def test_a_pointer_that_may_not_be_written_is_an_error_with_its_place(root
 
 
 @pytest.mark.parametrize("below", ["", "sessions"], ids=["file", "below a file"])
-@pytest.mark.parametrize("call", NEW)
+@pytest.mark.parametrize("call", NEW.values(), ids=NEW)
 async def test_a_root_that_turns_into_a_file_is_reported_by_its_name(
     tmp_path: Path, elsewhere: Path, call: Call, below: str
 ) -> None:

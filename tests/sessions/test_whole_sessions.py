@@ -11,7 +11,6 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering import (
-    KeyedSessions,
     Message,
     Session,
     SessionExists,
@@ -59,17 +58,6 @@ async def test_open_creates_a_missing_session_and_turns_are_saved_at_once(root: 
 # -- in memory, forked, put
 
 
-@pytest.mark.feature("D-21")
-async def test_a_new_session_can_live_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with SessionHost() as host:
-        session = await host.create("my-session")
-        await session.save_turn(TURN, Usage(10, 3))
-        assert (session.id, session.file_path) == ("my-session", None)
-        assert await session.messages() == TURN
-    assert names_in(tmp_path) == []
-
-
 @pytest.mark.feature("D-26", "D-48")
 async def test_a_fork_is_a_deep_copy_that_names_its_origin(root: Path) -> None:
     async with SessionHost(root) as host:
@@ -88,11 +76,13 @@ async def test_a_fork_is_a_deep_copy_that_names_its_origin(root: Path) -> None:
         assert texts(await forked.messages()) == ["Hello", "Hi there!", "only here"]
 
 
-@pytest.mark.feature("D-36", "D-39", "D-59")
-async def test_a_session_that_was_put_is_complete_and_can_be_continued(root: Path, files: Files) -> None:
+@pytest.mark.feature("D-21", "D-36", "D-39", "D-59")
+async def test_a_session_in_memory_that_was_put_is_complete_and_can_be_continued(root: Path, files: Files) -> None:
     async with SessionHost() as memory, SessionHost(root) as host:
-        original = await memory.open("my-session")
+        original = await memory.create("my-session")
         first = (await original.save_turn(TURN, Usage(10, 3)))[0]
+        assert (original.id, original.file_path, files()) == ("my-session", None, [])
+        assert await original.messages() == TURN
         forked = await original.fork("forked")
         connected = await host.put(forked)
         assert files() == ["forked.jsonl"]
@@ -148,16 +138,6 @@ async def test_putting_a_session_into_its_own_store_changes_nothing(root: Path, 
         assert texts(await session.messages()) == ["Hello", "and on"]
 
 
-@pytest.mark.feature("D-36")
-async def test_a_keyed_session_that_was_put_is_found_by_its_key(root: Path) -> None:
-    async with SessionHost() as memory, SessionHost(root) as host:
-        await KeyedSessions(memory).add_message("a_b", "user", "Hello")
-        await host.put(await memory.get_or_create("a_b"))
-        await KeyedSessions(host).add_message("a_b", "user", "and on")
-        assert texts(await KeyedSessions(host).history("a_b")) == ["Hello", "and on"]
-        assert await KeyedSessions(host).history("a:b") == []
-
-
 @pytest.mark.feature("D-49")
 async def test_a_fork_with_an_existing_id_is_refused(root: Path) -> None:
     async with SessionHost(root) as host:
@@ -189,18 +169,6 @@ async def test_the_listing_is_newest_first_and_paged_by_limit_and_offset(host: S
     assert [row.id for row in await host.list_sessions(limit=2, offset=3)] == ["c", "a"]
     assert [row.id for row in await host.list_sessions(offset=4)] == ["a"]
     assert await host.list_sessions(limit=0) == await host.list_sessions(offset=5) == []
-
-
-@pytest.mark.feature("D-38")
-async def test_delete_can_be_repeated(host: SessionHost, files: Files) -> None:
-    session = await host.open("my-session")
-    await session.save_turn(TURN)
-    for _ in range(3):
-        await host.delete("my-session")
-        assert files() == []
-    await host.delete("never there")
-    with pytest.raises(SessionNotFound):
-        await host.load("my-session")
 
 
 @pytest.mark.feature("D-69")

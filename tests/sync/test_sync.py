@@ -25,19 +25,15 @@ from treering import (
     Closed,
     Cursor,
     Entry,
-    EntryNotFound,
     Hit,
     HostClosed,
-    InvalidEntry,
     KeyedSessions,
-    LeafMoved,
     LogReplaced,
     MessageEntry,
     Reset,
     Search,
     Session,
     SessionHost,
-    SessionNotFound,
     SyncKeyedSessions,
     WrongThread,
     plain_text,
@@ -105,32 +101,7 @@ def test_threads_append_to_their_own_sessions_and_to_a_shared_one(host: SyncHost
     assert host.statistics().appends == 161
 
 
-# -- the same results as the async interface
-
-
-def test_methods_of_host_and_session_return_what_the_async_ones_do(host: SyncHost) -> None:
-    session = host.create(cwd="/project")
-    first = session.append_message("user", "one")
-    second = session.append_message("assistant", "two")
-    session.branch(first)
-    session.set_label(second, "kept")
-    side = session.append_message("user", "three")
-
-    assert session.header.cwd == "/project"
-    assert session.find_by_label("kept") == [second]
-    assert session.leaf_id == side
-    assert session.path(second) == [first, second]
-    assert len(session.children(first)) == 2
-    assert session.message_count == 3
-    assert [message.role for message in session.messages()] == ["user", "user"]
-    assert host.continue_recent().id == session.id
-    assert len(session.fork().entries()) == 4
-    assert host.fork_from(session).message_count == 3
-    branch = session.create_branched_session(second)
-    assert (branch.path(), branch.labels()) == ([first, second], [(second, "kept")])
-    host.delete(session)
-    with pytest.raises(SessionNotFound):
-        host.load(session.id)
+# -- iterations
 
 
 def test_iterating_over_entries_includes_one_appended_meanwhile(host: SyncHost) -> None:
@@ -169,21 +140,6 @@ def test_an_iteration_over_entries_does_not_continue_in_a_file_that_replaced_the
         (tmp_path / "other.jsonl").rename(tmp_path / "main.jsonl")
         with pytest.raises(LogReplaced):
             list(iterator)
-
-
-def test_errors_of_the_async_interface_are_raised_unchanged(host: SyncHost) -> None:
-    session = host.create()
-    with pytest.raises(SessionNotFound):
-        host.load("nowhere")
-    with pytest.raises(EntryNotFound) as caught:
-        session.branch("nothing")
-    assert isinstance(caught.value, KeyError)
-    session.append_message("user", "one")
-    with pytest.raises(LeafMoved):
-        session.append_message("user", "two", expected_leaf=None)
-    with pytest.raises(InvalidEntry):
-        session.append_custom_entry("mine", object())
-    assert session.message_count == 1
 
 
 # -- subscriptions
