@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import treering as package
 from treering.cli.log_sentences import sentence_of
 from treering.cli.logs import be_verbose, logs_on_stderr
 from treering.events.telemetry import logger
 
-from .conftest import Cli, line_of_message
-
-_PACKAGES = str(Path(package.__file__).resolve().parents[1])
-
+from .conftest import PACKAGES, Cli, line_of_message
 
 # -- interrupted
 
@@ -40,7 +36,7 @@ def test_ctrl_c_while_stdin_is_read_ends_the_command_with_130(cli: Cli) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": _PACKAGES},
+        env={**os.environ, "PYTHONPATH": PACKAGES},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"reading\n"
@@ -71,7 +67,7 @@ main(prog_name="treering")
 def test_a_closed_standard_stream_is_not_an_error(cli: Cli, closed: str) -> None:
     cli.create("Hello", session_id="one")
     script = f'exec "$0" -m treering.cli sessions {closed}>&-'
-    command, env = ["sh", "-c", script, sys.executable], {**os.environ, "PYTHONPATH": _PACKAGES}
+    command, env = ["sh", "-c", script, sys.executable], {**os.environ, "PYTHONPATH": PACKAGES}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert ("Hello" in done.stdout) == (closed != "1")
@@ -79,7 +75,7 @@ def test_a_closed_standard_stream_is_not_an_error(cli: Cli, closed: str) -> None
 
 @pytest.mark.parametrize("given", [["--help"], ["--version"], ["tree", "--help"], ["completion", "bash"]])
 def test_a_stdout_that_cannot_be_written_is_a_one_line_error(given: list[str]) -> None:
-    env = {**os.environ, "PYTHONPATH": _PACKAGES}
+    env = {**os.environ, "PYTHONPATH": PACKAGES}
     with open(os.devnull) as unwritable:
         done = subprocess.run(
             [sys.executable, "-m", "treering.cli", *given],
