@@ -68,9 +68,8 @@ def test_without_a_terminal_the_sessions_are_listed(cli: Cli, three_sessions: di
 
 def test_without_any_session_the_error_says_how_to_start_one(cli: Cli) -> None:
     for command in (("resume",), ("chat", "-r")):
-        assert (
-            cli.error(*command, status=2) == "treering: there are no sessions here yet; start one with treering chat\n"
-        )
+        error = cli.error(*command, status=2)
+        assert error == "treering: there are no sessions here yet; start one with treering chat\n"
 
 
 @pytest.mark.feature("N-119", "N-120")
