@@ -98,6 +98,18 @@ class Terminal:
         while state.exists() and state.read_text().rpartition(")")[2].split()[0] in "RD":
             os.sched_yield()
 
+    def ask(self, question: str, answer: str) -> None:
+        """Send a chat a message at its prompt, and wait for the answer and the next prompt."""
+        self.until_prompt()
+        self.press(f"{question}\r")
+        self.until(answer)
+        self.until_prompt()
+
+    def leave(self) -> int:
+        """Leave a chat by Ctrl-D, and return its exit status."""
+        self.press("\x04")
+        return self.wait()
+
     def resize(self, columns: int, lines: int) -> None:
         """Change the size of the window."""
         self._screen.resize(lines, columns)

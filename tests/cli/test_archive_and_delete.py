@@ -250,13 +250,9 @@ def test_rename_and_label_set_and_remove_a_name_and_a_label(cli: Cli) -> None:
 def test_a_session_in_use_can_be_read_but_not_changed(cli: Cli) -> None:
     create(cli, "one")
     terminal = cli.terminal("chat", "-r", "one")
-    terminal.until_prompt()
-    terminal.press("Still here?\r")
-    terminal.until("(echo, 3 messages) Still here?")
-    terminal.until_prompt()
+    terminal.ask("Still here?", "(echo, 3 messages) Still here?")
     for command in (["rename", "one", "x"], ["archive", "one"], ["delete", "one", "--yes"]):
         assert "one" in cli.error(*command)
     for reading in ("info", "tree", "export", "search"):
         assert cli(reading, "one").exit_code == 0
-    terminal.press("\x04")
-    assert terminal.wait() == 0
+    assert terminal.leave() == 0

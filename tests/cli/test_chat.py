@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ import pytest
 from treering import (
     CompactionEntry,
     InvalidInput,
-    Message,
-    MessageEntry,
     SummaryRequest,
     SyncHost,
     message,
@@ -27,11 +24,8 @@ from treering.cli.chat.registry import all_commands
 from treering.cli.chat.slash import Slashes, slash
 from treering.models.echo import EchoModel
 from treering.projections.tokens import ByteEstimator
-from treering.testing.clocks import ManualClock
 
 from .conftest import Cli
-
-CLOCK = ManualClock(datetime.now(UTC) - timedelta(hours=1), timedelta(seconds=1))  # no two sessions of one time
 
 
 @pytest.fixture
@@ -40,32 +34,23 @@ def host(cli: Cli) -> Iterator[SyncHost]:
         yield host
 
 
-def talk(cli: Cli, name: str, *questions: str, project: Path | None = None) -> None:
-    """Write a session with these user messages, each with an answer."""
-    with SyncHost(cli.root, clock=CLOCK) as host:
-        session = host.create(name, cwd=project or cli.project)
-        for each in questions:
-            session.append_message("user", each)
-            session.append_message("assistant", f"{each}, yes")
-
-
-def as_lines(messages: list[Message]) -> list[str]:
-    return [f"{each.role}: {plain_text(each.content)}" for each in messages]
-
-
 # -- which session is used
 
 
 @pytest.mark.feature("N-108")
 @pytest.mark.parametrize("flag", ["-c", "--continue"])
 def test_continuing_resumes_the_latest_session_of_this_project(cli: Cli, tmp_path: Path, flag: str) -> None:
-    talk(cli, "older", "Old")
-    talk(cli, "latest", "Recent")
-    talk(cli, "elsewhere", "Newest of all", project=tmp_path / "other")
+    cli.create("Old", session_id="older")
+    cli.create("Recent", session_id="latest")
+    cli.create("Newest of all", cwd=tmp_path / "other", session_id="elsewhere")
     result = cli.chat(flag, lines=("And now?",))
     assert (result.exit_code, result.stdout) == (0, "(echo, 3 messages) And now?\n")
-    expected = ["user: Recent", "assistant: Recent, yes", "user: And now?", "assistant: (echo, 3 messages) And now?"]
-    assert cli.message_lines("latest") == expected
+    assert cli.message_lines("latest") == [
+        "user: Recent",
+        "assistant: About 'Recent': yes.",
+        "user: And now?",
+        "assistant: (echo, 3 messages) And now?",
+    ]
     assert len(cli.files()) == 3
 
 
@@ -82,8 +67,8 @@ def test_continuing_without_a_session_starts_a_new_one(cli: Cli) -> None:
 def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
     cli: Cli, tmp_path: Path, flag: str, given: str
 ) -> None:
-    talk(cli, "abc-1", "Hello", project=tmp_path / "other")  # of another project
-    talk(cli, "abd-2", "Bye")
+    cli.create("Hello", cwd=tmp_path / "other", session_id="abc-1")  # of another project
+    cli.create("Bye", session_id="abd-2")
     with SyncHost(cli.root) as host:
         host.load("abc-1").set_title("Trees")
     assert cli.chat(flag, given, lines=("More",)).stdout == "(echo, 3 messages) More\n"
@@ -93,8 +78,8 @@ def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
 
 @pytest.mark.feature("N-109")
 def test_an_ambiguous_or_unknown_id_resumes_no_session(cli: Cli) -> None:
-    talk(cli, "abc-1", "Hello")
-    talk(cli, "abd-2", "Bye")
+    cli.create("Hello", session_id="abc-1")
+    cli.create("Bye", session_id="abd-2")
     before = cli.files()
     for given, why in (("ab", "abc-1"), ("zzz", "zzz")):
         error = cli.error("chat", "-r", given, typed="More\n")
@@ -122,8 +107,8 @@ def test_the_echo_continues_the_session_of_a_model_only_with_a_notice(cli: Cli, 
 
 @pytest.mark.feature("N-110")
 def test_resuming_without_an_id_and_without_a_terminal_lists_the_sessions(cli: Cli) -> None:
-    talk(cli, "abc-1", "Fix the door")
-    talk(cli, "abd-2", "Paint it")
+    cli.create("Fix the door", session_id="abc-1")
+    cli.create("Paint it", session_id="abd-2")
     before = cli.files()
     result = cli.chat("-r", lines=("More",))
     assert result.exit_code == 2
@@ -137,7 +122,7 @@ def test_resuming_without_an_id_and_without_a_terminal_lists_the_sessions(cli: C
 @pytest.mark.feature("N-111")
 @pytest.mark.parametrize("flags", [("-n",), ("--new",), ()])
 def test_a_new_session_keeps_the_old_one(cli: Cli, flags: tuple[str, ...]) -> None:
-    talk(cli, "old", "Hello")
+    cli.create("Hello", session_id="old")
     before = cli.files()
     assert cli.chat(*flags, lines=("Afresh",)).stdout == "(echo, 1 message) Afresh\n"
     after = cli.files()
@@ -171,9 +156,8 @@ def test_a_wrong_command_line_is_refused_before_any_session_is_opened(
 
 
 def test_the_session_of_a_chat_becomes_current_once_a_message_is_sent(cli: Cli) -> None:
-    talk(cli, "abc-1", "Hello")
-    with SyncHost(cli.root) as host:
-        host.set_current_session(cli.project, "abc-1")
+    cli.create("Hello", session_id="abc-1")
+    cli.lines("current", "abc-1")
     cli.chat(lines=("/help",))  # sends no message
     assert cli.chat("-c", lines=("Here",)).stdout == "(echo, 3 messages) Here\n"
     cli.chat(lines=("Afresh",))
@@ -191,7 +175,7 @@ def test_a_session_in_use_by_another_process_is_a_one_line_error(cli: Cli, host:
     session = host.create("mine")
     session.append_message("user", "Hello")
     cli.error("chat", "-r", "mine", typed="More\n")
-    assert as_lines(session.messages()) == ["user: Hello"]
+    assert cli.message_lines("mine") == ["user: Hello"]
 
 
 # -- input lines
@@ -242,9 +226,8 @@ def test_a_single_answer_can_be_printed_as_json(cli: Cli) -> None:
     assert reply["model"] == {"provider": "treering", "model_id": "echo"}
     assert reply["stop_reason"] == "stop"
     assert reply["usage"]["total_tokens"] > 0
-    with SyncHost(cli.root) as host:
-        entry = host.load(reply["session_id"], read_only=True).entry(reply["entry_id"])
-    assert isinstance(entry, MessageEntry)
+    entry = cli.entries(reply["session_id"])[-1]
+    assert (entry.type, entry.id) == ("message", reply["entry_id"])
     assert plain_text(entry.message.content) == reply["text"]
     assert Path(reply["file"]).is_file()
     assert cli.chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 message) two\nlines\n"
@@ -269,8 +252,8 @@ def test_input_bytes_that_are_not_utf8_are_replaced(cli: Cli, flags: list[str], 
 
 @pytest.mark.feature("N-112", "N-113")
 def test_sessions_lists_those_of_this_project_or_of_all_projects(cli: Cli, tmp_path: Path) -> None:
-    talk(cli, "abc-1", "Fix the door")
-    talk(cli, "elsewhere", "Write a poem", project=tmp_path / "other")
+    cli.create("Fix the door", session_id="abc-1")
+    cli.create("Write a poem", cwd=tmp_path / "other", session_id="elsewhere")
     here = cli.chat(lines=("Hello", "/sessions")).stdout.splitlines()[1:]
     assert [("Hello" in line, "Fix the door" in line) for line in here] == [(True, False), (False, True)]
     assert here[0].startswith("* ")
@@ -286,7 +269,7 @@ def test_sessions_lists_those_of_this_project_or_of_all_projects(cli: Cli, tmp_p
 
 @pytest.mark.feature("N-114")
 def test_session_info_shows_name_project_counts_and_file(cli: Cli) -> None:
-    talk(cli, "abc-1", "Fix the door", "And the lock")
+    cli.create("Fix the door", "And the lock", session_id="abc-1")
     shown = cli.chat("-r", "abc-1", lines=("/rename Doors", "/session info")).stdout.splitlines()
     known = dict(line.split("  ", 1) for line in shown)
     known = {name: value.strip() for name, value in known.items()}
@@ -302,7 +285,7 @@ def test_session_info_shows_name_project_counts_and_file(cli: Cli) -> None:
 
 @pytest.mark.feature("N-115")
 def test_session_export_writes_markdown_and_replaces_no_file(cli: Cli) -> None:
-    talk(cli, "abc-1", "Fix the door")
+    cli.create("Fix the door", session_id="abc-1")
     result = cli.chat("-r", "abc-1", lines=("/session export", "/session export out.md", "/session export out.md"))
     with SyncHost(cli.root) as host:
         expected = host.load("abc-1", read_only=True).export("markdown")
@@ -317,29 +300,25 @@ def test_session_export_writes_markdown_and_replaces_no_file(cli: Cli) -> None:
 
 @pytest.mark.feature("N-116")
 def test_session_archive_archives_the_session_and_starts_a_new_one(cli: Cli) -> None:
-    talk(cli, "abc-1", "Fix the door")
+    cli.create("Fix the door", session_id="abc-1")
     result = cli.chat("-r", "abc-1", lines=("/session archive", "Afresh", "/sessions"))
     assert result.stderr == "archived session abc-1; started a new one\n"
     answer, *rows = result.stdout.splitlines()
     assert answer == "(echo, 1 message) Afresh"
     assert len(rows) == 1
-    with SyncHost(cli.root) as host:
-        assert [row.id for row in host.list_sessions(status="archived")] == ["abc-1"]
-        assert as_lines(host.load("abc-1", read_only=True).messages()) == [
-            "user: Fix the door",
-            "assistant: Fix the door, yes",
-        ]
+    assert cli.ids("--archived") == ["abc-1"]
+    assert cli.message_lines("abc-1") == ["user: Fix the door", "assistant: About 'Fix the door': yes."]
 
 
 def test_resume_and_new_switch_to_another_session(cli: Cli) -> None:
-    talk(cli, "abc-1", "Fix the door")
+    cli.create("Fix the door", session_id="abc-1")
     result = cli.chat(
         lines=("Here", "/resume abc", "There", "/new", "Afresh", "/resume nobody", "Still here", "/resume")
     )
     assert result.stdout.splitlines() == [
         "(echo, 1 message) Here",
         "> Fix the door",
-        "Fix the door, yes",
+        "About 'Fix the door': yes.",
         "",
         "(echo, 3 messages) There",
         "(echo, 1 message) Afresh",
@@ -385,7 +364,7 @@ def test_without_a_terminal_a_branch_is_left_without_asking_for_a_summary(cli: C
 
 @pytest.mark.parametrize("line", ["/branch", "/branch nobody", "/label . ", "/rename", "/compact --all", "/model x"])
 def test_a_slash_command_that_fails_is_an_error_and_writes_nothing(cli: Cli, line: str) -> None:
-    talk(cli, "abc-1", "Hello")
+    cli.create("Hello", session_id="abc-1")
     before = cli.files()
     cli.error("chat", "-r", "abc-1", typed=f"{line}\n")
     assert cli.files() == before
@@ -396,7 +375,7 @@ LONG = "It is about doors and windows and what is behind them. " * 12
 
 @pytest.mark.feature("N-117", "N-118")
 def test_compact_reports_first_and_compacts_with_apply(cli: Cli) -> None:
-    talk(cli, "abc-1", LONG, LONG, "Short")
+    cli.create(LONG, LONG, "Short", session_id="abc-1")
     before = cli.files()
     result = cli.chat("-r", "abc-1", lines=("/compact --keep-tokens 50",))
     assert cli.files() == before

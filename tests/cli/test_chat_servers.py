@@ -6,15 +6,14 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from treering import MessageEntry, SyncHost, calculate_budget, plain_text
-from treering.cli import main
+from treering import SyncHost, calculate_budget, plain_text
 from treering.events.providers.openai import to_openai
 from treering.projections.tokens import ByteEstimator
 from treering.testing.model_server import Counts, Failure, ModelServer, Speech
@@ -28,27 +27,14 @@ Chat: TypeAlias = Callable[..., Result]
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "root"
+def flags(server: ModelServer) -> list[str]:
+    return ["--model", "openai:any", "--base-url", server.openai_url, "--window", "8000"]
 
 
 @pytest.fixture
-def flags(server: ModelServer, root: Path) -> list[str]:
-    return ["chat", "--root", str(root), "--model", "openai:any", "--base-url", server.openai_url, "--window", "8000"]
-
-
-@pytest.fixture
-def chat(flags: list[str]) -> Chat:
-    """Run the command in this process, with these lines as its input."""
-
-    def run(*args: str, lines: tuple[str, ...] = ()) -> Result:
-        result = CliRunner().invoke(main, [*flags, *args], input="".join(f"{line}\n" for line in lines))
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
+def chat(cli: Cli, flags: list[str]) -> Chat:
+    """Run a chat with that model."""
+    return partial(cli.chat, *flags)
 
 
 def bodies(server: ModelServer) -> list[list[dict[str, Any]]]:
@@ -57,38 +43,34 @@ def bodies(server: ModelServer) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.feature("N-77")
-def test_a_context_is_built_before_each_request(chat: Chat, server: ModelServer, root: Path) -> None:
+def test_a_context_is_built_before_each_request(cli: Cli, chat: Chat, server: ModelServer) -> None:
     for number in range(3):
         server.says(f"Answer {number}")
     result = chat("--system", "Be brief.", lines=("One", "Two", "Three"))
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Answer 0\nAnswer 1\nAnswer 2\n", "")
     budget = calculate_budget(8000, "Be brief.", "", ByteEstimator())
-    with SyncHost(root) as host:
+    question_ids = [each.id for each in cli.entries() if each.type == "message" and each.message.role == "user"]
+    with SyncHost(cli.root) as host:
         session = host.load("last", read_only=True)
-        question_ids = [
-            entry.id
-            for entry in session.entries()
-            if isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.id
-        ]
         built = [session.build_context(budget, leaf_id=entry_id).to_messages() for entry_id in question_ids]
     system = {"role": "system", "content": "Be brief."}
     assert bodies(server) == [[system, *to_openai(messages)] for messages in built]
     assert [len(each) for each in bodies(server)] == [2, 4, 6]
 
 
-def test_a_model_of_another_provider_answers(server: ModelServer, root: Path) -> None:
+def test_a_model_of_another_provider_answers(cli: Cli, server: ModelServer) -> None:
     if find_spec("anthropic") is None:
         pytest.skip("the extra `anthropic` is not installed")
     server.says("Here I am")
-    flags = ["--root", str(root), "--model", "anthropic:any", "--base-url", server.url, "--system", "Be brief."]
-    result = CliRunner().invoke(main, ["chat", *flags, "-p", "Hello"])
+    flags = ["--model", "anthropic:any", "--base-url", server.url, "--system", "Be brief."]
+    result = cli.chat(*flags, "-p", "Hello")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Here I am\n", "")
     assert server.requests[0].path == "/v1/messages"
     assert server.requests[0].body["model"] == "any"
 
 
 @pytest.mark.feature("N-78")
-def test_debug_context_shows_the_last_request(chat: Chat, server: ModelServer, root: Path) -> None:
+def test_debug_context_shows_the_last_request(cli: Cli, chat: Chat, server: ModelServer) -> None:
     server.says("First")
     server.says("Second")
     shown = chat("--system", "Be brief.", lines=("One", "Two", "/debug context --json", "/debug context")).stdout
@@ -99,8 +81,7 @@ def test_debug_context_shows_the_last_request(chat: Chat, server: ModelServer, r
     ]
     assert sent["strategy"] == "full-history"
     assert sent["counts"] == {"original": 3, "included": 3, "summarized": 0, "dropped": 0, "masked": 0, "sent": 4}
-    with SyncHost(root) as host:
-        assert sent["session_id"] == host.load("last", read_only=True).id
+    assert [sent["session_id"]] == cli.ids()
     assert lines[:4] == [
         "request 2",
         "strategy  full-history",
@@ -121,7 +102,7 @@ def test_a_request_to_a_busy_server_is_retried(chat: Chat, server: ModelServer) 
 
 
 def test_a_refused_key_is_a_one_line_error_and_the_message_is_kept(
-    chat: Chat, server: ModelServer, root: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, chat: Chat, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TREERING_API_KEY", "the-key")
     server.reply(Failure(401, {"error": {"message": "no such\nkey\x1b[31m"}}))
@@ -130,8 +111,7 @@ def test_a_refused_key_is_a_one_line_error_and_the_message_is_kept(
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "treering: openai answered 401: no such key\ufffd[31m\n"
     assert server.requests[0].headers["authorization"] == "Bearer the-key"
-    with SyncHost(root) as host:
-        assert [each.role for each in host.load("last", read_only=True).messages()] == ["user"]
+    assert cli.message_lines("last") == ["user: Hello"]
     assert chat("-c", lines=("/retry",)).stdout == "Welcome\n"
     assert bodies(server)[1] == bodies(server)[0]
 
@@ -160,10 +140,10 @@ def test_usage_is_kept_across_chats_and_differs_from_the_size_of_the_context(cha
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_keeps_the_received_part_of_an_answer(
-    cli: Cli, flags: list[str], server: ModelServer, root: Path, number: signal.Signals
+    cli: Cli, flags: list[str], server: ModelServer, number: signal.Signals
 ) -> None:
     server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
-    with cli.spawn(*flags, "-p", "Tell a story") as process:
+    with cli.spawn("chat", *flags, "-p", "Tell a story") as process:
         assert process.stdout is not None
         printed = b""
         while not printed.endswith(b"a time"):
@@ -174,7 +154,7 @@ def test_a_signal_keeps_the_received_part_of_an_answer(
         process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert server.gone.wait(60)
-    with SyncHost(root) as host:
+    with SyncHost(cli.root) as host:
         session = host.load("last")  # the session is no longer locked
         question, answer = session.messages()
     assert plain_text(question.content) == "Tell a story"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +19,8 @@ def start_chat(cli: Cli, *args: str) -> Terminal:
     return cli.terminal("chat", *args, columns=100, lines=40)
 
 
-def messages(root: Path) -> list[tuple[str, str, str | None]]:
-    with SyncHost(root) as host:
-        found = host.load("last", read_only=True).messages()
+def messages(cli: Cli) -> list[tuple[str, str, str | None]]:
+    found = [each.message for each in cli.entries()]
     return [(each.role, plain_text(each.content), each.stop_reason) for each in found]
 
 
@@ -43,15 +41,14 @@ def test_a_conversation_with_paste_completion_and_slash_commands(cli: Cli) -> No
     terminal.until("> /session")
     terminal.press("\x03")
     terminal.until("(press Ctrl-C again, Ctrl-D, or type /exit to leave)\n>")
-    terminal.press("\x04")
-    assert terminal.wait() == 0
+    assert terminal.leave() == 0
     assert terminal.lines[-1].startswith("resume with: treering chat -r ")
     assert terminal.settings == terminal.first_settings
-    assert [text for _, text, _ in messages(cli.root)] == [
-        "Hello",
-        "(echo, 1 message) Hello",
-        "two\nlines",
-        "(echo, 3 messages) two\nlines",
+    assert cli.message_lines("last") == [
+        "user: Hello",
+        "assistant: (echo, 1 message) Hello",
+        "user: two\nlines",
+        "assistant: (echo, 3 messages) two\nlines",
     ]
 
 
@@ -77,7 +74,7 @@ def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(cli: Cli, server: 
         ("user", "Go on", None),
         ("assistant", "Well.", "stop"),
     ]
-    assert messages(cli.root) == story
+    assert messages(cli) == story
     terminal.press("Again\r")
     terminal.until("\nNever")
     terminal.press("\x03")
@@ -86,7 +83,7 @@ def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(cli: Cli, server: 
     assert terminal.wait() == 0
     assert terminal.lines[-1].startswith("resume with: treering chat -r ")
     story += [("user", "Again", None), ("assistant", "Never", "aborted")]
-    assert messages(cli.root) == story
+    assert messages(cli) == story
 
     server.says("I ", "am.")
     terminal = start_chat(cli, "-c", *model)
@@ -96,8 +93,7 @@ def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(cli: Cli, server: 
     assert shown[at:] == ["> Tell a story", "Once upon a time", "", "> Go on", "Well.", "", "> Again", "Never", "", ">"]
     terminal.press("Who is there?\r")
     terminal.until("> Who is there?\nI am.\n\n>")
-    terminal.press("\x04")
-    assert terminal.wait() == 0
+    assert terminal.leave() == 0
     sent = [[(each["role"], each["content"]) for each in request.body["messages"]] for request in server.requests]
     system = [("system", "Be brief.")]
     conversation = [(role, text) for role, text, _ in story]
@@ -123,10 +119,8 @@ def test_a_left_branch_gets_a_summary_if_the_user_wants_one(cli: Cli) -> None:
     terminal.until("6 messages left behind: keep a summary of them? [y/N]")
     terminal.press("y\r")
     terminal.until("with a summary of 6 messages\n>")
-    terminal.press("\x04")
-    assert terminal.wait() == 0
-    with SyncHost(cli.root) as host:
-        summary = host.load("talk", read_only=True).entries()[-1]
+    assert terminal.leave() == 0
+    summary = cli.entries("talk")[-1]
     assert isinstance(summary, BranchSummaryEntry)
     assert summary.parent_id == first
     assert "The conversation has 6 messages" in summary.branch_summary.summary
@@ -147,16 +141,15 @@ def test_a_session_or_a_new_one_can_be_chosen_from_the_list(cli: Cli) -> None:
     terminal.until("started a new session\n>", without="Quit")
     terminal.press("Afresh\r")
     terminal.until("(echo, 1 message) Afresh\n\n>")
-    terminal.press("\x04")
-    assert terminal.wait() == 0
-    assert [text for _, text, _ in messages(cli.root)] == ["Afresh", "(echo, 1 message) Afresh"]
+    assert terminal.leave() == 0
+    assert cli.message_lines("last") == ["user: Afresh", "assistant: (echo, 1 message) Afresh"]
 
 
 def test_quitting_the_list_starts_no_session(cli: Cli) -> None:
     cli.create("Fix the door")
-    before = sorted(path.name for path in cli.root.glob("*.jsonl"))
+    before = cli.files()
     terminal = start_chat(cli, "-r")
     terminal.until("[q] Quit")
     terminal.press("q")
     assert terminal.wait() == 0
-    assert sorted(path.name for path in cli.root.glob("*.jsonl")) == before
+    assert cli.files() == before

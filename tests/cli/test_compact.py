@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +19,9 @@ def long(cli: Cli) -> str:
     return cli.create(*(f"Question {number}: " + "why and how? " * 40 for number in range(20)), session_id="long")
 
 
-def files(root: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in root.glob("*.jsonl*")}
-
-
 @pytest.mark.feature("N-117")
 def test_a_dry_run_reports_and_writes_nothing(cli: Cli, long: str) -> None:
-    before = files(cli.root)
+    before = cli.files()
     report = cli.json("compact", "long", "--keep-tokens", "1000")
     entries = [json.loads(line)["id"] for line in cli.lines("entries", "long", "--json")]
     cut = entries.index(report["first_kept_entry_id"])
@@ -41,7 +36,7 @@ def test_a_dry_run_reports_and_writes_nothing(cli: Cli, long: str) -> None:
     assert first == f"would summarize {cut} messages, and would keep {len(entries) - cut} messages from {shown} on"
     assert second.startswith(f"tokens before {report['tokens_before']:,}, after about {report['tokens_after']:,}")
     assert result.stderr == "nothing was written: pass --apply to compact\n"
-    assert files(cli.root) == before
+    assert cli.files() == before
 
 
 @pytest.mark.feature("N-118")
@@ -75,11 +70,11 @@ def test_the_summary_comes_from_the_given_model(cli: Cli, long: str) -> None:
 
 @pytest.mark.skipif(find_spec("openai") is None, reason="the client of that interface is not installed")
 def test_a_compaction_whose_model_fails_changes_nothing(cli: Cli, long: str) -> None:
-    before = files(cli.root)
+    before = cli.files()
     with ModelServer() as server:
         args = ["--apply", "--model", "ollama:small", "--base-url", server.openai_url]
         cli.error("compact", "long", "--keep-tokens", "1000", *args)
-    assert files(cli.root) == before
+    assert cli.files() == before
 
 
 def test_a_short_session_is_not_compacted(cli: Cli) -> None:
@@ -99,7 +94,7 @@ def test_compacting_requires_a_model(cli: Cli, long: str) -> None:
 
 
 def test_debug_context_shows_what_would_be_sent_and_fits_the_window(cli: Cli, long: str) -> None:
-    before = files(cli.root)
+    before = cli.files()
     result = cli("debug", "context", "long", "--window", "100000")
     assert result.exit_code == 0
     assert result.stderr == "nothing was sent: this is what would be sent now\n"
@@ -117,7 +112,7 @@ def test_debug_context_shows_what_would_be_sent_and_fits_the_window(cli: Cli, lo
     assert tight["strategy"] != "full-history"
     assert tight["tokens_used"] <= tight["token_budget"] == 1500
     assert "failed    full-history" in cli("debug", "context", "long", "--window", "2000").stdout
-    assert files(cli.root) == before
+    assert cli.files() == before
 
 
 @pytest.mark.parametrize("provider", [None, Provider("ollama", "qwen3:8b")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -32,15 +31,9 @@ def test_the_demo_prints_its_story_and_leaves_its_sessions(cli: Cli, tmp_path: P
         "<- leaf",
     ):
         assert expected in result.stdout
-    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    assert [name for name in names if name.endswith(".jsonl")] == [
-        "code.jsonl",
-        "plan.jsonl",
-        "review.jsonl",
-        "worker.jsonl",
-    ]
-    (fragment,) = [name for name in names if ".torn-" in name]
-    assert (folder / fragment).read_bytes() == b'{"type":"message","id":"0f'
+    assert sorted(path.stem for path in folder.glob("*.jsonl")) == ["code", "plan", "review", "worker"]
+    (fragment,) = folder.glob("*.torn-*")
+    assert fragment.read_bytes() == b'{"type":"message","id":"0f'
     assert examine(folder) == []
     anyio.run(assert_final_state, folder)
 
@@ -100,5 +93,5 @@ def test_other_commands_can_read_the_sessions_of_the_demo(cli: Cli, tmp_path: Pa
     cli("demo", "--dir", tmp_path)
     for name in ("plan", "code", "review", "worker"):
         nodes = cli.json("tree", tmp_path / f"{name}.jsonl")
-        entries = cli.lines("entries", tmp_path / f"{name}.jsonl", "--json")
-        assert sorted(node["id"] for node in nodes) == sorted(json.loads(line)["id"] for line in entries)
+        entries = cli.json_lines("entries", tmp_path / f"{name}.jsonl")
+        assert sorted(node["id"] for node in nodes) == sorted(each["id"] for each in entries)

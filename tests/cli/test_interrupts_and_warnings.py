@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import treering as package
 from treering.cli.log_sentences import sentence_of
 from treering.cli.logs import be_verbose, logs_on_stderr
 from treering.events.telemetry import logger
 
-from .conftest import Cli, line_of_message
-
-_PACKAGES = str(Path(package.__file__).resolve().parents[1])
-
+from .conftest import PACKAGES, Cli, line_of_message
 
 # -- interrupted
 
@@ -40,7 +36,7 @@ def test_ctrl_c_while_stdin_is_read_ends_the_command_with_130(cli: Cli) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": _PACKAGES},
+        env={**os.environ, "PYTHONPATH": PACKAGES},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"reading\n"
@@ -71,7 +67,7 @@ main(prog_name="treering")
 def test_a_closed_standard_stream_is_not_an_error(cli: Cli, closed: str) -> None:
     cli.create("Hello", session_id="one")
     script = f'exec "$0" -m treering.cli sessions {closed}>&-'
-    command, env = ["sh", "-c", script, sys.executable], {**os.environ, "PYTHONPATH": _PACKAGES}
+    command, env = ["sh", "-c", script, sys.executable], {**os.environ, "PYTHONPATH": PACKAGES}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert ("Hello" in done.stdout) == (closed != "1")
@@ -79,15 +75,15 @@ def test_a_closed_standard_stream_is_not_an_error(cli: Cli, closed: str) -> None
 
 @pytest.mark.parametrize("given", [["--help"], ["--version"], ["tree", "--help"], ["completion", "bash"]])
 def test_a_stdout_that_cannot_be_written_is_a_one_line_error(given: list[str]) -> None:
-    env = {**os.environ, "PYTHONPATH": _PACKAGES}
+    command = [sys.executable, "-m", "treering.cli", *given]
     with open(os.devnull) as unwritable:
         done = subprocess.run(
-            [sys.executable, "-m", "treering.cli", *given],
+            command,
             stdout=unwritable,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            env=env,
+            env={**os.environ, "PYTHONPATH": PACKAGES},
         )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
@@ -222,10 +218,9 @@ def test_a_torn_line_that_was_moved_away_is_named(cli: Cli) -> None:
 
 def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(cli: Cli) -> None:
     path = cli.write(line_of_message("a", None, "Hello", 1))
-    out, _ = cli.spawn("entries", path, TZ="XXX-05:30").communicate(timeout=60)
-    assert b"2026-01-01 15:30:01" in out
-    out, _ = cli.spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=60)
-    assert b'"2026-01-01T10:00:01Z"' in out
+    for args, shown in (([], b"2026-01-01 15:30:01"), (["--json"], b'"2026-01-01T10:00:01Z"')):
+        out, _ = cli.spawn("entries", path, *args, TZ="XXX-05:30").communicate(timeout=60)
+        assert shown in out
 
 
 @pytest.mark.parametrize(("time", "zone"), [("0001-01-01T00:00:00Z", "XXX+05"), ("9999-12-31T23:59:59Z", "XXX-09")])

@@ -68,9 +68,8 @@ def test_without_a_terminal_the_sessions_are_listed(cli: Cli, three_sessions: di
 
 def test_without_any_session_the_error_says_how_to_start_one(cli: Cli) -> None:
     for command in (("resume",), ("chat", "-r")):
-        assert (
-            cli.error(*command, status=2) == "treering: there are no sessions here yet; start one with treering chat\n"
-        )
+        error = cli.error(*command, status=2)
+        assert error == "treering: there are no sessions here yet; start one with treering chat\n"
 
 
 @pytest.mark.feature("N-119", "N-120")
@@ -105,12 +104,8 @@ def test_enter_resumes_the_selected_session(cli: Cli, three_sessions: dict[str, 
     terminal.until("▸ Implement auth")
     terminal.press("j\r")
     terminal.until("Fix CORS", without="Select a session")
-    terminal.until_prompt()
-    terminal.press("Once more\r")
-    terminal.until("(echo, 3 messages) Once more")
-    terminal.until_prompt()
-    terminal.press("\x04")
-    assert terminal.wait() == 0
+    terminal.ask("Once more", "(echo, 3 messages) Once more")
+    assert terminal.leave() == 0
     assert [(row["id"], row["message_count"]) for row in cli.json("sessions")] == [("cors-1", 4), ("auth-1", 2)]
     assert cli.json("current")["id"] == "cors-1"
 
@@ -121,12 +116,8 @@ def test_n_starts_a_new_session_and_keeps_the_others(cli: Cli, three_sessions: d
     terminal = cli.terminal("resume")
     terminal.until("▸ Implement auth")
     terminal.press("n")
-    terminal.until_prompt()
-    terminal.press("Something else\r")
-    terminal.until("(echo, 1 message) Something else")
-    terminal.until_prompt()
-    terminal.press("\x04")
-    assert terminal.wait() == 0
+    terminal.ask("Something else", "(echo, 1 message) Something else")
+    assert terminal.leave() == 0
     assert [row["title"] for row in cli.json("sessions")] == ["Something else", "Implement auth", "CORS issues"]
     assert cli.files().items() >= before.items()
 
@@ -150,7 +141,7 @@ def test_the_terminal_is_restored_after_an_interrupt_or_a_signal(
 def test_log_events_are_printed_after_the_list_is_closed(cli: Cli, three_sessions: dict[str, str]) -> None:
     path = cli.root / "auth-1.jsonl"
     path.write_bytes(path.read_bytes() + b"garbage\n")
-    terminal = cli.terminal("resume")
+    terminal = cli.terminal("resume", columns=400)
     lines = terminal.until("About 'Implement auth'")
     assert not any("warning" in line for line in lines)
     terminal.press("q")

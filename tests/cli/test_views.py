@@ -19,7 +19,9 @@ from treering.events.disk import OsDisk
 from treering.projections.tree import TreeNode
 from treering.testing.disks import WrappedDisk
 
-from .conftest import Cli, line_of_message
+from .conftest import HEADER, Cli, line_of_message
+
+VIEWS = ("context", "tree", "labels", "entries")
 
 
 class CountingDisk(WrappedDisk):
@@ -249,8 +251,7 @@ def test_the_width_of_a_text_is_what_rich_measures(content: str) -> None:
 
 
 def test_labels_prints_the_labels_as_json(cli: Cli, branched: Path) -> None:
-    result = cli("labels", branched, "--json")
-    assert json.loads(result.stdout) == [{"entry_id": "q", "label": "crossroads"}]
+    assert cli.json("labels", branched) == [{"entry_id": "q", "label": "crossroads"}]
     heading, row = cli.lines("labels", branched)
     assert heading.split("  ")[0] == "label"
     assert row.split() == ["crossroads", "q", "user:", "Which", "way?"]
@@ -280,11 +281,9 @@ def test_labels_without_labels_prints_nothing(cli: Cli) -> None:
 
 
 def test_entries_prints_the_stored_entries_as_json(cli: Cli, branched: Path) -> None:
-    result = cli("entries", branched, "--json")
     stored = [json.loads(line) for line in branched.read_text().splitlines()[1:]]
-    assert [json.loads(line) for line in result.stdout.splitlines()] == stored
-    found = cli.lines("entries", branched, "--json", "--leaf", "m")
-    assert [json.loads(line)["id"] for line in found] == ["q", "a", "m"]
+    assert cli.json_lines("entries", branched) == stored
+    assert [each["id"] for each in cli.json_lines("entries", branched, "--leaf", "m")] == ["q", "a", "m"]
     lines = cli.lines("entries", branched)
     assert len(lines) == 5
     assert lines[2] == "    3  2026-01-01 10:00:03  a  assistant: This way."
@@ -303,7 +302,7 @@ def test_entries_of_a_pi_file_are_printed_in_the_native_form(cli: Cli) -> None:
         {"type": "glow", "id": "0000000b", "parentId": "0000000a", **envelope, "brightness": 7},
         header={**HEADER, "version": 3},
     )
-    first, second = map(json.loads, cli.lines("entries", path, "--json"))
+    first, second = cli.json_lines("entries", path)
     assert (first["parent_id"], first["seq"], first["message"]["content"]) == (None, 1, [text("Hi")])
     assert (second["type"], second["id"], second["parent_id"], second["seq"]) == ("glow", "0000000b", "0000000a", 2)
     assert (second["brightness"], second["opaque"]) == (7, "unknown type")
@@ -335,12 +334,10 @@ def test_a_session_can_be_given_as_id_beginning_name_last_or_path(cli: Cli, bran
 # -- which leaf
 
 
-@pytest.mark.parametrize("command", ["context", "tree", "labels", "entries"])
+@pytest.mark.parametrize("command", VIEWS)
 def test_an_unknown_leaf_is_an_error(cli: Cli, branched: Path, command: str) -> None:
-    result = cli(command, branched, "--leaf", "nobody")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr == "treering: entry 'nobody' not found: give the id of an entry of this session\n"
+    error = cli.error(command, branched, "--leaf", "nobody")
+    assert error == "treering: entry 'nobody' not found: give the id of an entry of this session\n"
 
 
 def test_a_leaf_can_be_given_by_the_beginning_of_its_id(cli: Cli) -> None:
@@ -351,10 +348,4 @@ def test_a_leaf_can_be_given_by_the_beginning_of_its_id(cli: Cli) -> None:
     )
     assert cli.json("context", path, "--leaf", "abc")["leaf_id"] == "abc-1"
     assert cli.json("context", path, "--leaf", "abd")["leaf_id"] == "abd"
-    result = cli("context", path, "--leaf", "ab")
-    assert result.exit_code == 1
-    assert "3 entries begin with 'ab'" in result.stderr
-
-
-VIEWS = ("context", "tree", "labels", "entries")
-HEADER = {"type": "session", "id": "s-1", "timestamp": "2026-01-01T10:00:00Z"}
+    assert "3 entries begin with 'ab'" in cli.error("context", path, "--leaf", "ab")

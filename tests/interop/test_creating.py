@@ -11,12 +11,13 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 import treering
 from treering import NotASession, SessionHost, SessionNotFound, UnsupportedVersion
+from treering.actors.naming import DialectName
 
 AT = datetime(2026, 11, 21, 20, 55, 54, 39000, UTC)
 UUID = "01a1ffe4-e7b6-761f-804f-fd94109d518e"
@@ -40,13 +41,12 @@ def files(folder: Path) -> list[str]:
 
 
 @pytest.mark.feature("O-3")
-@pytest.mark.parametrize("dialect", ["omp", "pi"])
 @pytest.mark.parametrize(
     ("cwd", "folder"),
     [("/tmp/research", "--tmp-research--"), ("/", "----"), ("/a.b/c d", "--a.b-c d--"), ("/é", "--é--")],
 )
 async def test_a_new_session_has_the_documented_path(
-    tmp_path: Path, dialect: Literal["omp", "pi"], cwd: str, folder: str
+    tmp_path: Path, dialect: DialectName, cwd: str, folder: str
 ) -> None:
     async with SessionHost(tmp_path, dialect=dialect, clock=lambda: AT, new_id=lambda: UUID) as host:
         session = await host.create(cwd=cwd)
@@ -57,9 +57,7 @@ async def test_a_new_session_has_the_documented_path(
 
 @pytest.mark.feature("O-10")
 @pytest.mark.parametrize(("dialect", "version"), [("omp", 3), ("pi", 3), ("native", 1)])
-async def test_a_new_header_has_the_required_fields(
-    tmp_path: Path, dialect: Literal["omp", "pi", "native"], version: int
-) -> None:
+async def test_a_new_header_has_the_required_fields(tmp_path: Path, dialect: DialectName, version: int) -> None:
     async with SessionHost(tmp_path, dialect=dialect, clock=lambda: AT) as host:
         session = await host.create(UUID, cwd="/work/rings")
         await session.append_message("user", "hello")
@@ -100,8 +98,7 @@ async def test_the_header_is_not_an_entry(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.feature("O-38")
-@pytest.mark.parametrize("dialect", ["omp", "pi"])
-async def test_a_file_appears_with_the_first_append(tmp_path: Path, dialect: Literal["omp", "pi"]) -> None:
+async def test_a_file_appears_with_the_first_append(tmp_path: Path, dialect: DialectName) -> None:
     root = tmp_path / "sessions"
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create(cwd="/work/rings")
@@ -130,10 +127,7 @@ async def test_a_file_is_opened_by_its_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("O-40")
-@pytest.mark.parametrize("dialect", ["omp", "pi"])
-async def test_the_most_recent_session_is_continued_or_a_new_one_begins(
-    tmp_path: Path, dialect: Literal["omp", "pi"]
-) -> None:
+async def test_the_most_recent_session_is_continued_or_a_new_one_begins(tmp_path: Path, dialect: DialectName) -> None:
     root = tmp_path / "not there yet"
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.continue_recent(cwd="/work/rings")
@@ -226,7 +220,7 @@ def no_umask() -> Iterator[None]:
 @pytest.mark.feature("U-22")
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("dialect", ["native", "omp", "pi"])
-async def test_only_the_owner_can_read_the_files(tmp_path: Path, dialect: Literal["native", "omp", "pi"]) -> None:
+async def test_only_the_owner_can_read_the_files(tmp_path: Path, dialect: DialectName) -> None:
     root = tmp_path / "a" / "b"
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create(cwd="/work/rings")
@@ -284,7 +278,7 @@ async def test_a_newer_version_is_refused_and_its_file_unchanged(tmp_path: Path,
 
 @pytest.mark.feature("N-160")
 async def test_every_new_header_has_a_version(tmp_path: Path) -> None:
-    dialects: tuple[Literal["native", "pi", "omp"], ...] = ("native", "pi", "omp")
+    dialects: tuple[DialectName, ...] = ("native", "pi", "omp")
     for dialect in dialects:
         async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
             session = await host.create()

@@ -201,11 +201,18 @@ async def test_a_log_that_cannot_be_opened_raises_an_append_error(
     await assert_holds(session, "first", "second")
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
-async def test_a_folder_without_write_permission_raises_append_failed(
-    host: SessionHost, disk: FaultyDisk, number: int
+@pytest.mark.parametrize(
+    ("call", "path", "number"),
+    [
+        pytest.param("open", "*/new.jsonl", errno.EACCES, id="no permission"),
+        pytest.param("open", "*/new.jsonl", errno.EROFS, id="read-only disk"),
+        pytest.param("make_directory", "*", errno.EACCES, id="no root"),
+    ],
+)
+async def test_where_no_file_can_be_made_an_append_fails(
+    host: SessionHost, disk: FaultyDisk, call: str, path: str, number: int
 ) -> None:
-    fault = disk.fail("open", number, path="*/new.jsonl", times=None)
+    fault = disk.fail(call, number, path=path, times=None)
     session = await host.create("new")
     with pytest.raises(AppendFailed, match=os.strerror(number)):
         await session.append_message("user", "lost")
@@ -214,36 +221,21 @@ async def test_a_folder_without_write_permission_raises_append_failed(
     await assert_holds(session, "first")
 
 
-async def test_a_root_that_cannot_be_created_raises_append_failed(
-    tmp_path: Path, disk: FaultyDisk, durability: Durability
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+async def test_a_file_that_is_not_the_same_raises_an_error_once_and_is_continued(
+    host: SessionHost, session: Session, replaced: bool
 ) -> None:
-    fault = disk.fail("make_directory", errno.EACCES, times=None)
-    async with SessionHost(tmp_path / "closed", disk=disk, durability=durability) as host:
-        session = await host.create("main")
-        with pytest.raises(AppendFailed, match="Permission denied"):
-            await session.append_message("user", "lost")
-        fault.lift()
-        await session.append_message("user", "first")
-        await assert_holds(session, "first")
-
-
-async def test_a_deleted_file_raises_an_error_once_and_is_created_again(session: Session) -> None:
-    os.unlink(session.file_path or "")
-    with pytest.raises(LogReplaced):
-        await session.append_message("user", "lost")
-    await session.append_message("user", "again")
-    await assert_holds(session, "again")
-
-
-async def test_a_replaced_file_raises_an_error_once_and_is_continued(host: SessionHost, session: Session) -> None:
-    other = await host.create("other")
-    await other.append_message("user", "another")
-    await other.passivate()
-    os.replace(other.file_path or "", session.file_path or "")
+    if replaced:
+        other = await host.create("other")
+        await other.append_message("user", "another")
+        await other.passivate()
+        os.replace(other.file_path or "", session.file_path or "")
+    else:
+        os.unlink(session.file_path or "")
     with pytest.raises(LogReplaced):
         await session.append_message("user", "lost")
     await session.append_message("user", "second")
-    await assert_holds(session, "another", "second")
+    await assert_holds(session, *(["another"] if replaced else []), "second")
 
 
 async def test_a_stalled_write_delays_only_its_own_session(
