@@ -146,8 +146,16 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
     }
 
 
-def calls_of_host(host: SessionHost, session: Session) -> Calls:
+async def start_and_close(root: Path) -> None:
+    host = await SessionHost.start(root)
+    await host.list_sessions()
+    await host.aclose()
+
+
+def calls_of_host(host: SessionHost, session: Session, root: Path) -> Calls:
     return {
+        "start": lambda: start_and_close(root),
+        "aclose": lambda: start_and_close(root),
         "create": host.create,
         "load": lambda: host.load(session.id),
         "open": lambda: host.open(session.id),
@@ -189,7 +197,7 @@ async def test_after_any_call_the_file_begins_with_its_old_bytes(
         answer = await session.append_message("assistant", "It is a long story. " * 20)
         await session.append_message("assistant", tool_use("call_1", "read", {}))
         of_session = calls_of_session(session, user, answer, "call_1")
-        of_host = calls_of_host(host, session)
+        of_host = calls_of_host(host, session, root)
         assert of_session.keys() == public(Session) - NOT_FOR_PROGRAMS, (
             "add a call of the new method to calls_of_session"
         )
