@@ -91,6 +91,13 @@ class ThreadedHost:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.twin = SyncHost(*args, **kwargs)
 
+    @classmethod
+    async def start(cls, *args: Any, **kwargs: Any) -> Self:  # threads open and close a `SyncHost` by `with`
+        return await cls(*args, **kwargs).__aenter__()
+
+    async def aclose(self) -> None:
+        await self.__aexit__()
+
     async def __aenter__(self) -> Self:
         await _in_thread(self.twin.__enter__)
         return self
@@ -133,7 +140,9 @@ class ThreadedSubscription:
 
 for _facade, _original in zip((ThreadedHost, ThreadedSession), _ORIGINALS, strict=True):
     for _name, _value in inspect.getmembers(_original):
-        if not _name.startswith("_") and not inspect.ismemberdescriptor(_value) and _name not in {"core", "log"}:
+        if _name in vars(_facade) or _name.startswith("_") or _name in {"core", "log"}:
+            continue
+        if not inspect.ismemberdescriptor(_value):
             setattr(_facade, _name, _member(_name, _value))
 
 
