@@ -7,10 +7,10 @@ from typing import TypeAlias
 import anyio
 from msgspec import Struct
 
+from ..events.disk.disk_errors import FULL, NOT_WRITABLE, reason_of, remedy_of
 from ..events.entries import Entry
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt
 from ..events.stores.base import Ref
-from ..events.stores.files.disk_errors import FULL, NOT_WRITABLE, reason_of, remedy_of
 from .commands import AnswerFromLog, Append, Command
 
 CommandResult: TypeAlias = list[Entry]

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from ...events.disk import Disk
 from ...events.errors import InvalidSessionId
 from ...events.findings import Finding
+from ...events.health.repair import Repair
 from ...events.offload import ThreadOffload
-from ...events.repair import Repair
 from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.opening import file_store
 from ...events.wording import counted

@@ -13,12 +13,12 @@ from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
 from ...events.disk import Disk
+from ...events.disk.atomic_files import write_atomically
+from ...events.disk.disk_errors import refusing_to_write
+from ...events.disk.private_folder import PRIVATE_FOLDER
 from ...events.errors import InvalidSessionId
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.files.atomic_files import write_atomically
-from ...events.stores.files.disk_errors import refusing_to_write
-from ...events.stores.files.private_folder import PRIVATE_FOLDER
 
 FOLDER_NAME = "current"
 """The folder of the pointers, in `.treering`."""

@@ -25,10 +25,10 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from ...events.disk import Disk, FileStat, opened, write_all
+from ...events.disk.atomic_files import write_atomically
+from ...events.disk.private_folder import PRIVATE_FOLDER
 from ...events.entries import ARCHIVED
 from ...events.stores.base import Ref
-from ...events.stores.files.atomic_files import write_atomically
-from ...events.stores.files.private_folder import PRIVATE_FOLDER
 from ...projections.summary import SessionSummary
 
 NAME = "index.jsonl"

@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 
 from ...events.disk import OsDisk, write_all
+from ...events.disk.atomic_files import open_temporary
 from ...events.errors import ExportExists, InvalidInput
 from ...events.offload import Offload, carried_out
-from ...events.stores.files.atomic_files import open_temporary
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EMLINK})
 

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ..disk import OsDisk
+from ..disk.atomic_files import write_atomically
 from ..entries import (
     ARCHIVED,
     CompactionEntry,
@@ -34,7 +35,6 @@ from ..entries import (
 from ..errors import InvalidSessionId
 from ..previews import TITLE_CHARS_MAX, preview
 from ..projects import HASH_DIGITS, project_hash, project_name
-from ..stores.files.atomic_files import write_atomically
 from .json_lines import decoded
 from .nanocoder_folder import MESSAGES, METADATA, PREFIX, SUMMARIES, TOOLS, VERSION
 from .nanocoder_records import Counter, Records

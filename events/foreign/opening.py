@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..disk import OsDisk
+from ..disk.codecs import codec_of
+from ..disk.packed import PackedFile, log_path
 from ..errors import ExtraMissing, ForeignFormatError, LogDamaged, Where
-from ..stores.files.codecs import codec_of
-from ..stores.files.packed import PackedFile, log_path
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -16,9 +16,9 @@ from os import scandir
 from pathlib import Path
 from typing import NamedTuple
 
+from ..disk.private_folder import PRIVATE_FOLDER
 from ..errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
-from ..stores.files.private_folder import PRIVATE_FOLDER
-from ..surroundings import log_of
+from ..health.surroundings import log_of
 from .base import ForeignSession, Format
 from .claude_agents import PREFIX
 from .detect import FORMATS, HEAD_MAX, format_named, head_of

@@ -14,8 +14,8 @@ import structlog
 
 from treering import AppendFailed, SessionHost
 from treering.events.disk import Disk, FileStat, OsDisk
-from treering.events.doctor import examine
-from treering.events.repair import repair
+from treering.events.health.doctor import examine
+from treering.events.health.repair import repair
 from treering.events.stores.files import FileStore
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, WrappedDisk

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import treering as tr
-from treering.events.doctor import examine
+from treering.events.health.doctor import examine
 
 from .conftest import Cli
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from treering.events.disk import OsDisk
-from treering.events.doctor import examine, examine_file, places
 from treering.events.findings import Finding
-from treering.events.stores.files.locks import locks_of_this_system
+from treering.events.health.doctor import examine, examine_file, places
+from treering.events.stores.files.ownership.locks import locks_of_this_system
 from treering.testing.disks import MemoryDisk
 
 Line = dict[str, Any] | bytes
@@ -262,7 +262,7 @@ def test_examining_a_large_file_takes_little_memory(cli: Cli) -> None:
     path = cli.write(*(line_of_message(f"e{n}", f"e{n - 1}" if n else None, "x" * 20_000, n + 1) for n in range(3000)))
     code = (
         "import resource, sys\n"
-        "from treering.events.doctor import examine_file\n"
+        "from treering.events.health.doctor import examine_file\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "assert examine_file(sys.argv[1]) == []\n"
         "grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before\n"

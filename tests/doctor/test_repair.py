@@ -17,14 +17,14 @@ import pytest
 from treering import Limits, SessionHost
 from treering.events import index
 from treering.events.disk import OsDisk
-from treering.events.doctor import examine
 from treering.events.findings import Finding
+from treering.events.health.doctor import examine
+from treering.events.health.repair import Repair, repair
 from treering.events.index import LogIndex
-from treering.events.repair import Repair, repair
-from treering.events.stores.files.blob_files import save_blob
-from treering.events.stores.files.journal import JOURNALS, Record, Segment
-from treering.events.stores.files.locks import locks_of_this_system
-from treering.events.stores.files.log import Log
+from treering.events.stores.files.durability.journal import JOURNALS, Record, Segment
+from treering.events.stores.files.log.blob_files import save_blob
+from treering.events.stores.files.log.log import Log
+from treering.events.stores.files.ownership.locks import locks_of_this_system
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 from ..stores.logs import put_file

@@ -31,8 +31,8 @@ from treering import (
     plain_text,
 )
 from treering.events.disk import FileStat, OsDisk
-from treering.events.doctor import examine
-from treering.events.repair import repair
+from treering.events.health.doctor import examine
+from treering.events.health.repair import repair
 from treering.projections.usage import UsageProjection
 
 LONG = "All the lines of a session that is longer than one piece. " * 40

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from treering.events.disk import Disk
+from treering.events.disk.codecs import codec_of
+from treering.events.disk.packed import PackedFile, Piece
+from treering.events.disk.packed_disk import PackedDisk, reading_disk
 from treering.events.errors import Conflict, LogDamaged, Where
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.codecs import codec_of
-from treering.events.stores.files.packed import PackedFile, Piece
-from treering.events.stores.files.packed_disk import PackedDisk, reading_disk
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, header_of, lines

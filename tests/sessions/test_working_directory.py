@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from treering import FileStore, Session, SessionHost
-from treering.events.doctor import examine
+from treering.events.health.doctor import examine
 
 MakeSession = Callable[[SessionHost, "str | os.PathLike[str]"], Awaitable[Session]]
 

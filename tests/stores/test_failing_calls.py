@@ -22,7 +22,7 @@ import structlog
 from treering.events.errors import AppendInDoubt, InvalidInput, SessionNotFound, TreeringError
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease
 from treering.events.stores.files import Durability, FileStore, Writes
-from treering.events.stores.files.table import CHUNK
+from treering.events.stores.files.log.table import CHUNK
 from treering.testing.disks import Fault, FaultyDisk, MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, Writer, bare, line, lines

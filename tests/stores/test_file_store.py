@@ -26,7 +26,7 @@ from treering.events.errors import (
 )
 from treering.events.stores.base import Append, Cursor, Lease
 from treering.events.stores.files import Durability, FileStore
-from treering.events.stores.files import log as log_module
+from treering.events.stores.files.log import log as log_module
 from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import NATIVE, bare, header_of, line, lines, read_all
@@ -574,7 +574,7 @@ async def test_acquiring_a_log_flushes_it_only_if_it_changed_since_its_release(d
 
 
 async def test_what_is_kept_about_released_logs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.events.stores.files.released.FLUSHED_MAX", 2)
+    monkeypatch.setattr("treering.events.stores.files.ownership.released.FLUSHED_MAX", 2)
     disk = RecordingDisk()
     store = FileStore("/sessions", disk=disk, durability="file")
 

@@ -19,9 +19,9 @@ from treering.events.disk import Disk, OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
 from treering.events.stores.base import Committed, Fenced, InDoubt
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.journal import Segment
-from treering.events.stores.files.locks import Held
-from treering.events.stores.files.private_locks import PrivateLocks
+from treering.events.stores.files.durability.journal import Segment
+from treering.events.stores.files.ownership.locks import Held
+from treering.events.stores.files.ownership.private_locks import PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk
@@ -448,7 +448,7 @@ async def test_appends_of_many_sessions_share_one_flush() -> None:
 
 
 async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.events.stores.files.mounts.is_slow_device", bool)
+    monkeypatch.setattr("treering.events.disk.mounts.is_slow_device", bool)
     with pytest.raises(InvalidInput, match="network"):
         open_store(MemoryDisk())
 

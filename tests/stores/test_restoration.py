@@ -18,9 +18,9 @@ from treering.events.disk import Disk
 from treering.events.errors import AppendFailed, Conflict, LogError
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.journal import Record, Segment
-from treering.events.stores.files.locks import Held
-from treering.events.stores.files.private_locks import PrivateLocks
+from treering.events.stores.files.durability.journal import Record, Segment
+from treering.events.stores.files.ownership.locks import Held
+from treering.events.stores.files.ownership.private_locks import PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.changes import Operation
 from treering.testing.simulation.determinism import AtOnce
@@ -379,11 +379,13 @@ async def test_a_replay_waits_a_minute_for_another_one(monkeypatch: pytest.Monke
     held = locks.take(f"{JOURNALS}replay")
     assert isinstance(held, Held)
     time = FakeTime()
-    monkeypatch.setattr("treering.events.stores.files.journal_replay.time", time)
+    monkeypatch.setattr("treering.events.stores.files.durability.journal_replay.time", time)
     with pytest.raises(Conflict, match=f"^{JOURNALS.rstrip('/')} is being replayed by another host: try again later$"):
         await recover(disk)
     assert time.slept == 60_001
-    monkeypatch.setattr("treering.events.stores.files.journal_replay.time", FakeTime(9, lambda: locks.give_back(held)))
+    monkeypatch.setattr(
+        "treering.events.stores.files.durability.journal_replay.time", FakeTime(9, lambda: locks.give_back(held))
+    )
     await recover(disk)
     assert logs_of(disk) == {PATH: WHOLE}
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.events.block import Block
-from treering.events.stores.files import table
-from treering.events.stores.files.table import Table
+from treering.events.stores.files.log import table
+from treering.events.stores.files.log.table import Table
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 PARTS = st.lists(

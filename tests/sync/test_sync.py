@@ -40,7 +40,7 @@ from treering import (
 )
 from treering.actors.sync import SyncHost, SyncSession
 from treering.events.disk import OsDisk
-from treering.events.stores.files.table import CHUNK
+from treering.events.stores.files.log.table import CHUNK
 from treering.projections.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ...disk import Disk
-from .atomic_files import NameNotFlushed, write_atomically
-from .table import chunks
+from ...disk.atomic_files import NameNotFlushed, write_atomically
+from .log.table import chunks
 
 SUFFIX = ".bak"
 """The suffix of a log's first backup."""

@@ -10,11 +10,11 @@ from datetime import timedelta
 from itertools import islice
 
 from ...disk import Disk, FileStat
+from ...disk.codecs import GZ, ZST
+from ...disk.packed import log_path
+from ...disk.private_folder import PRIVATE_FOLDER
 from ...entries import EPOCH
 from ..base import LogInfo, Ref
-from .codecs import GZ, ZST
-from .packed import log_path
-from .private_folder import PRIVATE_FOLDER
 from .second_names import SUFFIX, is_second_name
 from .unreadable_folders import UnreadableFolders
 

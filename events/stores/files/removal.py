@@ -12,10 +12,11 @@ import os
 from contextlib import suppress
 
 from ...disk import Disk
-from . import archiving, beside
+from ...disk.packed import stat_if_exists
+from ...disk.private_folder import ASIDE
+from . import archiving
+from .log import beside
 from .names import folders_between
-from .packed import stat_if_exists
-from .private_folder import ASIDE
 
 
 def remove(disk: Disk, root: str, path: str) -> None:

@@ -8,15 +8,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 
 from ...disk import Disk, write_all
+from ...disk.atomic_files import open_temporary, removed_on_error
 from ...errors import AppendInDoubt, Conflict
 from ..base import Cursor
 from ..lines import check_lines
-from .atomic_files import open_temporary, removed_on_error
 from .backups import back_up
-from .beside import LEAF_SUFFIX
-from .folders import make_folders
-from .log import Log
-from .table import CHUNK
+from .log.beside import LEAF_SUFFIX
+from .log.folders import make_folders
+from .log.log import Log
+from .log.table import CHUNK
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:

@@ -34,6 +34,11 @@ import anyio
 from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
+from ...disk.codecs import SUFFIXES
+from ...disk.disk_errors import naming_errors, refusing_to_write
+from ...disk.mounts import is_slow_folder
+from ...disk.packed import stat_if_exists
+from ...disk.packed_disk import reading_disk
 from ...errors import (
     Conflict,
     InvalidInput,
@@ -62,32 +67,27 @@ from ..capabilities import (
 )
 from ..lines import check_header
 from . import archiving, listing, removal
-from .appender import Appender, Pace
-from .blob_files import load_blob, save_blob
-from .codecs import SUFFIXES
-from .disk_errors import naming_errors, refusing_to_write
-from .group_committer import GroupCommitter
-from .head import holds_session, read_head
-from .journal_replay import JournalReplay
-from .locks import Locks
-from .log import Log
-from .logs import Logs
-from .mounts import is_slow_folder
+from .appending.appender import Appender, Pace
+from .appending.logs import Logs
+from .appending.open_files import OpenFiles
+from .appending.open_files import open_files_max as default_open_files_max
+from .durability.group_committer import GroupCommitter
+from .durability.journal_replay import JournalReplay
+from .durability.own_journals import OwnJournals
+from .durability.syncer import Syncer
+from .log.blob_files import load_blob, save_blob
+from .log.head import holds_session, read_head
+from .log.log import Log
+from .log.peek import FilePeek
+from .log.records import suffix_of
+from .log.table import CHUNK
 from .names import Names, folders_between
-from .open_files import OpenFiles
-from .open_files import open_files_max as default_open_files_max
-from .own_journals import OwnJournals
-from .ownership import Ownership
-from .packed import stat_if_exists
-from .packed_disk import reading_disk
-from .peek import FilePeek
-from .private_locks import locks_of
-from .records import suffix_of
-from .released import ReleasedLogs
+from .ownership.locks import Locks
+from .ownership.ownership import Ownership
+from .ownership.private_locks import locks_of
+from .ownership.released import ReleasedLogs
 from .rewriting import put
 from .scan import scan
-from .syncer import Syncer
-from .table import CHUNK
 from .unreadable_folders import UnreadableFolders
 from .watcher import Watch
 
@@ -312,7 +312,7 @@ class FileStore:
 
     def holder(self, ref: Ref) -> str | None:
         """Return who holds a log; see `Leases.holder`."""
-        from ...holders import holder_of  # only needed where something else uses the session
+        from ...health.holders import holder_of  # only needed where something else uses the session
 
         holder = holder_of(self._disk, self._disk.real_path(self.path_of(ref)))
         return None if holder is None else str(holder)
@@ -380,7 +380,7 @@ class FileStore:
 
     def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
         """Find the positions of lines in their file; see `NamesPlaces.places`."""
-        from ...doctor import places  # only needed to report damage
+        from ...health.doctor import places  # only needed to report damage
 
         try:
             return places(self.path_of(ref), seqs, disk=self._disk)

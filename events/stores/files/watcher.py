@@ -18,7 +18,7 @@ from typing import TypeAlias
 from ...disk import Disk, is_system_disk
 from ..base import Ref
 from . import notices
-from .beside import LEAF_SUFFIX
+from .log.beside import LEAF_SUFFIX
 
 Status: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
 """The status of a log and of its leaf record: device, inode, size and time, or None for a file that does not exist."""

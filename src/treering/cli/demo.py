@@ -24,7 +24,7 @@ from ..actors.handles.session import Session
 from ..actors.host import SessionHost
 from ..actors.runtime import Limits
 from ..events.content import tool_use
-from ..events.doctor import examine
+from ..events.health.doctor import examine
 from ..projections.feed import Reset
 from .descriptions import preview_of, role_of, short
 from .output import echo_lines, run

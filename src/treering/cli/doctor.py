@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from ..actors.catalog.check import IndexCheck
 from ..events.disk import OsDisk
-from ..events.doctor import Subject, examine_subject, news_of, subjects
 from ..events.findings import Finding
-from ..events.known_damage import KnownDamage
-from ..events.repair import Repair, Repairer
-from ..events.session_ids import SessionIds
+from ..events.health.doctor import Subject, examine_subject, news_of, subjects
+from ..events.health.known_damage import KnownDamage
+from ..events.health.repair import Repair, Repairer
+from ..events.health.session_ids import SessionIds
 from ..events.wording import counted
 from .foreign_files import advice_on
 from .opening import json_option

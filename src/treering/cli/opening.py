@@ -17,10 +17,10 @@ from ..actors.host import SessionHost
 from ..actors.naming import SUFFIX
 from ..actors.runtime import Limits
 from ..events.disk import OsDisk
-from ..events.doctor import places
+from ..events.disk.packed import packed_forms
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError
+from ..events.health.doctor import places
 from ..events.kinds import Kind
-from ..events.stores.files.packed import packed_forms
 from .home import Home, session_completion
 from .logs import logs_on_stderr, warn
 

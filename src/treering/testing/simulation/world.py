@@ -14,11 +14,11 @@ import anyio
 from ...actors.handles.session import Session
 from ...actors.host import SessionHost
 from ...actors.runtime import Limits
+from ...events.disk.codecs import SUFFIXES, codec_of
 from ...events.entries import Entry
 from ...events.errors import NotASession
 from ...events.index import LogIndex
 from ...events.stores.files import Durability, FileStore
-from ...events.stores.files.codecs import SUFFIXES, codec_of
 from ..disks import MemoryDisk
 from ..disks.changes import Cut, Operation, Write
 from ..disks.image import DiskImage
