@@ -12,9 +12,9 @@ from msgspec import Raw
 
 from ..events.content import JSON, plain_text, raw_json
 from ..events.entries import CompactionEntry, Entry, MessageEntry
-from ..events.foreign.values import as_object, as_objects, as_text
 from ..events.index import LogIndex
 from ..events.kinds import Kind
+from ..formats.values import as_object, as_objects, as_text
 from ..projections.context import ContextMessage, ContextPlan, boundary, build, first_kept
 
 _SHOWN = frozenset({Kind.SYSTEM, Kind.CONTEXT_EDIT})

@@ -13,8 +13,8 @@ from ...events.characters import whole
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header, KnownEntry
-from ...events.foreign.treering_json import document_entry, document_head, document_tail
 from ...events.redaction import Redaction
+from ...formats.treering_json import document_entry, document_head, document_tail
 from ...projections.context import last_edits
 from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
 from ...projections.exporting.view import About, View

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ...events.dialects.base import Dialect
 from ...events.dialects.torn import still_torn
 from ...events.entries import Header
-from ...events.foreign.dialect_conversion import Restated
 from ...events.kinds import Kind
+from ...formats.dialect_conversion import Restated
 from ..naming import current
 from ..open_log import OpenLog
 from .selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible

@@ -24,7 +24,7 @@ from ...events.entries import (
     ToolExecutionEntry,
     UsageEntry,
 )
-from ...events.foreign.dialect_conversion import kept
+from ...formats.dialect_conversion import kept
 from ...projections.context import message_of, with_edits
 
 LEFT_OUT_TYPE = "treering.left_out"

@@ -70,10 +70,10 @@ def _pieces(
 
 def _foreign_writer(format: ExportFormat) -> ForeignWriter:
     if format == "picoclaw":
-        from ...events.foreign.picoclaw import picoclaw_document
+        from ...formats.picoclaw import picoclaw_document
 
         return picoclaw_document
-    from ...events.foreign.dive_writing import dive_document
+    from ...formats.dive.writing import dive_document
 
     return dive_document
 
@@ -87,8 +87,8 @@ async def _nanocoder(core: HostCore, selection: Selection, folder: Path | None, 
 
 
 def _write_folder(header: Header, entries: list[KnownEntry], folder: Path, overwrite: bool) -> Path:
-    from ...events.foreign.nanocoder_folder import PREFIX
-    from ...events.foreign.nanocoder_writing import PROJECTS, write_nanocoder
+    from ...formats.nanocoder.folder import PREFIX
+    from ...formats.nanocoder.writing import PROJECTS, write_nanocoder
 
     projects = folder / PROJECTS
     candidates = [each / f"{PREFIX}{header.id}" for each in projects.iterdir()] if projects.is_dir() else []

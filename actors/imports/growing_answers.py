@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ...events.content import Content, TextPart, ThinkingPart, ToolUsePart, text
 from ...events.entries import KnownEntry, Message, MessageEntry, Usage, UsageEntry, UsageRecord
-from ...events.foreign.chain import derived_id
+from ...formats.chain import derived_id
 from ...projections.usage import NOTHING, usage_beyond
 
 

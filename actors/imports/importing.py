@@ -33,17 +33,17 @@ from ...events.errors import (
     Where,
 )
 from ...events.findings import Finding, LeftOut
-from ...events.foreign.base import ForeignSession
-from ...events.foreign.chain import DESCRIBING, describes
-from ...events.foreign.dialect_conversion import SplitOff
-from ...events.foreign.opening import cannot_read
-from ...events.foreign.own_dialects import KeptSession
-from ...events.foreign.storage_reading import unreadable
-from ...events.foreign.walk import Found, Walk
 from ...events.index import LogIndex
 from ...events.kinds import TYPE_NAMES, Kind
 from ...events.stores.base import Append, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
 from ...events.wording import entries_counted
+from ...formats.base import ForeignSession
+from ...formats.chain import DESCRIBING, describes
+from ...formats.dialect_conversion import SplitOff
+from ...formats.opening import cannot_read
+from ...formats.own_dialects import KeptSession
+from ...formats.storage_reading import unreadable
+from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
 from ..leaf_record import encode_leaf
 from ..naming import new_ref

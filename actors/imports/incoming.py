@@ -32,10 +32,10 @@ from ...events.entries import (
 )
 from ...events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
 from ...events.findings import Finding, Severity
-from ...events.foreign.base import ForeignSession
-from ...events.foreign.chain import derived_id
-from ...events.foreign.own_dialects import KeptSession
 from ...events.wording import counted
+from ...formats.base import ForeignSession
+from ...formats.chain import derived_id
+from ...formats.own_dialects import KeptSession
 from ...projections.usage import usage_beyond
 from ..keys import id_of_key
 from ..naming import checked_id

@@ -30,9 +30,9 @@ from ...events.entries import (
     ToolExecutionEntry,
     UsageEntry,
 )
-from ...events.foreign.base import Restate
-from ...events.foreign.nanocoder_records import derived_run_id
 from ...events.kinds import MESSAGE_KINDS, Kind
+from ...formats.base import Restate
+from ...formats.nanocoder.records import derived_run_id
 from ...projections.context import edited
 from ..exports.shown import calls_of, results_of, without_results
 

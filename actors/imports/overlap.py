@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...events.entries import ContextEdit, Header, KnownEntry, MessageEntry
-from ...events.foreign.base import ForeignSession, Restate
-from ...events.foreign.chain import derived_id
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.stores.base import Lease, Ref
+from ...formats.base import ForeignSession, Restate
+from ...formats.chain import derived_id
 from ...projections.context import last_edits
 from ..naming import SUFFIX
 from ..open_log import OpenLog

@@ -10,8 +10,8 @@ import pytest
 
 from treering.events.entries import Header, KnownEntry, Message, MessageEntry
 from treering.events.findings import Finding
-from treering.events.foreign.base import ForeignSession
-from treering.events.foreign.walk import Walk
+from treering.formats.base import ForeignSession
+from treering.formats.walk import Walk
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "foreign"
 

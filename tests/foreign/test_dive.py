@@ -26,9 +26,9 @@ from treering.events.entries import (
 )
 from treering.events.errors import ForeignFormatError
 from treering.events.findings import LeftOut
-from treering.events.foreign.chain import Chain
-from treering.events.foreign.dive import DiveFormat
-from treering.events.foreign.dive_writing import dive_document
+from treering.formats.chain import Chain
+from treering.formats.dive.format import DiveFormat
+from treering.formats.dive.writing import dive_document
 from treering.testing import strategies
 
 from .conftest import ParsedSession, ReadSessions

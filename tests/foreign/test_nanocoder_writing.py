@@ -30,9 +30,9 @@ from treering.events.entries import (
     ToolExecutionEntry,
 )
 from treering.events.errors import InvalidSessionId
-from treering.events.foreign.chain import Chain
-from treering.events.foreign.nanocoder_writing import write_nanocoder
 from treering.events.projects import project_hash
+from treering.formats.chain import Chain
+from treering.formats.nanocoder.writing import write_nanocoder
 from treering.projections.tokens import message_tokens
 from treering.testing import strategies
 

@@ -14,11 +14,11 @@ import pytest
 
 from treering.events.content import plain_text
 from treering.events.errors import ForeignFormatError
-from treering.events.foreign.json_lines import Notes
-from treering.events.foreign.opencode import OpencodeFormat
-from treering.events.foreign.opencode_database import InDatabase
-from treering.events.foreign.opencode_storage import Record
-from treering.events.foreign.walk import Walk
+from treering.formats.json_lines import Notes
+from treering.formats.opencode.database import InDatabase
+from treering.formats.opencode.format import OpencodeFormat
+from treering.formats.opencode.storage import Record
+from treering.formats.walk import Walk
 
 from .conftest import ParsedSession, ReadSessions
 from .test_opencode import database

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from treering.events.content import Content, ToolUsePart, image, plain_text, text, thinking, tool_result, tool_use
 from treering.events.entries import Compaction, CompactionEntry, Entry, Message, SessionInfo, SessionInfoEntry
-from treering.events.foreign.chain import Chain
-from treering.events.foreign.picoclaw import picoclaw_document
+from treering.formats.chain import Chain
+from treering.formats.picoclaw import picoclaw_document
 from treering.testing import strategies
 
 from .conftest import ParsedSession, ReadSessions

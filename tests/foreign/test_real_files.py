@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from treering.events.content import ToolResultPart, ToolUsePart
-from treering.events.foreign.dive_writing import dive_document
-from treering.events.foreign.nanocoder_writing import write_nanocoder
+from treering.formats.dive.writing import dive_document
+from treering.formats.nanocoder.writing import write_nanocoder
 
 from .conftest import ReadSessions
 

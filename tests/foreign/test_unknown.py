@@ -12,7 +12,7 @@ import pytest
 
 from treering import ForeignFormatError, SessionHost
 from treering.events.content import Content, ThinkingPart, ToolResultPart, plain_text
-from treering.events.foreign.walk import Walk
+from treering.formats.walk import Walk
 
 from .conftest import ReadSessions
 

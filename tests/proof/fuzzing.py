@@ -36,9 +36,9 @@ from treering import (
 )
 from treering.events.dialects.torn_header import is_torn_header
 from treering.events.errors import ForeignFormatError
-from treering.events.foreign.base import ForeignSession
-from treering.events.foreign.walk import Walk
 from treering.events.stores.files import Durability, FileStore
+from treering.formats.base import ForeignSession
+from treering.formats.walk import Walk
 from treering.testing.disks import MemoryDisk
 from treering.testing.disks.crashes import digest
 from treering.testing.simulation import check_session, run

@@ -21,7 +21,7 @@ _PROGRAMS = {
 def advice_on(path: str) -> str | None:
     """Return what a foreign file is and how to import it, or None if its format is unknown."""
     from ..events.errors import ForeignFormatError
-    from ..events.foreign.detect import format_named, head_of
+    from ..formats.detect import format_named, head_of
 
     source = Path(path)
     try:

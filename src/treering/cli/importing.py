@@ -14,9 +14,9 @@ from msgspec import Struct, field
 from ..actors.imports.report import ImportReport, ImportReports
 from ..events.errors import TreeringError
 from ..events.findings import Finding
-from ..events.foreign.detect import FORMATS
-from ..events.foreign.walk import UNKNOWN_SHOWN
 from ..events.wording import counted
+from ..formats.detect import FORMATS
+from ..formats.walk import UNKNOWN_SHOWN
 from .descriptions import short
 from .home import Home, root_option
 from .opening import json_option

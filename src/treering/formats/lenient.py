@@ -1,0 +1,51 @@
+"""Recovering the usable fields of an object whose other fields have unexpected types."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import UnionType
+from typing import Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ..events.content import JSON
+from .values import Object
+
+
+def salvaged(value: Object, kind: type[Struct]) -> Object:
+    """Return `value` without the fields and list items that would keep it from being converted to `kind`."""
+    usable: Object = {}
+    for name, hint in _fields(kind):
+        if name in value:
+            usable_value = _usable_part(value[name], hint)
+            if not isinstance(usable_value, UnsetType):
+                usable[name] = usable_value
+    return usable
+
+
+@lru_cache
+def _fields(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
+    hints = get_type_hints(kind)
+    return tuple((each.encode_name, hints[each.name]) for each in msgspec.structs.fields(kind))
+
+
+def _usable_part(value: JSON, hint: object) -> JSON | UnsetType:
+    for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        if option is Raw:
+            return value
+        if isinstance(option, type) and issubclass(option, Struct):
+            if isinstance(value, dict):
+                return salvaged(value, option)
+        elif get_origin(option) is list:
+            if isinstance(value, list):
+                (item,) = get_args(option)
+                usable_items = (_usable_part(each, item) for each in value)
+                return [each for each in usable_items if not isinstance(each, UnsetType)]
+        else:
+            try:
+                msgspec.convert(value, option)
+            except msgspec.ValidationError:
+                continue
+            return value
+    return UNSET

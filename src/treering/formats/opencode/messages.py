@@ -1,0 +1,203 @@
+"""opencode: reading one message and its parts.
+
+An assistant message may hold several steps: what the model said and called, the results, and what it said afterwards.
+Each step becomes a message of its own, followed by the results of its calls: the order in which a model receives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from ...events.content import Content
+from ...events.entries import Compaction, Custom, Message, Usage
+from ..json_lines import Notes, carries_text
+from ..preambles import marks_of
+from ..values import Object, as_object, as_text, kept_json
+from .parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
+from .storage import Record
+
+_BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
+_CONTENT = frozenset({"text", "reasoning", "file", "tool"})
+_ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
+_PART_FIELDS = frozenset(
+    {
+        *("callID", "filename", "hash", "id", "ignored", "messageID", "metadata", "mime", "sessionID", "snapshot"),
+        *("source", "state", "synthetic", "text", "time", "tool", "type", "url"),
+    }
+)
+_STOP_REASONS = {"tool-calls": "tool_use", "content-filter": "refusal"}
+_ABORTED = "MessageAbortedError"
+
+
+class _Step(Struct):
+    time: datetime | None
+    beginning: str = ""
+    parts: list[Content] = field(default_factory=list[Content])
+    results: list[Item] = field(default_factory=list[Item])
+    has_calls: bool = False
+    has_start: bool = False
+    has_ended: bool = False
+    usage: Usage | None = None
+
+
+def model_of(info: Object) -> tuple[str, str]:
+    """Return the provider and the model that a message names; "" for each one that it does not name."""
+    named = as_object(info.get("model"))
+    provider = as_text(info.get("providerID")) or as_text(named.get("providerID"))
+    return provider, as_text(info.get("modelID")) or as_text(named.get("modelID"))
+
+
+def read_user(record: Record, notes: Notes) -> Iterator[Item]:
+    """Read a user message."""
+    time = created(record.info)
+    content: list[Content] = []
+    rest: list[Item] = []
+    synthetic: set[int] = set()  # the positions of the texts that opencode wrote
+    for part in record.parts:
+        kind = as_text(part.get("type"))
+        _check_fields(part, kind, notes)
+        if kind == "text" and part.get("ignored") is not True:
+            if part.get("synthetic") is True:
+                synthetic.add(len(content))
+            content.append(text_of(part))
+        elif kind == "file":
+            content.append(file_of(part))
+        elif kind in _BOOKKEEPING:
+            notes.skip(f"part {kind}")
+        else:
+            rest.append(_custom(part, time, notes))
+    if content or not record.parts:
+        marks = marks_of(content, lambda at, part: len(part.text.content) if at in synthetic else 0)
+        yield Item(Message("user", tuple(content), raw_metadata=kept_json(marks) if marks else None), time)
+    yield from rest
+
+
+def read_answer(record: Record, notes: Notes) -> Iterator[Item]:
+    """Read the model's message: one answer per step, each followed by the results of its calls."""
+    provider, model = model_of(record.info)
+    steps = _steps(record, notes)
+    failure = as_object(record.info.get("error"))
+    reason = as_text(as_object(failure.get("data")).get("message"))
+    error = ": ".join(filter(None, (as_text(failure.get("name")), reason))) or None
+    for position, step in enumerate(steps):
+        is_last = position == len(steps) - 1
+        answer = Message(
+            "assistant",
+            tuple(step.parts),
+            model=model or None,
+            provider=provider or None,
+            usage=step.usage,
+            stop_reason=_stop_reason(record.info) if is_last else None,
+            error=error if is_last else None,
+        )
+        yield Item(answer, step.time, step.beginning)
+        yield from step.results
+
+
+def _stop_reason(info: Object) -> str | None:
+    """Return why an answer ended, in treering's term if there is one."""
+    if info.get("error"):
+        return "aborted" if as_object(info["error"]).get("name") == _ABORTED else "error"
+    reason = as_text(info.get("finish"))
+    return _STOP_REASONS.get(reason, reason) or None
+
+
+def is_hidden(record: Record) -> bool:
+    """Return whether opencode leaves an answer out of later requests: it failed, or was aborted without any content."""
+    failure = as_object(record.info.get("error"))
+    if not failure:
+        return False
+    has_content = any(part.get("type") not in ("step-start", "reasoning") for part in record.parts)
+    return not (failure.get("name") == _ABORTED and has_content)
+
+
+def is_summary(info: Object) -> bool:
+    """Return whether a message is a summary of earlier messages, finished or not."""
+    return info.get("role") == "assistant" and info.get("summary") is True
+
+
+def is_finished(record: Record) -> bool:
+    """Return whether a summary replaces earlier messages: opencode uses it once it has ended without an error."""
+    if record.info.get("error"):
+        return False
+    if record.info.get("finish") or as_object(record.info.get("time")).get("completed"):
+        return True
+    # Older versions do not record the end of a summary; if they record steps, it ended when the last step did.
+    kinds = [part.get("type") for part in record.parts]
+    return bool(_summary(record)) and kinds.count("step-start") <= kinds.count("step-finish")
+
+
+def read_summary(record: Record, first_kept: str | None, notes: Notes) -> Compaction:
+    """Read a summary of earlier messages, of which those from `first_kept` on are kept."""
+    usages = [step.usage for step in _steps(record, notes) if step.usage is not None]
+    return Compaction(_summary(record), first_kept, 0, usage=sum(usages[1:], usages[0]) if usages else None)
+
+
+def _summary(record: Record) -> str:
+    return "\n".join(as_text(part.get("text")) for part in record.parts if part.get("type") == "text")
+
+
+def _steps(record: Record, notes: Notes) -> list[_Step]:
+    steps = [_Step(created(record.info))]
+    begins_step = False
+    for part in record.parts:
+        kind = as_text(part.get("type"))
+        _check_fields(part, kind, notes)
+        step = steps[-1]
+        if kind in _CONTENT and part.get("ignored") is not True:
+            # If the version records no steps, content after calls was written once their results were available.
+            if begins_step or step.has_ended or (step.has_calls and not step.has_start and kind != "tool"):
+                if step.parts or step.has_ended:
+                    step = _begin_step(steps, part)
+                step.has_start, begins_step = begins_step, False
+            _add_part(step, kind, part)
+        elif kind == "step-finish":
+            step_tokens = as_object(part.get("tokens"))
+            if step_tokens:
+                step = _begin_step(steps, part) if step.has_ended else step
+                step.usage = usage_of(step_tokens, part)
+            step.has_ended, begins_step = True, False
+        elif kind in _BOOKKEEPING:
+            begins_step = begins_step or kind == "step-start"
+            notes.skip(f"part {kind}")
+        else:
+            step.results.append(_custom(part, created(part), notes))
+    tokens = record.info.get("tokens")
+    if isinstance(tokens, dict) and all(step.usage is None for step in steps):
+        steps[-1].usage = usage_of(tokens, record.info)
+    return steps
+
+
+def _check_fields(part: Object, kind: str, notes: Notes) -> None:
+    if kind in _CONTENT:
+        notes.check_fields(f"{kind} part", part, _PART_FIELDS)
+
+
+def _begin_step(steps: list[_Step], part: Object) -> _Step:
+    """Append a step whose first known part is `part`, and return it."""
+    time = created(part) or created(as_object(part.get("state"))) or steps[-1].time
+    steps.append(_Step(time, as_text(part.get("id"))))
+    return steps[-1]
+
+
+def _add_part(step: _Step, kind: str, part: Object) -> None:
+    if kind == "text":
+        step.parts.append(text_of(part))
+    elif kind == "reasoning":
+        step.parts.append(thought_of(part))
+    elif kind == "file":
+        step.parts.append(file_of(part))
+    else:
+        step.parts.append(call_of(part))
+        step.has_calls = True
+        step.results += result_of(part)
+
+
+def _custom(part: Object, time: datetime | None, notes: Notes) -> Item:
+    kind = as_text(part.get("type")) or "unknown"
+    if kind not in _ASIDE and carries_text(part):
+        notes.leave_out(f"part of kind {kind}", part, kept=True)
+    return Item(Custom(f"opencode.{as_text(part.get('type')) or 'part'}", kept_json(part)), time)

@@ -1,0 +1,145 @@
+"""opencode: where its sessions are stored: a tree of small JSON files, or an exported file.
+
+storage/session/<project>/<session>.json      {"id":"ses_1","directory":"/work/project","title":"...","time":{...}}
+storage/message/<session>/<message>.json      {"id":"msg_1","sessionID":"ses_1","role":"user","time":{...}}
+storage/part/<message>/<part>.json            {"id":"prt_1","messageID":"msg_1","type":"text","text":"Hello"}
+
+The first versions kept the whole tree within `session`, without projects:
+
+storage/session/info/<session>.json           {"id":"ses_1","title":"...","time":{...}}
+storage/session/message/<session>/<message>.json
+storage/session/part/<session>/<message>/<part>.json
+
+An exported file is one document (for the database, see `opencode_database`):
+
+{"info":{...session...},"messages":[{"info":{...message...},"parts":[...]}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from ..json_lines import Notes, decoded, document
+from ..values import Object, as_object, as_objects, as_text
+
+
+class Record(Struct, frozen=True):
+    """A message and its parts, in order."""
+
+    info: Object
+    parts: list[Object]
+
+
+class StoredSession(Protocol):
+    """One session in any of these places."""
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the session, or its own record."""
+        ...
+
+    def info(self) -> Object:
+        """Return the session's own record.
+
+        Raises:
+            ForeignFormatError: The record cannot be read.
+        """
+        ...
+
+    def records(self, notes: Notes) -> Iterator[Record]:
+        """Yield its messages in order, and report damaged ones to `notes`."""
+        ...
+
+
+class InTree:
+    """A session in the tree; `path` is its own file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_first = is_in_first_tree(path)
+        self._root = path.parent.parent if self._is_first else path.parent.parent.parent
+
+    def info(self) -> Object:
+        """Return the session's own record; see `StoredSession.info`."""
+        return as_object(document(self.path))
+
+    def records(self, notes: Notes) -> Iterator[Record]:
+        """Yield its messages in order; see `StoredSession.records`."""
+        session = as_text(self.info().get("id")) or self.path.stem
+        messages, parts = self._root / "message", self._root / "part"
+        self._report_missing(messages, "messages", notes)
+        any_message = False
+        for info in _values(messages / _folder_name(session), notes):
+            if not any_message:
+                any_message = True
+                self._report_missing(parts, "parts of its messages", notes)
+            message = as_text(info.get("id"))
+            folder = parts / _folder_name(session) if self._is_first else parts
+            yield Record(info, list(_values(folder / _folder_name(message), notes)) if message else [])
+
+    def _report_missing(self, folder: Path, content: str, notes: Notes) -> None:
+        if not folder.is_dir():
+            notes.add(
+                "missing",
+                "error",
+                f"the folder {folder} with the {content} is missing: the session is read without them",
+            )
+
+
+def is_tree(folder: Path) -> bool:
+    """Return whether a folder is a storage tree."""
+    sessions = folder / "session"
+    return sessions.is_dir() and ((folder / "message").is_dir() or _is_first_tree(sessions))
+
+
+def is_in_first_tree(path: Path) -> bool:
+    """Return whether a session's own file is in a tree of the first versions."""
+    return path.parent.name == "info" and _is_first_tree(path.parent.parent)
+
+
+def _is_first_tree(sessions: Path) -> bool:
+    return (sessions / "info").is_dir() and (sessions / "message").is_dir()
+
+
+def _folder_name(name: str) -> str:
+    """Return an id as the name of a folder; an id that would lead elsewhere becomes a name that does not exist."""
+    return name.replace("/", "_").replace("\0", "_") if name not in (".", "..") else "_"
+
+
+def _values(folder: Path, notes: Notes) -> Iterator[Object]:
+    """Yield the objects in the files of a folder, ordered by file name."""
+    try:
+        paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    except OSError as error:
+        notes.add("damaged", "error", f"the files of {folder.name[:40]!r} are left out: {error.strerror}")
+        return
+    for path in paths:
+        try:
+            value, problem = decoded(path.read_bytes()), "is not a JSON object"
+        except OSError as error:
+            value, problem = None, f"cannot be read ({error.strerror})"
+        if value is None:
+            notes.add("damaged", "error", f"{path.parent.name}/{path.name} {problem}, so it is left out")
+        else:
+            yield value
+
+
+class InFile:
+    """A session in a file written by `opencode export`."""
+
+    def __init__(self, path: Path, document_value: Object) -> None:
+        self.path = path
+        self._document = document_value
+
+    def info(self) -> Object:
+        """Return the session's own record; see `StoredSession.info`."""
+        return as_object(self._document.get("info"))
+
+    def records(self, notes: Notes) -> Iterator[Record]:
+        """Yield its messages in order; see `StoredSession.records`."""
+        for message in as_objects(self._document.get("messages")):
+            yield Record(as_object(message.get("info")), as_objects(message.get("parts")))

@@ -1,0 +1,101 @@
+"""Opening a file for reading, including one that treering has compressed as an archived log: `abc.jsonl.zst`, `.gz`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ..events.disk import OsDisk
+from ..events.disk.codecs import codec_of
+from ..events.disk.packed import PackedFile, log_path
+from ..events.errors import ExtraMissing, ForeignFormatError, LogDamaged, Where
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_PACKED_BYTES = 16 * 1024  # compressed bytes read at a time to obtain the beginning
+
+
+@contextmanager
+def opened(path: Path) -> Generator[BinaryIO]:
+    """Open a file for reading; a compressed file is decompressed on the fly.
+
+    Raises:
+        ExtraMissing: The file is compressed, and reading it requires a package that is not installed.
+        ForeignFormatError: The file is compressed and damaged.
+        OSError: The file cannot be read.
+    """
+    if not is_packed(path):
+        with path.open("rb") as file:
+            yield file
+        return
+    disk = OsDisk()
+    fd = disk.open(str(path), os.O_RDONLY)
+    try:
+        yield BufferedReader(_Unpacked(PackedFile(disk, fd, str(path))))
+    except LogDamaged as error:
+        raise ForeignFormatError(error.message, where=error.where) from error
+    finally:
+        disk.close(fd)
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file is compressed, by its name."""
+    return log_path(str(path)) != str(path)
+
+
+def beginning_of(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file, decompressed if that is possible.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        if not is_packed(path):
+            return file.read(size)
+        packed = head = file.read(_PACKED_BYTES)
+        try:
+            codec = codec_of(str(path))
+        except ExtraMissing:
+            return head  # opening the file will raise the error that names the package
+        data, unpacker = b"", codec.unpacker()
+        try:
+            while packed and len(data) < size and not unpacker.eof:
+                data += unpacker.decompress(packed)
+                packed = file.read(_PACKED_BYTES)
+        except codec.errors:
+            return data[:size] or head
+        return data[:size]
+
+
+def cannot_read(error: OSError, path: Path) -> ForeignFormatError:
+    """Return an error that says which file cannot be read and why."""
+    if isinstance(error, FileNotFoundError):
+        reason = "there is no such file or folder"
+    else:
+        reason = f"it cannot be read ({error.strerror or error})"
+    return ForeignFormatError(reason, where=Where(str(path)))
+
+
+class _Unpacked(RawIOBase):
+    """A stream of the decompressed content of a packed file."""
+
+    def __init__(self, file: PackedFile) -> None:
+        self._file = file
+        self._offset = 0
+
+    def readable(self) -> bool:
+        """Return True: the stream can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read the next bytes."""
+        view = memoryview(buffer).cast("B")
+        data = self._file.read(len(view), self._offset)
+        view[: len(data)] = data
+        self._offset += len(data)
+        return len(data)

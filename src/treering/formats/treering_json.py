@@ -1,0 +1,159 @@
+"""treering's own JSON document: a session as one JSON value.
+
+The document is independent of the session's dialect. Its entries have the form of native lines, one entry per line::
+
+    {"format":"treering-session","version":1,
+    "header":{"type":"session","id":"9b2e...","version":1,"timestamp":"2026-01-01T10:00:00Z"},
+    "leaf_id":"c1d9...",
+    "entries":[
+    {"type":"message","id":"5f0c...","parent_id":null,"timestamp":"2026-01-01T10:00:01Z","seq":1,"message":{...}}
+    ]}
+
+Other programs may reformat it. A document from which secrets were removed has `"redacted":true` and is refused,
+since an incomplete conversation is only fit for reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..events.dialects.native import NativeDialect
+from ..events.entries import Entry, Header, OpaqueEntry
+from ..events.errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
+from ..events.findings import Finding
+from ..events.undecodable import UNDECODABLE
+from .dialect_conversion import kept, own_line
+from .own_dialects import KeptFormat, KeptSession
+
+FORMAT = "treering-session"
+"""The value of the document's `format` field."""
+
+VERSION = 1
+"""The document version that is written."""
+
+_HEAD_PATTERN = re.compile(rb'\s*\{[^{}\[\]]{0,200}"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+
+_native = NativeDialect()
+
+
+class _Document(Struct):
+    format: str
+    version: int
+    header: Raw
+    entries: list[Raw]
+    redacted: bool = False
+    leaf_id: str | None = None
+
+
+class _Envelope(Struct):
+    format: str
+    version: int
+    redacted: bool = False
+
+
+def document_head(header: Header, leaf_id: str | None, *, redacted: bool) -> bytes:
+    """Return the beginning of a document, up to its first entry."""
+    mark = b'"redacted":true,\n' if redacted else b""
+    return b'{"format":"%s","version":%d,\n%s"header":%s,\n"leaf_id":%s,\n"entries":[\n' % (
+        FORMAT.encode(),
+        VERSION,
+        mark,
+        _native.encode_header(header).rstrip(),
+        msgspec.json.encode(leaf_id),
+    )
+
+
+def document_entry(entry: Entry) -> bytes:
+    """Return an entry as encoded in the document, without the separator that follows."""
+    line = own_line(_native, entry) if isinstance(entry, OpaqueEntry) else None
+    return _native.encode(kept(entry)).rstrip() if line is None else line
+
+
+def document_tail() -> bytes:
+    """Return the end of a document, after its last entry."""
+    return b"\n]}\n"
+
+
+class TreeringJsonFormat(KeptFormat):
+    """The document as an import format. Its entries become the lines of a native session, byte for byte."""
+
+    name: ClassVar[str] = "treering-json"
+    title: ClassVar[str] = "treering (JSON)"
+
+    def recognizes(self, path: Path, head: bytes) -> bool:
+        """Return whether a file begins like such a document."""
+        return bool(_HEAD_PATTERN.match(head.removeprefix(b"\xef\xbb\xbf")))
+
+    def read(self, path: Path) -> Iterator[KeptSession]:
+        """Read a document, which holds one session.
+
+        Raises:
+            RedactedSession: Secrets were removed from the document.
+            ForeignFormatError: The file is not such a document, or is incomplete.
+            UnsupportedVersion: A newer program wrote it.
+            OSError: The file cannot be read.
+        """
+        where = Where(str(path))
+        data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        document = _document(data, where)
+        header_line = bytes(document.header)
+        try:
+            header = _native.decode_header(header_line, where)
+        except NotASession as error:
+            raise ForeignFormatError(f"the document's header is invalid: {error.message}", where=where) from error
+        findings: list[Finding] = []
+        yield KeptSession(
+            header=header,
+            dialect=NativeDialect(),
+            block=_one_line(header_line),
+            lines=_lines(document.entries, path, findings),
+            findings=findings,
+            leaf_id=document.leaf_id,
+        )
+
+
+def _document(data: bytes, where: Where) -> _Document:
+    try:
+        envelope = msgspec.json.decode(data, type=_Envelope)
+        if envelope.format == FORMAT and envelope.redacted:
+            raise RedactedSession(
+                "secrets were taken out of this export, so it cannot be imported: export the session again without "
+                "`redact`",
+                where=where,
+            )
+        if envelope.format == FORMAT and envelope.version > VERSION:
+            raise UnsupportedVersion(
+                f"the document has version {envelope.version}, this program reads up to {VERSION}: upgrade treering",
+                where=where,
+            )
+        document = msgspec.json.decode(data, type=_Document)
+    except UNDECODABLE as error:
+        raise ForeignFormatError(
+            f"the file is not a complete JSON document of a session ({error})", where=where
+        ) from error
+    if document.format != FORMAT:
+        raise ForeignFormatError(f"the document has the format {document.format!r}, not {FORMAT!r}", where=where)
+    return document
+
+
+def _lines(entries: list[Raw], path: Path, findings: list[Finding]) -> Iterator[bytes]:
+    for number, entry in enumerate(entries, 1):
+        line = _one_line(bytes(entry))
+        if _native.decode(line[:-1], number) is None:
+            message = f"entry {number} of the document is not a JSON object, so it is left out"
+            findings.append(Finding(str(path), None, None, "not_an_entry", "warning", message))
+        else:
+            yield line
+
+
+def _one_line(value: bytes) -> bytes:
+    """Return a JSON value as one line that ends with a newline; a value without line breaks is unchanged."""
+    if b"\n" in value or b"\r" in value:
+        value = msgspec.json.format(value, indent=-1)
+    return value + b"\n"

@@ -1,0 +1,219 @@
+"""Finding the sessions in a file, or in all files and folders below a folder, whichever programs wrote them.
+
+Each file is recognized on its own. A folder that is itself a session, or a storage of sessions, is read as one unit and
+not searched further. Below a folder, a damaged file affects only itself, and files that are not sessions are counted.
+Links to folders are not followed, since they may lead back up. Files that treering keeps beside its logs are skipped:
+the contents of `.treering`, snapshots, leaf records, fragments, and backups. So is nanocoder's index, which only lists
+the sessions beside it.
+
+Only one session, and the names of the folders still to be searched, are held in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import scandir
+from pathlib import Path
+from typing import NamedTuple
+
+from ..events.disk.private_folder import PRIVATE_FOLDER
+from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
+from ..events.health.surroundings import log_of
+from .base import ForeignSession, Format
+from .claude_code.agents import PREFIX
+from .detect import FORMATS, HEAD_MAX, format_named, head_of
+from .json_lines import beginning
+from .opening import beginning_of, cannot_read, is_packed
+from .own_dialects import KeptFormat, KeptSession
+from .unread import program_of
+
+UNKNOWN_SHOWN = 5
+"""How many of the files that are not sessions are listed by path."""
+
+_LOOK = 4096
+_SUFFIXES = (".json", ".jsonl")
+_INDEX = "index.jsonl"
+_INDEX_KEYS = (b'"id"', b'"projectPath"', b'"projectHash"')
+_MAGIC = (b"{", b"[", b"SQLite format 3\0")
+
+
+class Found(NamedTuple):
+    """A session, the format it was read as, and the file, or folder read as one unit, that holds it."""
+
+    format: Format | KeptFormat
+    path: Path
+    session: ForeignSession | KeptSession
+
+
+class Walk:
+    """One pass through a file or folder.
+
+    Args:
+        source: The file or folder.
+        format: The name of the format to look for; None for all formats.
+        apart: A folder to skip if it is below the source: the root of the importing host.
+
+    Attributes:
+        is_folder: Whether the source is a folder. If so, errors of single files are added to `failed`, not raised.
+        unknown: How many files are not sessions of the requested formats.
+        unknown_paths: The first of these files.
+        failed: The session files that could not be read, each with its error.
+
+    Raises:
+        ForeignFormatError: There is no format named `format`.
+    """
+
+    def __init__(self, source: Path, format: str | None = None, *, apart: Path | None = None) -> None:
+        self.is_folder = source.is_dir()
+        self.unknown = 0
+        self.unknown_paths: list[Path] = []
+        self.failed: list[tuple[Path, TreeringError]] = []
+        self._source = source
+        self._requested_format = format
+        self._formats = [format_named(name) for name in (FORMATS if format is None else (format,))]
+        self._skipped_folder = None if apart is None or not self.is_folder else _path_below(apart, source)
+        self._already_read: set[Path] = set()  # files still to come that were read as part of another session
+
+    def sessions(self) -> Iterator[Found]:
+        """Yield the sessions, those in a folder before those in its subfolders.
+
+        Raises:
+            ForeignFormatError: The source is a file that is not a session or is damaged beyond recovery.
+            UnsupportedVersion: The source is a file that a newer program wrote.
+            ExtraMissing: The source is a file, and reading it requires a package that is not installed.
+        """
+        if self.is_folder:
+            pending = [self._source]
+            while pending:
+                yield from self._sessions_in_folder(pending.pop(), pending)
+            return
+        head = head_of(self._source)
+        _refuse_unread(self._source, head)
+        chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head)
+        if chosen is None:
+            raise ForeignFormatError(
+                f"the file is not a session in any known format ({', '.join(FORMATS)}): "
+                "name the format if it is one of these",
+                where=Where(str(self._source)),
+            )
+        try:
+            yield from _read(chosen, self._source)
+        except OSError as error:
+            raise cannot_read(error, self._source) from error
+
+    def nothing(self) -> TreeringError:
+        """Return the error to raise if nothing in a folder could be imported."""
+        if len(self.failed) == 1:
+            return self.failed[0][1]
+        where = Where(str(self._source))
+        if self.failed:
+            (_, first), others = self.failed[0], len(self.failed) - 1
+            return ForeignFormatError(
+                f"none of the sessions in the folder can be read: {first} (and {others} more)", where=where
+            )
+        if self._requested_format is not None:
+            return ForeignFormatError(f"the folder holds no {self._formats[0].title} session", where=where)
+        return ForeignFormatError(
+            f"the folder holds no session in any known format ({', '.join(FORMATS)})", where=where
+        )
+
+    def _sessions_in_folder(self, folder: Path, pending: list[Path]) -> Iterator[Found]:
+        try:
+            unit_format = self._recognize(folder, b"")
+            files, folders = ([], []) if unit_format else _folder_contents(folder)
+        except OSError as error:
+            self.failed.append((folder, cannot_read(error, folder)))
+            return
+        if unit_format:
+            yield from self._sessions_of(unit_format, folder)
+        for path in files:
+            if path in self._already_read:
+                self._already_read.discard(path)
+            elif log_of(path.name) is None:
+                yield from self._sessions_in_file(path)
+        for path in reversed(folders):
+            if path in self._already_read:
+                self._already_read.discard(path)
+            elif path != self._skipped_folder:
+                pending.append(path)
+
+    def _sessions_in_file(self, path: Path) -> Iterator[Found]:
+        try:
+            head = beginning_of(path, _LOOK)
+            if len(head) == _LOOK and _may_be_session(path, head):
+                head = beginning_of(path, HEAD_MAX)
+            chosen = self._recognize(path, head) if _may_be_session(path, head) else None
+            if _may_be_session(path, head):
+                _refuse_unread(path, head)
+        except ForeignFormatError as error:
+            self.failed.append((path, error))
+            return
+        except OSError as error:
+            self.failed.append((path, cannot_read(error, path)))
+            return
+        if chosen is not None:
+            yield from self._sessions_of(chosen, path)
+            return
+        if path.name == _INDEX and all(name in head for name in _INDEX_KEYS):
+            return
+        self.unknown += 1
+        if len(self.unknown_paths) < UNKNOWN_SHOWN:
+            self.unknown_paths.append(path)
+
+    def _sessions_of(self, chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
+        try:
+            for found in _read(chosen, path):
+                if isinstance(found.session, ForeignSession):
+                    self._already_read.update(found.session.beside)
+                yield found
+        except (ForeignFormatError, UnsupportedVersion, ExtraMissing) as error:
+            self.failed.append((path, error))
+        except OSError as error:
+            self.failed.append((path, cannot_read(error, path)))
+
+    def _recognize(self, path: Path, head: bytes) -> Format | KeptFormat | None:
+        return next((each for each in self._formats if each.recognizes(path, head)), None)
+
+
+def _read(chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
+    for session in chosen.read(path):
+        yield Found(chosen, path, session)
+
+
+def _refuse_unread(path: Path, head: bytes) -> None:
+    program = program_of(head)
+    if program is not None:
+        raise ForeignFormatError(
+            f"this looks like a session of {program}, which treering cannot read yet: it was left as it is, since read "
+            "as a session of a similar program it would lose its words",
+            where=Where(str(path)),
+        )
+
+
+def _path_below(path: Path, source: Path) -> Path | None:
+    """Return a path as a walk from `source` would reach it; None if it is not below `source`."""
+    path, start = path.resolve(), source.resolve()
+    return source / path.relative_to(start) if path.is_relative_to(start) else None
+
+
+def _folder_contents(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files and the subfolders of a folder.
+
+    Transcripts of sub-agents come last, because they are read along with the transcript that started them.
+    """
+    files: list[str] = []
+    folders: list[str] = []
+    with scandir(folder) as items:
+        for item in items:
+            if item.is_dir(follow_symlinks=False):
+                if item.name != PRIVATE_FOLDER:
+                    folders.append(item.name)
+            elif Path(item.path).is_file():  # not a pipe, which may block forever; not a broken link
+                files.append(item.name)
+    files.sort(key=lambda name: (name.startswith(PREFIX), name))
+    return [folder / name for name in files], [folder / name for name in sorted(folders)]
+
+
+def _may_be_session(path: Path, head: bytes) -> bool:
+    """Return whether a file may hold a session, by its suffix or its first bytes."""
+    return path.suffix in _SUFFIXES or is_packed(path) or beginning(head).startswith(_MAGIC)
