@@ -35,12 +35,12 @@ FORMATS: Mapping[str, Place] = {
     "omp": Place("own_dialects", "OmpFormat"),
     "pi": Place("own_dialects", "PiFormat"),
     "treering-json": Place("treering_json", "TreeringJsonFormat"),
-    "dive": Place("dive", "DiveFormat"),
-    "codex": Place("codex", "CodexFormat"),
-    "claude-code": Place("claude_code", "ClaudeCodeFormat"),
-    "gemini": Place("gemini", "GeminiFormat"),
-    "opencode": Place("opencode", "OpencodeFormat"),
-    "nanocoder": Place("nanocoder", "NanocoderFormat"),
+    "dive": Place("dive.format", "DiveFormat"),
+    "codex": Place("codex.format", "CodexFormat"),
+    "claude-code": Place("claude_code.format", "ClaudeCodeFormat"),
+    "gemini": Place("gemini.format", "GeminiFormat"),
+    "opencode": Place("opencode.format", "OpencodeFormat"),
+    "nanocoder": Place("nanocoder.format", "NanocoderFormat"),
     "picoclaw": Place("picoclaw", "PicoclawFormat"),
 }
 """The formats that can be imported, by their names on the command line."""
