@@ -35,9 +35,9 @@ NewId: TypeAlias = Callable[[], str]
 
 
 _IDS_AT_ONCE = 128
-_FORM = bytearray(b"xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx ") * _IDS_AT_ONCE
-_STRIDE = 37
-_DIGIT_COLUMNS = [column for column in range(_STRIDE) if _FORM[column : column + 1] not in (b"-", b" ")]
+_FORM = b"xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx "
+_STRIDE = len(_FORM)
+_DIGIT_COLUMNS = [column for column, char in enumerate(_FORM) if char not in b"- "]
 _VERSION_COLUMN = _FORM.index(b"4")
 _VARIANT_COLUMN = _FORM.index(b"y")
 _TO_VARIANT = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
@@ -76,7 +76,7 @@ def random_id() -> str:
 def _several_ids() -> list[str]:
     """Return fresh ids, made together: each column of digits is set for all of them in one step."""
     digits = os.urandom(16 * _IDS_AT_ONCE).hex().encode()
-    text = _FORM.copy()
+    text = bytearray(_FORM * _IDS_AT_ONCE)
     for place, column in enumerate(_DIGIT_COLUMNS):
         text[column::_STRIDE] = digits[place::32]
     text[_VERSION_COLUMN::_STRIDE] = b"4" * _IDS_AT_ONCE
