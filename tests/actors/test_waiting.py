@@ -23,6 +23,7 @@ from treering import (
     SessionHost,
     message,
 )
+from treering.actors.commands import AppendOptions
 from treering.events.stores.base import Append, Cursor, Fenced, Lease, Outcome, Page, Ref
 
 
@@ -276,11 +277,11 @@ ERRORS: list[tuple[OSError, str]] = [
 
 @pytest.mark.parametrize(("error", "reason"), ERRORS, ids=[reason for _, reason in ERRORS])
 @pytest.mark.parametrize(
-    ("command_id", "kind", "then"),
-    [(None, AppendFailed, "append again"), ("c", AppendInDoubt, "retry with the same command id")],
+    ("options", "kind", "then"),
+    [({}, AppendFailed, "append again"), ({"command_id": "c"}, AppendInDoubt, "retry with the same command id")],
 )
 async def test_an_append_to_a_log_that_cannot_be_looked_at_says_why_and_what_to_do(
-    error: OSError, reason: str, command_id: str | None, kind: type[AppendError], then: str
+    error: OSError, reason: str, options: AppendOptions, kind: type[AppendError], then: str
 ) -> None:
     store = UnreadableStore()
     async with SessionHost(store=store) as host:
@@ -288,7 +289,7 @@ async def test_an_append_to_a_log_that_cannot_be_looked_at_says_why_and_what_to_
         first = await session.append_message("user", "one")
         store.error = error
         with pytest.raises(AppendError) as caught:
-            await session.append(message("user", "two"), command_id=command_id)
+            await session.append(message("user", "two"), **options)
         assert type(caught.value) is kind
         assert str(caught.value) == f"s.jsonl cannot be opened or read {reason}, then {then}"
         assert caught.value.__cause__ is error
