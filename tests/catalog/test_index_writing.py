@@ -15,7 +15,7 @@ import pytest
 import trio.testing
 from structlog.testing import capture_logs
 
-from treering import AppendFailed, SessionHost, Settings
+from treering import SessionHost, Settings
 from treering.actors.catalog.file_listing import FileListing
 from treering.actors.catalog.index_writer import IndexWriter
 from treering.testing.clocks import ManualClock
@@ -198,31 +198,6 @@ async def test_a_new_session_is_in_the_index_once_it_has_an_entry_for_which_it_i
         await anyio.sleep(60)
         assert disk.index == expected
     assert disk.counts() == {"s": len(roles)}
-
-
-async def test_a_session_that_was_busy_while_the_index_was_written_is_in_the_next_one() -> None:
-    inner = WatchedDisk()
-    disk = FaultyDisk(inner)
-    held = False
-
-    async def offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        nonlocal held
-        if held:
-            held = False
-            await anyio.sleep(3)
-        return fn(*args)
-
-    async with SessionHost("/sessions", disk=disk, writes="thread", offload=offload) as host:
-        session = await host.create("s")
-        await session.append_message("user", "Hello")
-        disk.fail("write", ENOSPC, path=LOG)
-        held = True
-        with pytest.raises(AppendFailed):
-            await session.append_message("user", "lost")
-        assert inner.now() == 3
-        assert inner.index == []
-        await anyio.sleep(20)
-        assert inner.counts() == {"s": 1}
 
 
 async def test_the_index_writer_reads_a_session_that_keeps_growing_only_after_a_minute() -> None:
