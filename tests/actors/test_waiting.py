@@ -34,6 +34,7 @@ class GatedStore(MemoryStore):
         sizes: The number of lines of each append.
         lands_first: Whether the lines of an append are in the log while it is held.
         holds_reads: Whether reads are held, too.
+        at_once: Whether appends are carried out at once.
     """
 
     def __init__(self) -> None:
@@ -41,10 +42,11 @@ class GatedStore(MemoryStore):
         self.sizes: list[int] = []
         self.lands_first = False
         self.holds_reads = False
+        self.at_once = False
         self.gate = anyio.Semaphore(0)
 
     def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
-        return None
+        return super().try_append(append) if self.at_once else None
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         (append,) = appends
@@ -185,14 +187,16 @@ CALLS: dict[str, Callable[[Session], Awaitable[object]]] = {
 
 @pytest.mark.feature("X-11")
 @pytest.mark.parametrize("call", CALLS.values(), ids=[*CALLS])
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("sent", [0, 1, 2, 4], ids=["idle", "busy", "waiting", "full"])
 async def test_a_command_whose_caller_is_cancelled_already_is_not_accepted(
-    call: Callable[[Session], Awaitable[object]], sent: int
+    call: Callable[[Session], Awaitable[object]], sent: int, at_once: bool
 ) -> None:
     async with held_calls(mailbox_max=3) as calls:
         await calls.send(-1)
         await calls.let_through()
         await calls.send(*range(sent))
+        calls.store.at_once = at_once
         with anyio.CancelScope() as scope:
             scope.cancel()
             await call(calls.session)
