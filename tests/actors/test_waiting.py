@@ -192,7 +192,7 @@ CALLS: dict[str, Callable[[Session], Awaitable[object]]] = {
 async def test_a_command_whose_caller_is_cancelled_already_is_not_accepted(
     call: Callable[[Session], Awaitable[object]], sent: int, at_once: bool
 ) -> None:
-    async with held_calls(mailbox_max=3) as calls:
+    async with held_calls(mailbox_max=3, inline_for_s=60 if at_once else 0) as calls:
         await calls.send(-1)
         await calls.let_through()
         await calls.send(*range(sent))
