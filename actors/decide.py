@@ -230,12 +230,13 @@ def needs_own_write(draft: Draft, command: Command | AnswerFromLog) -> bool:
     """Return whether a command must be written by itself: all but an append of one entry that needs no entries read.
 
     An atomic batch has to land whole, a change of status affects the commands after it, and entries that a command
-    reads must have been written first.
+    reads must have been written first, even if they are all drafted.
     """
     return (
         not isinstance(command, Append)
         or len(command.payloads) > 1
         or sets_status(command)
+        or not _READS_ENTRIES.isdisjoint(map(type, command.payloads))
         or bool(seqs_to_read(draft, command))
     )
 
