@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
@@ -187,9 +188,10 @@ CALLS: dict[str, Callable[[Session], Awaitable[object]]] = {
 
 @pytest.mark.feature("X-11")
 @pytest.mark.parametrize("call", CALLS.values(), ids=[*CALLS])
-@pytest.mark.parametrize("at_once", [False, True])
-@pytest.mark.parametrize("sent", [0, 1, 2, 4], ids=["idle", "busy", "waiting", "full"])
-async def test_a_command_whose_caller_is_cancelled_already_is_not_accepted(
+@pytest.mark.parametrize(
+    ("sent", "at_once"), [(0, False), *((sent, at_once) for sent in (1, 2, 4) for at_once in (False, True))]
+)
+async def test_a_command_that_waits_is_not_accepted_if_its_caller_is_cancelled_already(
     call: Callable[[Session], Awaitable[object]], sent: int, at_once: bool
 ) -> None:
     async with held_calls(mailbox_max=3, inline_for_s=60 if at_once else 0) as calls:
@@ -203,6 +205,26 @@ async def test_a_command_whose_caller_is_cancelled_already_is_not_accepted(
         assert scope.cancelled_caught
         await calls.let_through(2)
         assert await calls.written() == [-1, *range(sent)]
+        assert calls.session.leaf_id == calls.session.path()[-1]
+
+
+@pytest.mark.feature("X-11")
+@pytest.mark.parametrize("of_turn", [False, True])
+async def test_an_append_that_need_not_wait_is_carried_out_whole_and_the_next_turn_notices_the_cancellation(
+    of_turn: bool,
+) -> None:
+    async with held_calls(inline_for_s=0 if of_turn else 60) as calls:
+        calls.store.at_once = True
+        await calls.send(-1)
+        await calls.let_through()
+        ids: list[str] = []
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            ids += [await calls.session.append_custom_entry("note", i) for i in range(3)]
+            await anyio.lowlevel.checkpoint()
+        assert scope.cancelled_caught
+        assert len(ids) == (0 if of_turn else 3)
+        assert await calls.written() == [-1, *range(len(ids))]
         assert calls.session.leaf_id == calls.session.path()[-1]
 
 
