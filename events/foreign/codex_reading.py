@@ -52,6 +52,25 @@ _ITEM_FIELDS = frozenset(
         *("end_turn", "timestamp"),
     }
 )
+_WORDS = frozenset({"action", "arguments", "content", "input", "output", "result", "summary", "tools"})
+_WORDS_READ = {
+    "agent_message": _WORDS,
+    "custom_tool_call": frozenset({"input"}),
+    "custom_tool_call_output": frozenset({"output"}),
+    "function_call": frozenset({"arguments"}),
+    "function_call_output": frozenset({"output"}),
+    "local_shell_call": frozenset({"action"}),
+    "local_shell_call_output": frozenset({"output"}),
+    "message": frozenset({"content"}),
+    "reasoning": frozenset({"content", "summary"}),
+    "tool_search_call": frozenset({"arguments"}),
+    "tool_search_output": frozenset({"tools"}),
+}
+"""Which of the fields that hold words are read in an item; in an item that is kept as it is, all are."""
+
+_ENVELOPE = frozenset({"ordinal", "payload", "timestamp", "type"})
+_COMPACTED_FIELDS = frozenset({"message", "replacement_history", "window_id", "window_number"})
+
 _EVENTS = frozenset(
     {
         *("agent_message", "agent_message_delta", "agent_reasoning", "agent_reasoning_delta"),
@@ -201,6 +220,7 @@ class Rollout:
             payload = line.value.get("payload")
             time = as_time(line.value.get("timestamp"))
             if isinstance(payload, dict):
+                self._notes.check_fields("line", line.value, _ENVELOPE, line=line.number, byte=line.byte)
                 yield from self._line(kind, payload, time)
             else:
                 yield from self._line("response_item" if kind else "session_meta", line.value, time)
@@ -276,7 +296,8 @@ class Rollout:
 
     def _item(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         kind = as_text(item.get("type"))
-        self._notes.check_fields(f"{kind or 'item'}", item, _ITEM_FIELDS)
+        unread = _WORDS - _WORDS_READ.get(kind, _WORDS)
+        self._notes.check_fields(f"{kind or 'item'}", item, _ITEM_FIELDS - unread)
         call, result = read_call(item), read_output(item, self._notes)
         if call is not None:
             yield from self._add_part(call, item, time)
@@ -291,7 +312,7 @@ class Rollout:
         elif kind == "message":
             yield from self._message(item, time)
         elif kind == "reasoning":
-            yield from self._add_part(read_reasoning(item), item, time)
+            yield from self._add_part(read_reasoning(item, self._notes), item, time)
         elif kind == "agent_message":
             yield from self._add(_from_agent(kind, item, self._notes), item, time)
         elif kind == "ghost_snapshot":
@@ -418,6 +439,9 @@ class Rollout:
     def _compacted(self, compaction: Object, time: datetime | None) -> Iterator[KnownEntry]:
         yield from self._end_step()
         summary = as_text(compaction.get("message"))
+        self._notes.check_fields("compacted", compaction, _COMPACTED_FIELDS)
+        self._notes.check_strings("compacted", compaction, "message")
+        self._notes.check_items("item of an unknown form", compaction.get("replacement_history"))
         yield self._chain.add(Compaction(summary, None, self._context_tokens), time=time)
         if not isinstance(compaction.get("replacement_history"), list):
             for prompt in self._repeated_prompts():

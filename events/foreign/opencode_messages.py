@@ -22,8 +22,19 @@ from .values import Object, as_object, as_text, kept_json
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
 _CONTENT = frozenset({"text", "reasoning", "file", "tool"})
 _ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
+_INFO_FIELDS = frozenset(
+    {
+        *("agent", "cost", "error", "finish", "format", "id", "metadata", "mode", "model", "modelID", "parentID"),
+        *("path", "providerID", "role", "sessionID", "snapshot", "summary", "time", "tokens", "tools", "variant"),
+    }
+)
+_PROMPT = "system"
+"""What the first versions repeat with each answer: their own instructions. With a question, it is the user's."""
+
+_STATE_FIELDS = frozenset({"attachments", "error", "input", "metadata", "output", "raw", "status", "time", "title"})
 _PART_FIELDS = frozenset(
     {
+        *("auto", "cost", "files", "overflow", "reason", "tail_start_id", "tokens"),
         *("callID", "filename", "hash", "id", "ignored", "messageID", "metadata", "mime", "sessionID", "snapshot"),
         *("source", "state", "synthetic", "text", "time", "tool", "type", "url"),
     }
@@ -171,9 +182,19 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
     return steps
 
 
+def check_info(info: Object, notes: Notes) -> None:
+    """Note the fields of a message that carry text and that are not read."""
+    notes.check_fields("message", info, _INFO_FIELDS | ({_PROMPT} if info.get("role") == "assistant" else set()))
+
+
 def _check_fields(part: Object, kind: str, notes: Notes) -> None:
-    if kind in _CONTENT:
+    if kind in _CONTENT or kind in _BOOKKEEPING or kind == "step-finish":
         notes.check_fields(f"{kind} part", part, _PART_FIELDS)
+    if kind == "tool":
+        state = part.get("state")
+        notes.check_items("state of a call", [state])
+        notes.check_fields("state", as_object(state), _STATE_FIELDS)
+        notes.check_items("attachment", as_object(state).get("attachments"))
 
 
 def _begin_step(steps: list[_Step], part: Object) -> _Step:

@@ -179,6 +179,7 @@ def _entries(
     notes: Notes,
 ) -> Iterator[KnownEntry]:
     notes.check_fields("session", meta, _SESSION_FIELDS)
+    notes.check_strings("session", meta, "summary")
     chain = Chain(NAME, header.id, header.timestamp)
     skip = as_count(meta.get("skip"))
     start = _HistoryStart(skip)
