@@ -25,7 +25,7 @@ from ..wording import counted
 from .chain import derived_id
 from .claude_attachments import read_attachment
 from .claude_content import Reading, marks_of_user, stop_reason_of, text_of, usage_of
-from .claude_known import note_unknown_fields
+from .claude_known import note_unknown_attachment, note_unknown_fields
 from .claude_lines import Line, Tokens, line_of, unread_in
 from .claude_scan import BUFFER, RESULT, Node, Scan
 from .claude_tree import Conversation, Step
@@ -115,6 +115,8 @@ class Entries:
             lines.append(line)
             if step.kind != "words":  # that line was read for its results
                 note_unknown_fields(data, node.number, node.byte, self._notes)
+            if step.kind in ("attached", "queued"):
+                note_unknown_attachment(data, node.number, node.byte, self._notes)
             if not is_exact and step.kind != "words":
                 for name, value in unread_in(data):
                     self._notes.check_fields("odd", {name: value}, frozenset(), line=node.number, byte=node.byte)

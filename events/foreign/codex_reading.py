@@ -69,7 +69,28 @@ _WORDS_READ = {
 """Which of the fields that hold words are read in an item; in an item that is kept as it is, all are."""
 
 _ENVELOPE = frozenset({"ordinal", "payload", "timestamp", "type"})
-_COMPACTED_FIELDS = frozenset({"message", "replacement_history", "window_id", "window_number"})
+_SESSION_FIELDS = frozenset(
+    {
+        *("agent_nickname", "agent_path", "agent_role", "base_instructions", "cli_version", "context_window", "cwd"),
+        *("dynamic_tools", "forked_from_id", "git", "history_base", "history_metadata", "history_mode", "id"),
+        *("instructions", "memory_mode", "model_provider", "multi_agent_version", "originator", "parent_thread_id"),
+        *("selected_capability_roots", "session_id", "source", "thread_source", "timestamp", "type"),
+    }
+)
+_TURN_FIELDS = frozenset(
+    {
+        *("active_permission_profile", "approval_policy", "approvals_reviewer", "base_instructions", "comp_hash"),
+        *("collaboration_mode", "current_date", "cwd", "developer_instructions", "effort", "environments"),
+        *("file_system_sandbox_policy", "final_output_json_schema", "model", "multi_agent_mode", "network"),
+        *("multi_agent_version", "permission_profile", "personality", "realtime_active", "sandbox_policy", "summary"),
+        *("timezone", "trace_id", "truncation_policy", "turn_id", "user_instructions", "workspace_roots"),
+    }
+)
+"""Fields of a session and of a turn: the program's settings and instructions, which messages repeat."""
+
+_COMPACTED_FIELDS = frozenset(
+    {"first_window_id", "message", "previous_window_id", "replacement_history", "window_id", "window_number"}
+)
 
 _EVENTS = frozenset(
     {
@@ -232,11 +253,13 @@ class Rollout:
             case "event_msg":
                 yield from self._event(payload, time)
             case "turn_context":
+                self._notes.check_fields("turn", payload, _TURN_FIELDS)
                 yield from self._note_settings(payload, time)
             case "compacted":
                 yield from self._compacted(payload, time)
             case "session_meta" if not self._has_header:
                 self._has_header = True
+                self._notes.check_fields("session", payload, _SESSION_FIELDS)
             case "inter_agent_communication":
                 yield from self._add(_from_agent(kind, payload, self._notes), payload, time)
             case "token_usage_record":
@@ -350,6 +373,7 @@ class Rollout:
         if kind == "token_count" and isinstance(event.get("info"), dict):
             yield from self._add_usage(as_object(event["info"]), time)
         elif kind == "thread_name_updated":
+            self._notes.check_strings("event", event, "thread_name")
             yield from self._add(SessionInfo(name=as_text(event.get("thread_name"))), {}, time)
         elif kind == "error":
             yield from self._add(self._failure(event), {}, time)
@@ -449,8 +473,11 @@ class Rollout:
             return
         turns = len(self._turns)
         for item in as_objects(compaction["replacement_history"]):
-            if not summary or read_content(item.get("content"), None) != [text(summary)]:  # not the summary
+            if not summary or read_content(item.get("content"), None) != [text(summary)]:
                 yield from self._item(item, time)
+            else:  # the summary again
+                self._notes.check_fields("message", item, _ITEM_FIELDS)
+                read_content(item.get("content"), self._notes)
         yield from self._end_step()
         del self._turns[turns:]  # the replacement history does not count as turns of the user
 

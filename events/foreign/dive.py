@@ -54,6 +54,7 @@ _LIST_START = re.compile(
 )
 # Fields of other programs' lists, which may begin like dive's.
 _FOREIGN_FIELDS = re.compile(rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"')
+_LINE_FIELDS = frozenset({"data", "line_type"})
 _EVENT_FIELDS = frozenset({"agent", "id", "messages", "metadata", "timestamp", "type", "usage"})
 _MESSAGE_FIELDS = frozenset({"content", "id", "role"})
 _BLOCK_FIELDS = {
@@ -194,6 +195,8 @@ class _Reading:
         self._notes.check_strings("session", header, "title")
         headers = 0
         for line in objects(path, self._notes, _START):
+            self._notes.check_fields("line", line.value, _LINE_FIELDS, line=line.number, byte=line.byte)
+            self._notes.check_items("data of an unknown form", [line.value.get("data")])
             kind, data = as_text(line.value.get("line_type")), as_object(line.value.get("data"))
             if kind == "header":
                 headers += 1
@@ -239,7 +242,10 @@ class _Reading:
             kept = self._end_of_history(messages, without_system=True)
         begins_with_text = bool(messages) and all(isinstance(part, TextPart) for part in messages[0].content)
         if not kept and begins_with_text and messages[0].role == "user":
-            summary = plain_text(messages.pop(0).content)
+            source = messages.pop(0)
+            summary = plain_text(source.content)
+            for each in as_list(source.metadata.get(LEFT_OUT)):
+                self._notes.leave_out("part of a summary", each, line=line.number, byte=line.byte)
             kept = self._end_of_history(messages, without_system=system is not None)
         details = data.get("metadata")
         first_kept = kept[0].id if kept else None

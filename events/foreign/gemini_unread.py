@@ -23,6 +23,7 @@ _RECORD_FIELDS = frozenset(
 _THOUGHT_FIELDS = frozenset({"description", "subject", "timestamp"})
 _CALL, _RESPONSE = "functionCall", "functionResponse"
 _FILES = frozenset({"fileData", "inlineData"})
+_FILE_FIELDS = frozenset({"data", "displayName", "fileUri", "mimeType"})
 _READ = _FILES | {"text"}
 _PART_FIELDS = _READ | {_CALL, _RESPONSE, "partMetadata", "thought", "thoughtSignature", "videoMetadata"}
 _CALL_FIELDS = frozenset({"args", "id", "name", "partialArgs", "willContinue"})
@@ -39,7 +40,7 @@ def note_unread_of_session(metadata: Object, notes: Notes) -> None:
 def note_unread_of_message(raw: Object, notes: Notes, *, is_answer: bool) -> None:
     """Note what a message holds that carries text and is not read."""
     notes.check_fields("message", raw, _ANSWER_FIELDS if is_answer else _MESSAGE_FIELDS)
-    _check_parts(raw.get("content"), notes)
+    _check_parts(raw.get("content") or raw.get("parts"), notes)
     for thought in as_objects(as_items(raw.get("thoughts"))):
         notes.check_fields("thought", thought, _THOUGHT_FIELDS)
     if is_answer:
@@ -55,6 +56,8 @@ def _check_parts(value: JSON, notes: Notes) -> None:
         if call or response or isinstance(part.get("text"), str) or any(as_object(part.get(each)) for each in _FILES):
             notes.check_fields("part", part, _PART_FIELDS)
             notes.check_strings("part", part, "text")
+        for name in _FILES:
+            notes.check_fields("file", as_object(part.get(name)), _FILE_FIELDS)
         notes.check_fields("call", call, _CALL_FIELDS)
         notes.check_fields("response", response, _RESPONSE_FIELDS)
         output = as_object(response.get("response"))

@@ -190,6 +190,7 @@ class _Reading:
                 self._runs_by_call[run.record.tool_call_id] = run
             else:
                 self._runs_by_message.setdefault(run.record.message_id or "", []).append(run)
+        notes.close()
 
     def _summaries(self) -> list[Summary]:
         summaries: list[Summary] = []

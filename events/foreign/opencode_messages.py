@@ -11,13 +11,13 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ..content import Content
+from ..content import JSON, Content
 from ..entries import Compaction, Custom, Message, Usage
 from .json_lines import Notes, carries_text
 from .opencode_parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .opencode_storage import Record
 from .preambles import marks_of
-from .values import Object, as_object, as_text, kept_json
+from .values import Object, as_object, as_text, as_words, kept_json
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
 _CONTENT = frozenset({"text", "reasoning", "file", "tool"})
@@ -31,6 +31,13 @@ _INFO_FIELDS = frozenset(
 _PROMPT = "system"
 """What the first versions repeat with each answer: their own instructions. With a question, it is the user's."""
 
+_FAILURE_FIELDS = frozenset({"data", "name"})
+_ERROR_FIELDS = frozenset(
+    {
+        *("code", "isRetryable", "message", "metadata", "providerID", "responseBody", "responseHeaders", "retries"),
+        *("statusCode", "url"),
+    }
+)
 _STATE_FIELDS = frozenset({"attachments", "error", "input", "metadata", "output", "raw", "status", "time", "title"})
 _PART_FIELDS = frozenset(
     {
@@ -90,9 +97,7 @@ def read_answer(record: Record, notes: Notes) -> Iterator[Item]:
     """Read the model's message: one answer per step, each followed by the results of its calls."""
     provider, model = model_of(record.info)
     steps = _steps(record, notes)
-    failure = as_object(record.info.get("error"))
-    reason = as_text(as_object(failure.get("data")).get("message"))
-    error = ": ".join(filter(None, (as_text(failure.get("name")), reason))) or None
+    error = _error_of(record.info.get("error"), notes)
     for position, step in enumerate(steps):
         is_last = position == len(steps) - 1
         answer = Message(
@@ -106,6 +111,18 @@ def read_answer(record: Record, notes: Notes) -> Iterator[Item]:
         )
         yield Item(answer, step.time, step.beginning)
         yield from step.results
+
+
+def _error_of(failure: JSON, notes: Notes) -> str | None:
+    """Return why an answer failed: the name of the error with its message, or all of it if it has another form."""
+    if not isinstance(failure, dict):
+        return as_words(failure) or None
+    data = failure.get("data")
+    fields = as_object(data)
+    notes.check_fields("error", failure, _FAILURE_FIELDS)
+    notes.check_fields("error", fields, _ERROR_FIELDS)
+    reason = as_words(fields.get("message") if isinstance(data, dict) else data)
+    return ": ".join(filter(None, (as_text(failure.get("name")), reason))) or None
 
 
 def _stop_reason(info: Object) -> str | None:
@@ -194,6 +211,7 @@ def _check_fields(part: Object, kind: str, notes: Notes) -> None:
         state = part.get("state")
         notes.check_items("state of a call", [state])
         notes.check_fields("state", as_object(state), _STATE_FIELDS)
+        notes.check_items("metadata of a call", [as_object(state).get("metadata")])
         notes.check_items("attachment", as_object(state).get("attachments"))
 
 

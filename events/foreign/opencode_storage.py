@@ -26,6 +26,7 @@ from msgspec import Struct
 from .json_lines import Notes, decoded, document
 from .values import Object, as_object, as_objects, as_text
 
+_DOCUMENT_FIELDS = frozenset({"info", "messages"})
 _MESSAGE_FIELDS = frozenset({"info", "parts"})
 
 
@@ -143,6 +144,7 @@ class InFile:
 
     def records(self, notes: Notes) -> Iterator[Record]:
         """Yield its messages in order; see `StoredSession.records`."""
+        notes.check_fields("document", self._document, _DOCUMENT_FIELDS)
         notes.check_items("message of an unknown form", self._document.get("messages"))
         for message in as_objects(self._document.get("messages")):
             notes.check_fields("message", message, _MESSAGE_FIELDS)

@@ -12,6 +12,7 @@ import pytest
 
 from treering import ForeignFormatError, SessionHost
 from treering.events.content import Content, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
+from treering.events.findings import LeftOut
 from treering.events.foreign.walk import Walk
 
 from .conftest import ReadSessions
@@ -140,9 +141,9 @@ def exported(info: Value, *parts: object) -> str:
     return json.dumps({"info": session, "messages": [{"info": info, "parts": [*parts]}]})
 
 
-def turn(*blocks: object) -> str:
+def turn(*blocks: object, kind: str = "turn") -> str:
     """A session of dive."""
-    data = {**TURN, "messages": [{"role": "user", "content": [*blocks]}]}
+    data = {**TURN, "type": kind, "messages": [{"role": "user", "content": [*blocks]}]}
     return lines({"line_type": "event", "data": data})
 
 
@@ -353,6 +354,55 @@ UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
             "result field reasoning_content": (1, NOTED),
         },
     ),
+    "opencode, a field of an error and metadata that is none": (
+        exported(
+            {"id": "msg_1", "role": "assistant", "error": {"name": "E", "data": {"message": "m", "aside": NOTED}}},
+            {"type": "tool", "callID": "c", "tool": "run", "state": {**ENDED, "metadata": NOTED}},
+        ),
+        {"error field aside": (1, NOTED), "metadata of a call": (1, NOTED)},
+    ),
+    "dive, a field of a line, and data that is none": (
+        lines(
+            {"line_type": "event", "data": {**TURN, "messages": CHAT}, "aside": NOTED},
+            {"line_type": "event", "data": NOTED},
+        ),
+        {"line field aside": (1, NOTED), "data of an unknown form": (1, NOTED)},
+    ),
+    "dive, a part of a summary": (
+        turn({"type": "text", "text": "a"}, {"type": "x", "y": NOTED}, kind="compaction"),
+        {"part of a summary": (1, NOTED)},
+    ),
+    "gemini, a field of a file, and a message that is none": (
+        lines(
+            GEMINI,
+            {"id": "1", "type": "user", "content": [{"inlineData": {"mimeType": "x/y", "aside": NOTED}}]},
+            {"$set": {"messages": [{"id": "1", "type": "user", "content": "a"}, NOTED]}},
+        ),
+        {"file field aside": (1, NOTED), "message of an unknown form": (1, NOTED)},
+    ),
+    "codex, a field of the session, of a turn and of a summary that is repeated": (
+        lines(
+            enveloped("session_meta", id="x-1", timestamp=TIME, cwd=CWD, aside=NOTED),
+            ASKED,
+            enveloped("turn_context", model="m", hint=NOTED),
+            enveloped(
+                "compacted",
+                message="Sum",
+                replacement_history=[{"type": "message", "role": "user", "content": "Sum", "note": NOTED}],
+            ),
+        ),
+        {"session field aside": (1, NOTED), "turn field hint": (1, NOTED), "message field note": (1, NOTED)},
+    ),
+    "claude-code, a field of a part of a result, and of an attachment": (
+        lines(
+            linked("assistant", "a1", None, message={"content": [{"type": "tool_use", "id": "c", "name": "run"}]}),
+            linked(
+                "user", "u2", "a1", message={"content": [result("c", {"type": "text", "text": "a", "hint": NOTED})]}
+            ),
+            linked("attachment", "u3", "u2", attachment={"type": "queued_command", "prompt": "Dig.", "aside": NOTED}),
+        ),
+        {"part field hint": (1, NOTED), "attachment field aside": (1, NOTED)},
+    ),
     "picoclaw, a field": (
         lines(PICO, {**PICO, "aside": NOTED}, {**PICO, "aside": "x y"}),
         {"message field aside": (2, NOTED)},
@@ -491,6 +541,35 @@ def words_of(part: Content) -> str:
             return plain_text([part])
 
 
+def test_the_lines_of_a_folder_lose_no_words(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    folder = tmp_path / "session-n-1"
+    (folder / "summaries").mkdir(parents=True)
+    line = {"id": "m1", "seq": 1, "parentId": None, "timestamp": TIME, "role": "assistant", "content": [NOTED]}
+    details = {"aside": NOTED, "toolCalls": [{"id": "c", "name": "run", "hint": NOTED}, NAMELESS, NOTED]}
+    run = {
+        "id": "r1",
+        "seq": 1,
+        "toolCallId": "c",
+        "tool": "run",
+        "note": NOTED,
+        "result": {"content": "Out", "more": NOTED},
+    }
+    (folder / "messages.jsonl").write_text(lines({**line, "assistant": details}))
+    (folder / "tools.jsonl").write_text(lines(run))
+    (folder / "summaries" / "a.json").write_text(json.dumps({"id": "s", "comment": NOTED}))
+    (session,) = read_sessions(folder)
+    assert NOTED in plain_text(session.messages[0].content)
+    left_out = {each.kind: each.count for each in session.findings if isinstance(each, LeftOut)}
+    assert left_out == {
+        "assistant field aside": 1,
+        "call field hint": 1,
+        "call without a name": 2,
+        "run field note": 1,
+        "result field more": 1,
+        "summary field comment": 1,
+    }
+
+
 WORDS_AT = frozenset(
     {"text", "content", "thinking", "description", "subject", "arguments", "output", "summary", "title"}
 )
@@ -508,21 +587,22 @@ def places(value: object, *above: str | int) -> Iterator[tuple[str | int, ...]]:
         yield above
 
 
-def marked(value: Any, place: tuple[str | int, ...]) -> Any:  # noqa: ANN401
+def marked(value: Any, place: tuple[str | int, ...], mark: object) -> Any:  # noqa: ANN401
     """A copy of a value, with the mark at a place."""
     if not place:
-        return NOTED
+        return mark
     copy = value.copy()
-    copy[place[0]] = marked(value[place[0]], place[1:])
+    copy[place[0]] = marked(value[place[0]], place[1:], mark)
     return copy
 
 
+@pytest.mark.parametrize("mark", [NOTED, [NOTED], {"text": NOTED}], ids=["string", "list", "object"])
 @pytest.mark.parametrize(
     "sample",
     ["codex.jsonl", "gemini.json", "nanocoder.json", "picoclaw.json", "picoclaw.jsonl", "dive.json", "dive.jsonl"],
 )
 def test_no_words_of_a_sample_are_lost_without_a_finding(
-    sample: str, data: Path, tmp_path: Path, read_sessions: ReadSessions
+    sample: str, mark: object, data: Path, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
     path = tmp_path / sample
     whole = (data / sample).read_text()
@@ -530,7 +610,7 @@ def test_no_words_of_a_sample_are_lost_without_a_finding(
     found = [*places(values)]
     assert len(found) >= 3
     for place in found:
-        path.write_text(lines(*marked(values, place)))
+        path.write_text(lines(*marked(values, place, mark)))
         (session,) = read_sessions(path, sample.partition(".")[0])
         kept = msgspec.json.encode([session.header, session.entries]).decode()
         assert NOTED in kept or NOTED in str(session.findings), place
