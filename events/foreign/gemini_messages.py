@@ -137,7 +137,7 @@ def read_answer(raw: Object, key: str, model: str) -> Answer:
     parts: list[Content] = []
     for thought in as_items(raw.get("thoughts")):
         lines = [as_words(as_object(thought).get(name)) for name in ("subject", "description")]
-        parts.append(thinking(as_text(thought) or "\n\n".join(filter(None, lines))))
+        parts.append(thinking("\n\n".join(filter(None, lines)) if isinstance(thought, dict) else as_words(thought)))
     has_thoughts = bool(parts)
     for part in _parts(raw):
         if call := _member(part, _CALL):

@@ -403,6 +403,14 @@ UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
         ),
         {"part field hint": (1, NOTED), "attachment field aside": (1, NOTED)},
     ),
+    "picoclaw, a message that is none": (
+        json.dumps({"key": "k", "summary": "", "messages": [PICO, NOTED]}),
+        {"message of an unknown form": (1, NOTED)},
+    ),
+    "nanocoder, a message that is none": (
+        json.dumps({**NANO, "messages": [*CHAT, NOTED]}),
+        {"message of an unknown form": (1, NOTED)},
+    ),
     "picoclaw, a field": (
         lines(PICO, {**PICO, "aside": NOTED}, {**PICO, "aside": "x y"}),
         {"message field aside": (2, NOTED)},
@@ -459,6 +467,7 @@ ODD_FORMS = {
         {"type": "tool", "callID": "c", "tool": "run", "state": {**ENDED, "status": "error", "error": {"a": NOTED}}},
     ),
     "gemini, a thought that is a string": lines(GEMINI, {"id": "1", "type": "gemini", "thoughts": [NOTED]}),
+    "gemini, a thought that is a list": lines(GEMINI, {"id": "1", "type": "gemini", "thoughts": [[NOTED]]}),
     "gemini, a thought alone": lines(GEMINI, {"id": "1", "type": "gemini", "thoughts": {"subject": NOTED}}),
     "gemini, a text beside a call": lines(
         GEMINI, {"id": "1", "type": "gemini", "content": [{"functionCall": {"name": "run"}, "text": NOTED}]}
