@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from treering import ForeignFormatError, SessionHost
-from treering.events.content import Content, ThinkingPart, ToolResultPart, plain_text
+from treering.events.content import Content, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
+from treering.events.findings import LeftOut
 from treering.formats.walk import Walk
 
 from .conftest import ReadSessions
@@ -127,6 +128,37 @@ ODD_PARTS: list[Value] = [{"type": "text", "text": "Plant."}, {"type": "aside", 
 CALLED: Value = {"id": "c", "type": "function", "function": {"name": "run", "arguments": "{}"}}
 NAMELESS: Value = {"id": "c", "function": {"arguments": NOTED}}
 
+ENDED: Value = {"status": "completed", "input": {}, "output": "Out"}
+
+
+def item(**payload: object) -> Value:
+    return enveloped("response_item", **payload)
+
+
+def exported(info: Value, *parts: object) -> str:
+    """A session that opencode exported."""
+    session = {"id": "ses_1", "time": {"created": 1}}
+    return json.dumps({"info": session, "messages": [{"info": info, "parts": [*parts]}]})
+
+
+def turn(*blocks: object, kind: str = "turn") -> str:
+    """A session of dive."""
+    data = {**TURN, "type": kind, "messages": [{"role": "user", "content": [*blocks]}]}
+    return lines({"line_type": "event", "data": data})
+
+
+def result(call: str, *content: object) -> Value:
+    return {"type": "tool_result", "tool_use_id": call, "content": [*content]}
+
+
+def responded(response: object, **beside: object) -> Value:
+    return {"functionResponse": {"id": "c", "name": "run", "response": response}, **beside}
+
+
+def asked(*content: object) -> Value:
+    return linked("user", "u1", None, message={"role": "user", "content": [*content]})
+
+
 UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
     "claude-code, a line": (
         lines(PROMPT, *[{"type": "aside", "sessionId": "q-1", "text": NOTED}] * 2),
@@ -198,16 +230,10 @@ UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
         {"event field aside": (1, NOTED), "message field hint": (1, NOTED)},
     ),
     "opencode, a part": (
-        json.dumps(
-            {
-                "info": {"id": "ses_1", "time": {"created": 1}},
-                "messages": [
-                    {
-                        "info": {"id": "msg_1", "role": "user"},
-                        "parts": [{"type": "text", "text": "Plant.", "hint": NOTED}, {"type": "aside", "text": NOTED}],
-                    }
-                ],
-            }
+        exported(
+            {"id": "msg_1", "role": "user"},
+            {"type": "text", "text": "Plant.", "hint": NOTED},
+            {"type": "aside", "text": NOTED},
         ),
         {"part of kind aside": (1, NOTED), "text part field hint": (1, NOTED)},
     ),
@@ -237,6 +263,153 @@ UNKNOWN: dict[str, tuple[str, dict[str, tuple[int, str]]]] = {
     "nanocoder, a field of the session": (
         json.dumps({**NANO, "aside": NOTED, "messages": CHAT}),
         {"session field aside": (1, NOTED)},
+    ),
+    "opencode, a field of a message": (
+        exported({"id": "msg_1", "role": "user", "system": NOTED}, {"type": "text", "text": "Plant."}),
+        {"message field system": (1, NOTED)},
+    ),
+    "opencode, a field of a state, a file and a part that are strings": (
+        exported(
+            {"id": "msg_1", "role": "assistant"},
+            {"type": "tool", "callID": "c", "tool": "run", "state": {**ENDED, "aside": NOTED, "attachments": [NOTED]}},
+            NOTED,
+        ),
+        {"state field aside": (1, NOTED), "attachment": (1, NOTED), "part of an unknown form": (1, NOTED)},
+    ),
+    "opencode, a field of the session": (
+        json.dumps({"info": {"id": "ses_1", "aside": NOTED, "title": [NOTED]}, "messages": []}),
+        {"session field aside": (1, NOTED), "session field title": (1, NOTED)},
+    ),
+    "dive, a field of a part and of a part of a result": (
+        turn(
+            {"type": "text", "text": "Plant.", "aside": NOTED}, result("c", {"type": "text", "text": "", "hint": NOTED})
+        ),
+        {"part field aside": (1, NOTED), "part field hint": (1, NOTED)},
+    ),
+    "dive, metadata that is no object": (
+        lines({"line_type": "event", "data": {**TURN, "metadata": [NOTED], "messages": CHAT}}),
+        {"event field metadata": (1, NOTED)},
+    ),
+    "dive, a field of a compaction": (
+        lines({"line_type": "event", "data": {**TURN, "type": "compaction", "aside": NOTED, "messages": CHAT}}),
+        {"event field aside": (1, NOTED)},
+    ),
+    "gemini, fields of parts, responses and thoughts": (
+        lines(
+            GEMINI,
+            {
+                "id": "1",
+                "type": "gemini",
+                "thoughts": [{"subject": "S", "aside": NOTED}],
+                "content": [{"text": "Where?", "hint": NOTED}, {"functionCall": {"name": "run", "note": NOTED}}],
+            },
+            {"id": "2", "type": "user", "content": [responded({"output": "Out", "more": NOTED})]},
+        ),
+        {
+            "thought field aside": (1, NOTED),
+            "part field hint": (1, NOTED),
+            "call field note": (1, NOTED),
+            "response field more": (1, NOTED),
+        },
+    ),
+    "gemini, fields of the session and calls that are none": (
+        lines({**GEMINI, "aside": NOTED}, {"id": "1", "type": "gemini", "content": "Where?", "toolCalls": [NOTED]}),
+        {"session field aside": (1, NOTED), "call of an unknown form": (1, NOTED)},
+    ),
+    "codex, fields of an output and of a part": (
+        lines(
+            META,
+            item(type="message", role="user", content=[{"type": "input_text", "text": "Plant.", "hint": NOTED}]),
+            item(type="function_call", call_id="c", name="run", arguments="{}"),
+            item(type="function_call_output", call_id="c", output={"content": "Out", "aside": NOTED}),
+        ),
+        {"part field hint": (1, NOTED), "output field aside": (1, NOTED)},
+    ),
+    "codex, words where an item of this kind has none": (
+        lines(META, item(type="message", role="user", content="Plant.", output=NOTED), {**ASKED, "aside": NOTED}),
+        {"message field output": (1, NOTED), "line field aside": (1, NOTED)},
+    ),
+    "codex, items of a compaction that are none": (
+        lines(META, ASKED, enveloped("compacted", message="Sum", replacement_history=[NOTED], aside=NOTED)),
+        {"item of an unknown form": (1, NOTED), "compacted field aside": (1, NOTED)},
+    ),
+    "claude-code, words where a part of this kind has none": (
+        lines(asked({"type": "text", "text": "Plant.", "content": NOTED})),
+        {"text part field content": (1, NOTED)},
+    ),
+    "claude-code, words in a form that is not usual": (
+        lines(asked({"type": "text", "text": "Plant.", "title": [NOTED]}, [NOTED])),
+        {"odd field title": (1, NOTED), "odd field content": (1, NOTED)},
+    ),
+    "picoclaw, a field of a file, a function, a result and a part": (
+        lines(
+            {**PICO, "attachments": [{"filename": "a", "aside": NOTED}], "system_parts": [{"note": NOTED}]},
+            {**PICO, "tool_calls": [{**CALLED, "function": {"name": "run", "hint": NOTED}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "Out", "reasoning_content": NOTED},
+        ),
+        {
+            "attachment field aside": (1, NOTED),
+            "part of kind unknown": (1, NOTED),
+            "call field hint": (1, NOTED),
+            "result field reasoning_content": (1, NOTED),
+        },
+    ),
+    "opencode, a field of an error and metadata that is none": (
+        exported(
+            {"id": "msg_1", "role": "assistant", "error": {"name": "E", "data": {"message": "m", "aside": NOTED}}},
+            {"type": "tool", "callID": "c", "tool": "run", "state": {**ENDED, "metadata": NOTED}},
+        ),
+        {"error field aside": (1, NOTED), "metadata of a call": (1, NOTED)},
+    ),
+    "dive, a field of a line, and data that is none": (
+        lines(
+            {"line_type": "event", "data": {**TURN, "messages": CHAT}, "aside": NOTED},
+            {"line_type": "event", "data": NOTED},
+        ),
+        {"line field aside": (1, NOTED), "data of an unknown form": (1, NOTED)},
+    ),
+    "dive, a part of a summary": (
+        turn({"type": "text", "text": "a"}, {"type": "x", "y": NOTED}, kind="compaction"),
+        {"part of a summary": (1, NOTED)},
+    ),
+    "gemini, a field of a file, and a message that is none": (
+        lines(
+            GEMINI,
+            {"id": "1", "type": "user", "content": [{"inlineData": {"mimeType": "x/y", "aside": NOTED}}]},
+            {"$set": {"messages": [{"id": "1", "type": "user", "content": "a"}, NOTED]}},
+        ),
+        {"file field aside": (1, NOTED), "message of an unknown form": (1, NOTED)},
+    ),
+    "codex, a field of the session, of a turn and of a summary that is repeated": (
+        lines(
+            enveloped("session_meta", id="x-1", timestamp=TIME, cwd=CWD, aside=NOTED),
+            ASKED,
+            enveloped("turn_context", model="m", hint=NOTED),
+            enveloped(
+                "compacted",
+                message="Sum",
+                replacement_history=[{"type": "message", "role": "user", "content": "Sum", "note": NOTED}],
+            ),
+        ),
+        {"session field aside": (1, NOTED), "turn field hint": (1, NOTED), "message field note": (1, NOTED)},
+    ),
+    "claude-code, a field of a part of a result, and of an attachment": (
+        lines(
+            linked("assistant", "a1", None, message={"content": [{"type": "tool_use", "id": "c", "name": "run"}]}),
+            linked(
+                "user", "u2", "a1", message={"content": [result("c", {"type": "text", "text": "a", "hint": NOTED})]}
+            ),
+            linked("attachment", "u3", "u2", attachment={"type": "queued_command", "prompt": "Dig.", "aside": NOTED}),
+        ),
+        {"part field hint": (1, NOTED), "attachment field aside": (1, NOTED)},
+    ),
+    "picoclaw, a message that is none": (
+        json.dumps({"key": "k", "summary": "", "messages": [PICO, NOTED]}),
+        {"message of an unknown form": (1, NOTED)},
+    ),
+    "nanocoder, a message that is none": (
+        json.dumps({**NANO, "messages": [*CHAT, NOTED]}),
+        {"message of an unknown form": (1, NOTED)},
     ),
     "picoclaw, a field": (
         lines(PICO, {**PICO, "aside": NOTED}, {**PICO, "aside": "x y"}),
@@ -270,10 +443,6 @@ async def test_a_long_example_is_cut_off(host: SessionHost, tmp_path: Path) -> N
     assert len(left_out.example) < 400
 
 
-def item(**payload: object) -> Value:
-    return enveloped("response_item", **payload)
-
-
 ODD_FORMS = {
     "picoclaw, a part that is a string": json.dumps(
         {"key": "k", "summary": "", "messages": [{**PICO, "content": [NOTED]}]}
@@ -288,6 +457,71 @@ ODD_FORMS = {
         item(type="function_call", call_id="c", name="run", arguments="{}"),
         item(type="function_call_output", call_id="c", output=[NOTED]),
     ),
+    "opencode, a text of strings": exported({"id": "msg_1", "role": "user"}, {"type": "text", "text": [NOTED]}),
+    "opencode, an output that is an object": exported(
+        {"id": "msg_1", "role": "assistant"},
+        {"type": "tool", "callID": "c", "tool": "run", "state": {**ENDED, "output": {"a": NOTED}}},
+    ),
+    "opencode, an error that is an object": exported(
+        {"id": "msg_1", "role": "assistant"},
+        {"type": "tool", "callID": "c", "tool": "run", "state": {**ENDED, "status": "error", "error": {"a": NOTED}}},
+    ),
+    "gemini, a thought that is a string": lines(GEMINI, {"id": "1", "type": "gemini", "thoughts": [NOTED]}),
+    "gemini, a thought that is a list": lines(GEMINI, {"id": "1", "type": "gemini", "thoughts": [[NOTED]]}),
+    "gemini, a thought alone": lines(GEMINI, {"id": "1", "type": "gemini", "thoughts": {"subject": NOTED}}),
+    "gemini, a text beside a call": lines(
+        GEMINI, {"id": "1", "type": "gemini", "content": [{"functionCall": {"name": "run"}, "text": NOTED}]}
+    ),
+    "gemini, a text beside a file": lines(
+        GEMINI,
+        {"id": "1", "type": "user", "content": [{"text": NOTED, "fileData": {"fileUri": "a.pdf", "mimeType": "x/y"}}]},
+    ),
+    "gemini, a text beside a response": lines(
+        GEMINI, {"id": "1", "type": "user", "content": [responded({"output": "Out"}, text=NOTED)]}
+    ),
+    "gemini, an error beside an output": lines(
+        GEMINI, {"id": "1", "type": "user", "content": [responded({"output": "Out", "error": NOTED})]}
+    ),
+    "gemini, a thought in a response": lines(
+        GEMINI,
+        {
+            "id": "1",
+            "type": "gemini",
+            "toolCalls": [{"id": "c", "name": "run", "result": [{"text": NOTED, "thought": True}]}],
+        },
+    ),
+    "gemini, a failure that is only displayed": lines(
+        GEMINI,
+        {
+            "id": "1",
+            "type": "gemini",
+            "toolCalls": [{"id": "c", "name": "run", "status": "error", "resultDisplay": NOTED}],
+        },
+    ),
+    "codex, a text beside an image": lines(
+        META, item(type="message", role="user", content=[{"text": NOTED, "image_url": "https://a.example/b.png"}])
+    ),
+    "claude-code, the context of a document": lines(
+        asked({"type": "document", "context": NOTED, "source": {"type": "text", "data": "Dig."}})
+    ),
+    "claude-code, the title of a document": lines(
+        asked({"type": "document", "title": NOTED, "source": {"type": "text", "data": "Dig."}})
+    ),
+    "claude-code, a part that is a string": lines(asked({"type": "text", "text": "Plant."}, NOTED)),
+    "claude-code, one part alone": lines(
+        linked("user", "u1", None, message={"role": "user", "content": {"type": "text", "text": NOTED}})
+    ),
+    "claude-code, an output of strings": lines(
+        linked("assistant", "u1", None, message={"content": [{"type": "tool_use", "id": "c", "name": "run"}]}),
+        linked("user", "u2", "u1", message={"content": [result("c", NOTED)]}),
+    ),
+    "picoclaw, a file that is attached": lines({**PICO, "attachments": [{"type": "file", "filename": NOTED}]}),
+    "picoclaw, parts of a system message": lines({**PICO, "system_parts": [{"type": "text", "text": NOTED}]}),
+    "picoclaw, parts beside the content": lines({**PICO, "content_parts": [{"type": "text", "text": NOTED}]}),
+    "picoclaw, reasoning of strings": lines({**PICO, "reasoning_content": [NOTED]}),
+    "picoclaw, one call alone": lines(
+        {**PICO, "tool_calls": {**CALLED, "function": {"name": "run", "arguments": {"a": NOTED}}}}
+    ),
     "dive, one block alone": lines(
         {"line_type": "event", "data": {**TURN, "messages": [{**CHAT[0], "content": {"type": "text", "text": NOTED}}]}}
     ),
@@ -300,15 +534,49 @@ def test_words_in_a_form_that_is_not_usual_are_read(source: str, tmp_path: Path,
     path = tmp_path / ("odd.json" if "\n" not in ODD_FORMS[source] else "odd.jsonl")
     path.write_text(ODD_FORMS[source])
     (session,) = read_sessions(path, name)
-    message = session.messages[-1]
-    (part,) = message.content
-    shown = part.tool_result.text if isinstance(part, ToolResultPart) else thought_or_text(part)
-    assert shown == NOTED
+    assert NOTED in " ".join(words_of(part) for message in session.messages for part in message.content)
     assert "left_out" not in session.codes()
 
 
-def thought_or_text(part: Content) -> str:
-    return part.thinking.content if isinstance(part, ThinkingPart) else plain_text([part])
+def words_of(part: Content) -> str:
+    match part:
+        case ToolResultPart():
+            return part.tool_result.text
+        case ThinkingPart():
+            return part.thinking.content
+        case ToolUsePart():
+            return str(part.tool_use.input)
+        case _:
+            return plain_text([part])
+
+
+def test_the_lines_of_a_folder_lose_no_words(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    folder = tmp_path / "session-n-1"
+    (folder / "summaries").mkdir(parents=True)
+    line = {"id": "m1", "seq": 1, "parentId": None, "timestamp": TIME, "role": "assistant", "content": [NOTED]}
+    details = {"aside": NOTED, "toolCalls": [{"id": "c", "name": "run", "hint": NOTED}, NAMELESS, NOTED]}
+    run = {
+        "id": "r1",
+        "seq": 1,
+        "toolCallId": "c",
+        "tool": "run",
+        "note": NOTED,
+        "result": {"content": "Out", "more": NOTED},
+    }
+    (folder / "messages.jsonl").write_text(lines({**line, "assistant": details}))
+    (folder / "tools.jsonl").write_text(lines(run))
+    (folder / "summaries" / "a.json").write_text(json.dumps({"id": "s", "comment": NOTED}))
+    (session,) = read_sessions(folder)
+    assert NOTED in plain_text(session.messages[0].content)
+    left_out = {each.kind: each.count for each in session.findings if isinstance(each, LeftOut)}
+    assert left_out == {
+        "assistant field aside": 1,
+        "call field hint": 1,
+        "call without a name": 2,
+        "run field note": 1,
+        "result field more": 1,
+        "summary field comment": 1,
+    }
 
 
 WORDS_AT = frozenset(
@@ -328,21 +596,22 @@ def places(value: object, *above: str | int) -> Iterator[tuple[str | int, ...]]:
         yield above
 
 
-def marked(value: Any, place: tuple[str | int, ...]) -> Any:  # noqa: ANN401
+def marked(value: Any, place: tuple[str | int, ...], mark: object) -> Any:  # noqa: ANN401
     """A copy of a value, with the mark at a place."""
     if not place:
-        return NOTED
+        return mark
     copy = value.copy()
-    copy[place[0]] = marked(value[place[0]], place[1:])
+    copy[place[0]] = marked(value[place[0]], place[1:], mark)
     return copy
 
 
+@pytest.mark.parametrize("mark", [NOTED, [NOTED], {"text": NOTED}], ids=["string", "list", "object"])
 @pytest.mark.parametrize(
     "sample",
     ["codex.jsonl", "gemini.json", "nanocoder.json", "picoclaw.json", "picoclaw.jsonl", "dive.json", "dive.jsonl"],
 )
 def test_no_words_of_a_sample_are_lost_without_a_finding(
-    sample: str, data: Path, tmp_path: Path, read_sessions: ReadSessions
+    sample: str, mark: object, data: Path, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
     path = tmp_path / sample
     whole = (data / sample).read_text()
@@ -350,7 +619,7 @@ def test_no_words_of_a_sample_are_lost_without_a_finding(
     found = [*places(values)]
     assert len(found) >= 3
     for place in found:
-        path.write_text(lines(*marked(values, place)))
+        path.write_text(lines(*marked(values, place, mark)))
         (session,) = read_sessions(path, sample.partition(".")[0])
         kept = msgspec.json.encode([session.header, session.entries]).decode()
         assert NOTED in kept or NOTED in str(session.findings), place

@@ -11,13 +11,19 @@ that Google signed has its signature in `extra_content`, as in Google's own form
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..events.content import JSON, Content, ImagePart, TextPart, ToolUse, ToolUsePart, text, thinking, tool_result
 from ..events.entries import Message
 from ..events.providers.reading import image_at
 from .json_lines import Notes
-from .values import Object, as_arguments, as_list, as_object, as_objects, as_text
+from .values import Object, as_arguments, as_items, as_list, as_object, as_text, as_words
 
 _CALL_FIELDS = frozenset({"arguments", "extra_content", "function", "id", "index", "name", "type"})
+_FUNCTION_FIELDS = frozenset({"arguments", "name", "thought_signature"})
+_PART_FIELDS = frozenset({"cache_control", "image_url", "text", "type"})
+_ATTACHMENT_FIELDS = frozenset({"content_type", "filename", "ref", "type", "url"})
+_UNREAD_OF_RESULT = ("reasoning_content", "tool_calls")
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
 
 
@@ -34,6 +40,9 @@ def read_message(source: Object, notes: Notes | None = None) -> Message | None:
         call_id = as_text(source.get("tool_call_id"))
         if not call_id:
             return None
+        for name in _UNREAD_OF_RESULT if notes is not None else ():
+            if source.get(name) and notes is not None:
+                notes.leave_out(f"result field {name}", source[name])
         body = (
             content_parts if any(isinstance(part, ImagePart) for part in content_parts) else _joined_text(content_parts)
         )
@@ -41,16 +50,16 @@ def read_message(source: Object, notes: Notes | None = None) -> Message | None:
     if role is None:
         return None
     calls: list[ToolUsePart] = []
-    for each in as_list(source.get("tool_calls")):
+    for each in as_items(source.get("tool_calls")):
         call = read_call(as_object(each))
         if call is not None:
             calls.append(call)
             if notes is not None:
-                notes.check_fields("call", as_object(each), _CALL_FIELDS)
+                check_call(as_object(each), notes)
         elif notes is not None:
             notes.leave_out("call without a name", each)
     parts: list[Content] = []
-    if reasoning := as_text(source.get("reasoning_content")):
+    if reasoning := as_words(source.get("reasoning_content")):
         parts.append(thinking(reasoning))
     if not (calls and content_parts == [text("")]):
         parts += content_parts
@@ -70,34 +79,74 @@ def read_call(source: Object) -> ToolUsePart | None:
     return ToolUsePart(ToolUse(as_text(source.get("id")), name, as_arguments(arguments), signature or None))
 
 
+def check_call(source: Object, notes: Notes) -> None:
+    """Note the fields of a tool call that carry text and that are not read."""
+    notes.check_fields("call", source, _CALL_FIELDS)
+    notes.check_fields("call", as_object(source.get("function")), _FUNCTION_FIELDS)
+
+
 def _content_parts(source: Object, notes: Notes | None) -> list[TextPart | ImagePart]:
-    content = source.get("content")
     content_parts: list[TextPart | ImagePart] = []
+    content = source.get("content")
     for each in content if isinstance(content, list) else [] if content is None else [content]:
-        part = _part(each)
-        if part is not None:
-            content_parts.append(part)
-        elif notes is not None:
-            notes.leave_out(f"part of kind {as_text(as_object(each).get('type')) or 'unknown'}", each)
-    more_parts = as_objects(source.get("content_parts")) if "media" not in source else ()
-    addresses = (as_text(as_object(each.get("image_url")).get("url")) for each in more_parts)
-    content_parts += [image_at(address) for address in addresses if address]
-    for address in as_list(source.get("media")):
+        content_parts += _noted_parts(each, notes)
+    content_parts += _repeated_parts(source, content_parts, notes)
+    addresses = as_list(source.get("media"))
+    for address in addresses:
         if isinstance(address, str) and address:
             content_parts.append(image_at(address))
         elif address and notes is not None:
             notes.leave_out("message field media", address)
+    for attachment in as_items(source.get("attachments")):
+        if isinstance(attachment, dict):
+            content_parts += _attached(attachment, addresses)
+        if notes is not None:
+            notes.check_items("message field attachments", [attachment])
+            notes.check_fields("attachment", as_object(attachment), _ATTACHMENT_FIELDS)
     return content_parts
 
 
-def _part(value: JSON) -> TextPart | ImagePart | None:
-    """Read a part of the content: a string, a text or an image; return None if it is none of these."""
+def _noted_parts(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]:
+    """Read a part, and note what of it is not read."""
+    found = _parts(value)
+    if notes is not None and found:
+        notes.check_fields("part", as_object(value), _PART_FIELDS)
+        notes.check_strings("part", as_object(value), "text")
+    elif notes is not None:
+        notes.leave_out(f"part of kind {as_text(as_object(value).get('type')) or 'unknown'}", value)
+    return found
+
+
+def _repeated_parts(
+    source: Object, content: list[TextPart | ImagePart], notes: Notes | None
+) -> Iterator[TextPart | ImagePart]:
+    """Yield what the fields that repeat the content hold beyond it: texts, and images unless they are in `media`."""
+    said = _joined_text(content)
+    for name in ("system_parts", "content_parts"):
+        for each in as_items(source.get(name)):
+            for part in _noted_parts(each, notes):
+                if part.text.content not in said if isinstance(part, TextPart) else "media" not in source:
+                    yield part
+
+
+def _attached(attachment: Object, shown: list[JSON]) -> list[TextPart | ImagePart]:
+    """Read a file sent along with a message: an image, or a text that names it; [] if `media` has its address."""
+    address, reference = as_text(attachment.get("url")), as_text(attachment.get("ref"))
+    media_type, name = as_text(attachment.get("content_type")), as_text(attachment.get("filename"))
+    if any(each and each in shown for each in (address, reference)):
+        return []
+    if address and (media_type.startswith("image/") or attachment.get("type") == "image"):
+        return [image_at(address, media_type or None)]
+    return [text(f"[file: {name or address or reference or media_type or 'unknown'}]")]
+
+
+def _parts(value: JSON) -> list[TextPart | ImagePart]:
+    """Read a part of the content: a string, a text, an image, or a text with an image; [] if it is none of these."""
     fields = as_object(value)
     url, words = fields.get("image_url"), value if isinstance(value, str) else fields.get("text")
     address = as_text(as_object(url).get("url")) or as_text(url)
-    if address:
-        return image_at(address)
-    return text(words) if isinstance(words, str) else None
+    found: list[TextPart | ImagePart] = [text(words)] if isinstance(words, str) else []
+    return [*found, image_at(address)] if address else found
 
 
 def _joined_text(content_parts: list[TextPart | ImagePart]) -> str:

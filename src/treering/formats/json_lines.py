@@ -112,6 +112,25 @@ class Notes:
             if carries_text(value[name]) or (name in _WORDS and value[name] not in (None, "", [], {})):
                 self.leave_out(f"{holder} field {name}", value[name], line=line, byte=byte)
 
+    def check_strings(self, holder: str, value: Object, *names: str) -> None:
+        """Count the named fields of an object that carry text in another form than a string; a reader ignores them."""
+        for name in names:
+            if not isinstance(value.get(name), str) and carries_text(value.get(name)):
+                self.leave_out(f"{holder} field {name}", value[name])
+
+    def check_items(self, kind: str, value: JSON, *, line: int | None = None, byte: int | None = None) -> None:
+        """Count what a list of objects holds besides objects, or what is in its place; a reader ignores it.
+
+        Args:
+            kind: What such a thing is, as a heading.
+            value: The list, or what is in its place.
+            line: The number of its line.
+            byte: The offset of its line.
+        """
+        for each in value if isinstance(value, list) else [value]:
+            if (isinstance(each, (str, list)) and each) or (isinstance(each, dict) and each and each is value):
+                self.leave_out(kind, each, line=line, byte=byte)
+
     def close(self) -> None:
         """Add one finding for each kind of record that was skipped, and for each kind that was left out."""
         for kind, count in sorted(self._left_out_counts.items()):

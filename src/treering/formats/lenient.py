@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
@@ -22,6 +23,30 @@ def salvaged(value: Object, kind: type[Struct]) -> Object:
             if not isinstance(usable_value, UnsetType):
                 usable[name] = usable_value
     return usable
+
+
+def dropped(value: Object, kind: type[Struct]) -> Iterator[tuple[str, JSON]]:
+    """Yield what `salvaged` leaves out of the fields of `kind`: the name of its field, and the value or list item."""
+    for name, hint in _fields(kind):
+        for unusable in _unusable_parts(value[name], hint) if value.get(name) is not None else ():
+            if isinstance(unusable, tuple):
+                yield unusable
+            else:
+                yield name, unusable
+
+
+def _unusable_parts(value: JSON, hint: object) -> Iterator[JSON | tuple[str, JSON]]:
+    """Yield a value that cannot be used, or what cannot be used within it; with the name of the field if it has one."""
+    if isinstance(_usable_part(value, hint), UnsetType):
+        yield value
+        return
+    for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        if isinstance(option, type) and issubclass(option, Struct) and isinstance(value, dict):
+            yield from dropped(value, option)
+        elif get_origin(option) is list and isinstance(value, list):
+            (item,) = get_args(option)
+            for each in value:
+                yield from _unusable_parts(each, item)
 
 
 @lru_cache

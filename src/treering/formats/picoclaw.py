@@ -118,6 +118,7 @@ def _read(path: Path) -> ForeignSession:
         if not isinstance(meta.get("messages"), list):
             raise ForeignFormatError("this is not a picoclaw session: it has no messages", where=Where(str(path)))
         created, updated = as_time(meta.get("created")), as_time(meta.get("updated"))
+        notes.check_items("message of an unknown form", meta["messages"])
         lines = counter.values(as_list(meta["messages"]))
     key = as_text(meta.get("key")) or path.stem
     header = Header(
@@ -179,6 +180,7 @@ def _entries(
     notes: Notes,
 ) -> Iterator[KnownEntry]:
     notes.check_fields("session", meta, _SESSION_FIELDS)
+    notes.check_strings("session", meta, "summary")
     chain = Chain(NAME, header.id, header.timestamp)
     skip = as_count(meta.get("skip"))
     start = _HistoryStart(skip)

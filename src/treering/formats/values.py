@@ -99,6 +99,16 @@ def as_json_text(value: JSON) -> str:
         return _deep_json(value)
 
 
+def as_words(value: JSON) -> str:
+    """Return a string unchanged, null as the empty text, and any other value as JSON text: no words are lost."""
+    return "" if value is None else as_json_text(value)
+
+
+def as_items(value: JSON) -> list[JSON]:
+    """Return `value` if it is a list, nothing for null and the empty text, and otherwise a list of the value alone."""
+    return value if isinstance(value, list) else [] if value in (None, "") else [value]
+
+
 def kept_json(value: Object, levels: int = 1) -> Raw:
     """Encode an object for storage; parts of it that are nested too deeply become text, see `shallow`."""
     try:

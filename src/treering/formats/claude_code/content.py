@@ -47,6 +47,18 @@ _encode = msgspec.json.Encoder().encode
 _STOP_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 
 
+_UNREAD = {
+    "text": ("thinking", "content", "title", "context"),
+    "tool_use": ("text", "thinking", "content", "title", "context"),
+    "tool_result": ("text", "thinking", "title", "context"),
+    "thinking": ("text", "content", "title", "context"),
+    "redacted_thinking": ("text", "thinking", "content", "title", "context"),
+    "image": ("text", "thinking", "content", "title", "context"),
+    "document": ("text", "thinking", "content"),
+}
+"""The fields of other kinds of parts, by kind: they are not read there."""
+
+
 class Reading:
     """Reader of message content.
 
@@ -74,6 +86,7 @@ class Reading:
         unnamed_calls = iter(unnamed)
         for position, part in enumerate(content):
             kind = part.type
+            self._note_unread(part)
             if kind == "text" and part.text is not None:
                 parts.append(TextPart(Text(part.text)))
             elif kind == "tool_use":
@@ -88,7 +101,7 @@ class Reading:
             elif kind == "image" and part.source is not None and (image := _image(part.source)) is not None:
                 parts.append(image)
             elif kind == "document":
-                parts.append(_document(part))
+                parts += _document(part)
             else:
                 self._leave_out(part)
         return parts
@@ -98,15 +111,24 @@ class Reading:
             return content
         parts: list[TextPart | ImagePart] = []
         for part in content or ():
-            if part.text is not None:
-                parts.append(TextPart(Text(part.text)))
-            elif part.source is not None and (image := _image(part.source)) is not None:
-                parts.append(image)
+            found: list[TextPart | ImagePart] = [] if part.text is None else [TextPart(Text(part.text))]
+            if part.source is not None and (image := _image(part.source)) is not None:
+                found.append(image)
             elif part.type == "document":
-                parts.append(_document(part))
+                found += _document(part)
+            if found:
+                parts += found
+                self._note_unread(part, "document" if part.type == "document" else "text")
             else:
                 self._leave_out(part)
         return tuple(parts)
+
+    def _note_unread(self, part: lines.Part, kind: str = "") -> None:
+        """Note the words in a part that its kind has no place for."""
+        for name in _UNREAD.get(kind or part.type, ()):
+            value = getattr(part, name)
+            if value and not (name == "text" and value == text_of(part.content)):  # else it is the result again
+                self._notes.leave_out(f"{part.type or 'unknown'} part field {name}", json_value(Raw(_encode(value))))
 
     def _leave_out(self, part: lines.Part) -> None:
         self._notes.leave_out(f"part of kind {part.type or 'unknown'}", json_value(Raw(_encode(part))))
@@ -152,14 +174,15 @@ def _image(source: lines.ImageSource) -> ImagePart | None:
     return None
 
 
-def _document(part: lines.Part) -> TextPart:
-    """Return a document's text; for a document that is not text, return a placeholder with its name."""
+def _document(part: lines.Part) -> list[TextPart]:
+    """Return a document's context, if it has one, and its text; if it is not text, a placeholder with its name."""
     source = part.source or lines.ImageSource()
-    if source.type == "text" and source.data:
-        return TextPart(Text(source.data))
-    if source.type == "content" and (words := _words(source.content)):
-        return TextPart(Text(words))
-    return TextPart(Text(f"[file: {part.title or source.url or source.media_type or 'unknown'}]"))
+    words = source.data if source.type == "text" else _words(source.content) if source.type == "content" else ""
+    if not words:
+        words = f"[file: {part.title or source.url or source.media_type or 'unknown'}]"
+    elif part.title:
+        words = f"{part.title}\n{words}"
+    return [TextPart(Text(each)) for each in (part.context, words) if each]
 
 
 def _words(content: Raw) -> str:

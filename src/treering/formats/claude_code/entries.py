@@ -27,8 +27,8 @@ from ..json_lines import Notes, replaced_in
 from ..values import as_time
 from .attachments import read_attachment
 from .content import Reading, marks_of_user, stop_reason_of, text_of, usage_of
-from .known import note_unknown_fields
-from .lines import Line, Tokens, line_of
+from .known import note_unknown_attachment, note_unknown_fields
+from .lines import Line, Tokens, line_of, unread_in
 from .scan import BUFFER, RESULT, Node, Scan
 from .tree import Conversation, Step
 
@@ -115,6 +115,11 @@ class Entries:
             lines.append(line)
             if step.kind != "words":  # that line was read for its results
                 note_unknown_fields(data, node.number, node.byte, self._notes)
+            if step.kind in ("attached", "queued"):
+                note_unknown_attachment(data, node.number, node.byte, self._notes)
+            if not is_exact and step.kind != "words":
+                for name, value in unread_in(data):
+                    self._notes.check_fields("odd", {name: value}, frozenset(), line=node.number, byte=node.byte)
             if not is_exact and step.kind != "words" and (problem := replaced_in(data)):
                 finding = Finding(str(self._path), node.number, node.byte, "replaced", "warning", f"the line {problem}")
                 self._findings.append(finding)

@@ -44,6 +44,14 @@ _ATTACHMENTS = frozenset(
         "verify_plan_reminder",
     }
 )
+_ATTACHMENT_FIELDS = frozenset(
+    {
+        *("allowedTools", "blockingError", "command", "commandMode", "content", "displayPath", "durationMs"),
+        *("exitCode", "filename", "hookEvent", "hookName", "ideName", "imagePasteIds", "isMeta", "lineEnd"),
+        *("lineStart", "message", "mtimeMs", "origin", "path", "planContent", "planFilePath", "prompt", "skills"),
+        *("snippet", "source_uuid", "stderr", "stdout", "timestamp", "toolUseID", "truncated", "type"),
+    }
+)
 _LINE_FIELDS = (
     *("agentId", "apiError", "attachment", "attributionAgent", "attributionPlugin", "attributionSkill"),
     *("classifierMetaLines", "content", "cwd", "durationMs", "effort", "entrypoint", "error", "errorDetails"),
@@ -75,7 +83,9 @@ def _only(name: str, fields: Iterable[str], **inner: object) -> type[Struct]:
     )
 
 
-_Part = _only("_Part", _PART_FIELDS)
+_InnerPart = _only("_InnerPart", _PART_FIELDS)
+_OWN_PART_FIELDS = tuple(name for name in _PART_FIELDS if name != "content")
+_Part = _only("_Part", _OWN_PART_FIELDS, content=str | list[_InnerPart] | None)  # type: ignore[valid-type]
 _Message = _only("_Message", _MESSAGE_FIELDS, content=str | list[_Part] | None)  # type: ignore[valid-type]
 _knows = msgspec.json.Decoder(_only("_Line", _LINE_FIELDS, message=_Message | None)).decode
 
@@ -100,3 +110,11 @@ def note_unknown_fields(line: bytes, number: int, byte: int, notes: Notes) -> No
         notes.check_fields("message", message, {*_MESSAGE_FIELDS, "content"}, line=number, byte=byte)
         for part in as_objects(message.get("content")):
             notes.check_fields("part", part, {*_PART_FIELDS}, line=number, byte=byte)
+            for inner in as_objects(part.get("content")):
+                notes.check_fields("part", inner, {*_PART_FIELDS}, line=number, byte=byte)
+
+
+def note_unknown_attachment(line: bytes, number: int, byte: int, notes: Notes) -> None:
+    """Note the fields of a line's attachment that carry text and that are not known."""
+    attachment = as_object((decoded(line) or {}).get("attachment"))
+    notes.check_fields("attachment", attachment, _ATTACHMENT_FIELDS, line=number, byte=byte)

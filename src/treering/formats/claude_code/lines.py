@@ -8,16 +8,17 @@ model was sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from ...events.content import raw_json
+from ...events.content import JSON, raw_json
 from ..json_lines import decoded, tails
-from ..lenient import salvaged
+from ..lenient import dropped, salvaged
+from ..values import Object
 
 S = TypeVar("S", bound=Struct)
 
@@ -143,6 +144,7 @@ class Part(Struct, gc=False, omit_defaults=True):
     is_error: bool | None = None
     source: ImageSource | None = None
     title: str | None = None
+    context: str | None = None
 
 
 class Tokens(Struct, gc=False):
@@ -296,10 +298,39 @@ def prompts_of(data: bytes) -> dict[str, str]:
     return {part.id: part.input.prompt for part in parts if part.id and part.input and part.input.prompt}
 
 
+def unread_in(data: bytes) -> Iterator[tuple[str, JSON]]:
+    """Yield what of a line has an unexpected form and therefore counts as absent: the name of its field, and itself."""
+    return dropped(_with_listed_parts(decoded(data) or {}), Line)
+
+
+def _with_listed_parts(line: Object) -> Object:
+    """Return a line whose message has its content in the usual form; see `_listed_parts`."""
+    message = line.get("message")
+    if not isinstance(message, dict) or "content" not in message:
+        return line
+    return {**line, "message": {**message, "content": _listed_parts(message["content"])}}
+
+
+def _listed_parts(content: JSON, levels: int = 1) -> JSON:
+    """Return content as a list of parts, in which a string counts as a text: also that of results, a level below."""
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return content
+    parts: list[JSON] = [{"type": "text", "text": each} if isinstance(each, str) else each for each in content]
+    return [
+        {**each, "content": _listed_parts(each["content"], levels - 1)}
+        if levels and isinstance(each, dict) and "content" in each
+        else each
+        for each in parts
+    ]
+
+
 def _decode_leniently(data: bytes, kind: type[S], read: Callable[[bytes], S]) -> S | None:
     fields = decoded(data)
     if fields is None:
         return None
+    fields = _with_listed_parts(fields)
     try:
         return read(bytes(raw_json(salvaged(fields, kind))))
     except (ValueError, RecursionError):  # numbers that JSON does not allow, or too deeply nested

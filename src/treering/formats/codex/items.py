@@ -34,6 +34,8 @@ _CALLS = {
     "local_shell_call": ("action", "local_shell"),
     "tool_search_call": ("arguments", "tool_search"),
 }
+_OUTPUT_FIELDS = frozenset({"content", "content_items", "success"})
+_PART_FIELDS = frozenset({"annotations", "detail", "image_url", "logprobs", "text", "type"})
 _OUTPUTS = {
     "function_call_output": "output",
     "custom_tool_call_output": "output",
@@ -55,18 +57,27 @@ def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]
     for each in [value] if isinstance(value, dict) else as_list(value):
         part: Object = {"text": each} if isinstance(each, str) else as_object(each)
         content, address = part.get("text"), part.get("image_url")
+        url = as_text(address) or as_text(as_object(address).get("url"))
         if isinstance(content, str):
             parts.append(text(content))
-        elif address is not None and (url := as_text(address) or as_text(as_object(address).get("url"))):
+        if url:
             parts.append(image_at(url))
-        elif notes is not None:
+        if notes is None:
+            continue
+        if url or isinstance(content, str):
+            notes.check_fields("part", part, _PART_FIELDS)
+            notes.check_strings("part", part, "text")
+        else:
             notes.leave_out(f"part of kind {as_text(part.get('type')) or 'unknown'}", each)
     return parts
 
 
-def read_reasoning(item: Object) -> ThinkingPart:
-    """Read the model's reasoning: the summary or else the full text, and the sealed form for the provider."""
-    segments = read_content(item.get("summary"), None) or read_content(item.get("content"), None)
+def read_reasoning(item: Object, notes: Notes | None) -> ThinkingPart:
+    """Read the model's reasoning: the summary or else the full text, and the sealed form for the provider.
+
+    `notes` is as in `read_content`.
+    """
+    segments = read_content(item.get("summary"), notes) or read_content(item.get("content"), notes)
     thought = "\n\n".join(part.text.content for part in segments if isinstance(part, TextPart) and part.text.content)
     sealed = as_text(item.get("encrypted_content")) or None
     return ThinkingPart(Thinking(thought, sealed, redacted=not thought and sealed is not None))
@@ -98,6 +109,8 @@ def read_output(item: Object, notes: Notes | None) -> ToolResultPart | None:
     fields = as_object(output)
     failed = fields.get("success") is False
     if "content" in fields or "content_items" in fields:
+        if notes is not None:
+            notes.check_fields("output", fields, _OUTPUT_FIELDS)
         output = fields.get("content_items") or fields.get("content")
     if member == "tools" or (fields and "text" not in fields and output is fields):
         return tool_result(call_id(item), as_json_text(output), is_error=failed)

@@ -52,6 +52,46 @@ _ITEM_FIELDS = frozenset(
         *("end_turn", "timestamp"),
     }
 )
+_WORDS = frozenset({"action", "arguments", "content", "input", "output", "result", "summary", "tools"})
+_WORDS_READ = {
+    "agent_message": _WORDS,
+    "custom_tool_call": frozenset({"input"}),
+    "custom_tool_call_output": frozenset({"output"}),
+    "function_call": frozenset({"arguments"}),
+    "function_call_output": frozenset({"output"}),
+    "local_shell_call": frozenset({"action"}),
+    "local_shell_call_output": frozenset({"output"}),
+    "message": frozenset({"content"}),
+    "reasoning": frozenset({"content", "summary"}),
+    "tool_search_call": frozenset({"arguments"}),
+    "tool_search_output": frozenset({"tools"}),
+}
+"""Which of the fields that hold words are read in an item; in an item that is kept as it is, all are."""
+
+_ENVELOPE = frozenset({"ordinal", "payload", "timestamp", "type"})
+_SESSION_FIELDS = frozenset(
+    {
+        *("agent_nickname", "agent_path", "agent_role", "base_instructions", "cli_version", "context_window", "cwd"),
+        *("dynamic_tools", "forked_from_id", "git", "history_base", "history_metadata", "history_mode", "id"),
+        *("instructions", "memory_mode", "model_provider", "multi_agent_version", "originator", "parent_thread_id"),
+        *("selected_capability_roots", "session_id", "source", "thread_source", "timestamp", "type"),
+    }
+)
+_TURN_FIELDS = frozenset(
+    {
+        *("active_permission_profile", "approval_policy", "approvals_reviewer", "base_instructions", "comp_hash"),
+        *("collaboration_mode", "current_date", "cwd", "developer_instructions", "effort", "environments"),
+        *("file_system_sandbox_policy", "final_output_json_schema", "model", "multi_agent_mode", "network"),
+        *("multi_agent_version", "permission_profile", "personality", "realtime_active", "sandbox_policy", "summary"),
+        *("timezone", "trace_id", "truncation_policy", "turn_id", "user_instructions", "workspace_roots"),
+    }
+)
+"""Fields of a session and of a turn: the program's settings and instructions, which messages repeat."""
+
+_COMPACTED_FIELDS = frozenset(
+    {"first_window_id", "message", "previous_window_id", "replacement_history", "window_id", "window_number"}
+)
+
 _EVENTS = frozenset(
     {
         *("agent_message", "agent_message_delta", "agent_reasoning", "agent_reasoning_delta"),
@@ -201,6 +241,7 @@ class Rollout:
             payload = line.value.get("payload")
             time = as_time(line.value.get("timestamp"))
             if isinstance(payload, dict):
+                self._notes.check_fields("line", line.value, _ENVELOPE, line=line.number, byte=line.byte)
                 yield from self._line(kind, payload, time)
             else:
                 yield from self._line("response_item" if kind else "session_meta", line.value, time)
@@ -212,11 +253,13 @@ class Rollout:
             case "event_msg":
                 yield from self._event(payload, time)
             case "turn_context":
+                self._notes.check_fields("turn", payload, _TURN_FIELDS)
                 yield from self._note_settings(payload, time)
             case "compacted":
                 yield from self._compacted(payload, time)
             case "session_meta" if not self._has_header:
                 self._has_header = True
+                self._notes.check_fields("session", payload, _SESSION_FIELDS)
             case "inter_agent_communication":
                 yield from self._add(_from_agent(kind, payload, self._notes), payload, time)
             case "token_usage_record":
@@ -276,7 +319,8 @@ class Rollout:
 
     def _item(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         kind = as_text(item.get("type"))
-        self._notes.check_fields(f"{kind or 'item'}", item, _ITEM_FIELDS)
+        unread = _WORDS - _WORDS_READ.get(kind, _WORDS)
+        self._notes.check_fields(f"{kind or 'item'}", item, _ITEM_FIELDS - unread)
         call, result = read_call(item), read_output(item, self._notes)
         if call is not None:
             yield from self._add_part(call, item, time)
@@ -291,7 +335,7 @@ class Rollout:
         elif kind == "message":
             yield from self._message(item, time)
         elif kind == "reasoning":
-            yield from self._add_part(read_reasoning(item), item, time)
+            yield from self._add_part(read_reasoning(item, self._notes), item, time)
         elif kind == "agent_message":
             yield from self._add(_from_agent(kind, item, self._notes), item, time)
         elif kind == "ghost_snapshot":
@@ -329,6 +373,7 @@ class Rollout:
         if kind == "token_count" and isinstance(event.get("info"), dict):
             yield from self._add_usage(as_object(event["info"]), time)
         elif kind == "thread_name_updated":
+            self._notes.check_strings("event", event, "thread_name")
             yield from self._add(SessionInfo(name=as_text(event.get("thread_name"))), {}, time)
         elif kind == "error":
             yield from self._add(self._failure(event), {}, time)
@@ -418,6 +463,9 @@ class Rollout:
     def _compacted(self, compaction: Object, time: datetime | None) -> Iterator[KnownEntry]:
         yield from self._end_step()
         summary = as_text(compaction.get("message"))
+        self._notes.check_fields("compacted", compaction, _COMPACTED_FIELDS)
+        self._notes.check_strings("compacted", compaction, "message")
+        self._notes.check_items("item of an unknown form", compaction.get("replacement_history"))
         yield self._chain.add(Compaction(summary, None, self._context_tokens), time=time)
         if not isinstance(compaction.get("replacement_history"), list):
             for prompt in self._repeated_prompts():
@@ -425,8 +473,11 @@ class Rollout:
             return
         turns = len(self._turns)
         for item in as_objects(compaction["replacement_history"]):
-            if not summary or read_content(item.get("content"), None) != [text(summary)]:  # not the summary
+            if not summary or read_content(item.get("content"), None) != [text(summary)]:
                 yield from self._item(item, time)
+            else:  # the summary again
+                self._notes.check_fields("message", item, _ITEM_FIELDS)
+                read_content(item.get("content"), self._notes)
         yield from self._end_step()
         del self._turns[turns:]  # the replacement history does not count as turns of the user
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from ...events.content import TextPart, plain_text, raw_json
+from ...events.content import JSON, TextPart, plain_text, raw_json
 from ...events.entries import (
     NATIVE_VERSION,
     Batch,
@@ -37,7 +37,7 @@ from ...events.entries import (
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession
-from ..block_messages import read_message, write_message
+from ..block_messages import LEFT_OUT, read_message, write_message
 from ..chain import Chain, Names, derived_id
 from ..json_lines import Line, Notes, beginning, decoded, document, first_item, objects
 from ..simple_messages import is_empty_answer, message_of
@@ -54,8 +54,22 @@ _LIST_START = re.compile(
 )
 # Fields of other programs' lists, which may begin like dive's.
 _FOREIGN_FIELDS = re.compile(rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"')
+_LINE_FIELDS = frozenset({"data", "line_type"})
 _EVENT_FIELDS = frozenset({"agent", "id", "messages", "metadata", "timestamp", "type", "usage"})
 _MESSAGE_FIELDS = frozenset({"content", "id", "role"})
+_BLOCK_FIELDS = {
+    "text": frozenset({"text"}),
+    "image": frozenset({"source"}),
+    "tool_use": frozenset({"id", "input", "name"}),
+    "tool_result": frozenset({"content", "is_error", "tool_use_id"}),
+    "thinking": frozenset({"signature", "thinking"}),
+    "redacted_thinking": frozenset({"data"}),
+}
+"""The fields of parts that are read."""
+
+_BESIDE = frozenset({"cache_control", "citations", "type"})
+"""The fields of parts that say nothing to a model by themselves."""
+
 _HEADER_KEYS = frozenset({"id", "title", "created_at", "updated_at", "forked_from", "metadata"})
 
 
@@ -177,8 +191,12 @@ class _Reading:
             yield self._chain.add(Custom("dive.header", kept_json(rest)))
         if not header:
             self._notes.add("damaged", "error", "the header is missing: the session is named after the file")
+        self._check_forms("session", header)
+        self._notes.check_strings("session", header, "title")
         headers = 0
         for line in objects(path, self._notes, _START):
+            self._notes.check_fields("line", line.value, _LINE_FIELDS, line=line.number, byte=line.byte)
+            self._notes.check_items("data of an unknown form", [line.value.get("data")])
             kind, data = as_text(line.value.get("line_type")), as_object(line.value.get("data"))
             if kind == "header":
                 headers += 1
@@ -186,12 +204,17 @@ class _Reading:
                     self._notes.skip("second header")
             elif kind != "event":
                 self._notes.leave_out(f"line of kind {kind or 'unknown'}", line.value, line=line.number, byte=line.byte)
-            elif data.get("type") == COMPACTION:
-                yield from self._compaction(data, line)
             else:
                 self._notes.check_fields("event", data, _EVENT_FIELDS, line=line.number, byte=line.byte)
-                yield from self._turn(data, line)
+                self._check_forms("event", data)
+                yield from (self._compaction if data.get("type") == COMPACTION else self._turn)(data, line)
         self._notes.close()
+
+    def _check_forms(self, holder: str, data: Object) -> None:
+        """Note metadata that is no object, and messages that are none."""
+        if not isinstance(data.get("metadata"), dict):
+            self._notes.check_fields(holder, data, data.keys() - {"metadata"})
+        self._notes.check_items("message of an unknown form", data.get("messages"))
 
     def _turn(self, data: Object, line: Line) -> Iterator[KnownEntry]:
         time = as_time(data.get("timestamp"))
@@ -219,7 +242,10 @@ class _Reading:
             kept = self._end_of_history(messages, without_system=True)
         begins_with_text = bool(messages) and all(isinstance(part, TextPart) for part in messages[0].content)
         if not kept and begins_with_text and messages[0].role == "user":
-            summary = plain_text(messages.pop(0).content)
+            source = messages.pop(0)
+            summary = plain_text(source.content)
+            for each in as_list(source.metadata.get(LEFT_OUT)):
+                self._notes.leave_out("part of a summary", each, line=line.number, byte=line.byte)
             kept = self._end_of_history(messages, without_system=system is not None)
         details = data.get("metadata")
         first_kept = kept[0].id if kept else None
@@ -251,7 +277,16 @@ class _Reading:
                 problem = f"messages[{position}] has no known role: it was left out"
                 self._notes.add("damaged", "error", problem, line=place[0], byte=place[1])
             else:
+                self._check_blocks(source.get("content"), as_list(message.metadata.get(LEFT_OUT)))
                 yield self._names.named(message)
+
+    def _check_blocks(self, blocks: JSON, kept: list[JSON]) -> None:
+        """Note the fields of parts that are not read; parts that the message keeps whole have none."""
+        for block in as_objects([blocks] if isinstance(blocks, dict) else blocks):
+            known = _BLOCK_FIELDS.get(as_text(block.get("type")))
+            if known is not None and block not in kept:
+                self._notes.check_fields("part", block, known | _BESIDE)
+                self._check_blocks(block.get("content"), kept)
 
     def _add(self, message: Message, time: datetime | None, batch: Batch | None) -> KnownEntry:
         entry = self._chain.add(message, time=time, batch=batch)

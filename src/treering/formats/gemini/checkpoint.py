@@ -21,6 +21,7 @@ _HEAD_PATTERN = re.compile(
     rb'(\{\s*"history"\s*:\s*)?\[\s*\{\s*("role"\s*:\s*"(user|model)"\s*,\s*"parts"|"parts"\s*:\s*\[)'
 )
 _PREFIX = "checkpoint-"
+_CONTENT_FIELDS = frozenset({"parts", "role"})
 _TYPES: dict[JSON, str] = {"user": "user", "function": "user", "model": "model"}
 
 
@@ -43,6 +44,7 @@ def messages_of(contents: list[JSON], notes: Notes) -> list[Object]:
     for position, each in enumerate(contents):
         if _is_content(each):
             raw = as_object(each)
+            notes.check_fields("message", raw, _CONTENT_FIELDS)
             messages.append({"type": _TYPES[raw["role"]], "content": raw["parts"]})
         else:
             notes.add("damaged", "error", f"history[{position}] has no known role or no parts, so it is left out")

@@ -30,14 +30,12 @@ from ..base import ForeignSession
 from ..chain import Chain, derived_id
 from ..json_lines import Notes, beginning, carries_text, document, first_object, objects
 from ..preambles import Preambles, marks_of, opened, tagged
-from ..values import Object, as_object, as_objects, as_text, as_time, kept_json
+from ..values import Object, as_object, as_text, as_time, kept_json
 from .checkpoint import contents_of, is_checkpoint, messages_of, title_of
 from .history import History, HistoryMessage
 from .messages import (
     ASIDE,
     ASSISTANTS,
-    CALL_FIELDS,
-    MESSAGE_FIELDS,
     USERS,
     Call,
     read_answer,
@@ -45,6 +43,7 @@ from .messages import (
     read_usage,
     read_user,
 )
+from .unread import note_unread_of_message, note_unread_of_session
 
 NAME = "gemini"
 
@@ -113,6 +112,7 @@ def _read(path: Path) -> ForeignSession:
         if not history.holds_session_data:
             raise ForeignFormatError("the file contains nothing of a Gemini CLI session", where=Where(str(path)))
         header = _header(path, history, modified)
+    note_unread_of_session(history.metadata, notes)
     entries, leaf = _entries(header, history, notes)
     notes.close()
     return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
@@ -194,12 +194,11 @@ class _MessageReader:
         """Yield the entries of a message; none if an answer before it already holds all of its content."""
         raw, time = message.raw, as_time(message.raw.get("timestamp"))
         message_id = as_text(raw.get("id"))
-        self._notes.check_fields("message", raw, MESSAGE_FIELDS)
-        for record in as_objects(raw.get("toolCalls")):
-            self._notes.check_fields("call", record, CALL_FIELDS)
         if message.type in ASSISTANTS:
+            note_unread_of_message(raw, self._notes, is_answer=True)
             yield from self._answer(message, model, time)
         elif message.type in USERS:
+            note_unread_of_message(raw, self._notes, is_answer=False)
             user_message = read_user(raw)
             for result in read_responses(raw, message.key, self._calls.get(message.answer, ())):
                 yield self._chain.add(result, id="" if user_message else message_id, time=time)

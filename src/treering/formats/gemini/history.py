@@ -114,6 +114,7 @@ class History:
     def set(self, update: Object) -> None:
         """Update the metadata, and replace the history if it is included as `messages`."""
         self.metadata.update((key, value) for key, value in update.items() if key != "messages")
+        self._notes.check_items("message of an unknown form", update.get("messages"))
         if isinstance(update.get("messages"), list):
             self._replace(as_objects(update["messages"]))
 

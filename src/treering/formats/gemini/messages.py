@@ -37,7 +37,18 @@ from ...events.content import (
 )
 from ...events.entries import Message, Usage
 from ...events.providers.reading import image_at
-from ..values import Object, as_arguments, as_count, as_json_text, as_object, as_objects, as_text, as_time
+from ..values import (
+    Object,
+    as_arguments,
+    as_count,
+    as_items,
+    as_json_text,
+    as_object,
+    as_objects,
+    as_text,
+    as_time,
+    as_words,
+)
 
 USERS = frozenset({"user"})
 """The types of user messages."""
@@ -48,23 +59,11 @@ ASSISTANTS = frozenset({"gemini", "model"})
 ASIDE = frozenset({"error", "info", "warning"})
 """The types of messages that Gemini CLI shows to the user and no model sees."""
 
-MESSAGE_FIELDS = frozenset(
-    {"content", "displayContent", "id", "model", "parts", "thoughts", "timestamp", "tokens", "toolCalls", "type"}
-)
-"""The fields of a message that are read, or that repeat others."""
-
-CALL_FIELDS = frozenset(
-    {
-        *("agentId", "args", "description", "displayName", "id", "name", "renderOutputAsMarkdown", "result"),
-        *("resultDisplay", "status", "timestamp"),
-    }
-)
-"""The fields of a call's record that are read, or that only describe it."""
-
 _FAILED = frozenset({"error", "cancelled"})
 _CALL = "functionCall"
 _RESPONSE = "functionResponse"
 _FILES = frozenset({"inlineData", "fileData"})
+_CONTENTS = _FILES | {"text"}
 
 
 class Call(NamedTuple):
@@ -136,12 +135,13 @@ def read_answer(raw: Object, key: str, model: str) -> Answer:
     """
     records = _Records(raw, key)
     parts: list[Content] = []
-    for thought in as_objects(raw.get("thoughts")):
-        lines = filter(None, (as_text(thought.get("subject")), as_text(thought.get("description"))))
-        parts.append(thinking("\n\n".join(lines)))
+    for thought in as_items(raw.get("thoughts")):
+        lines = [as_words(as_object(thought).get(name)) for name in ("subject", "description")]
+        parts.append(thinking("\n\n".join(filter(None, lines)) if isinstance(thought, dict) else as_words(thought)))
     has_thoughts = bool(parts)
     for part in _parts(raw):
         if call := _member(part, _CALL):
+            parts += _beside(part)
             parts.append(records.call(call, _signature(as_object(part))))
         elif not (has_thoughts and _is_thought(part)):
             parts += (content for content in _contents(part) if _has_content(content))
@@ -241,6 +241,13 @@ def _plain_thought(part: ThinkingPart) -> str:
     return "\n\n".join(filter(None, (subject.strip(), f"{before}{after}".strip())))
 
 
+def _beside(part: JSON) -> Iterator[TextPart | ImagePart | ThinkingPart]:
+    """Yield the contents of a part that stand beside its call or its response."""
+    rest: Object = {name: value for name, value in as_object(part).items() if name in _CONTENTS or name == "thought"}
+    if _CONTENTS & rest.keys():
+        yield from (content for content in _contents(rest) if _has_content(content))
+
+
 def _split(parts: Sequence[JSON]) -> tuple[list[JSON], list[list[JSON]]]:
     """Return the parts that belong to no tool's result, and for each result its own, beginning with the response."""
     others: list[JSON] = []
@@ -250,6 +257,8 @@ def _split(parts: Sequence[JSON]) -> tuple[list[JSON], list[list[JSON]]]:
         if _member(part, _RESPONSE):
             results.append([part])
             in_result = True
+            words = as_object(part).get("text")
+            others += [{"text": words}] if words else []
         elif in_result and _FILES & as_object(part).keys():
             results[-1].append(part)
         else:
@@ -292,21 +301,25 @@ def _contents(part: JSON) -> Iterator[TextPart | ImagePart | ThinkingPart]:
     """
     raw = as_object(part)
     inline, file = as_object(raw.get("inlineData")), as_object(raw.get("fileData"))
-    if isinstance(part, str):
-        yield text(part)
-    elif isinstance(raw.get("text"), str):
+    has_text = isinstance(raw.get("text"), str)
+    if has_text:
         words, signature = as_text(raw["text"]), _signature(raw)
         yield ThinkingPart(Thinking(words, signature)) if _is_thought(part) else TextPart(Text(words, signature))
-    elif inline:
+    if inline:
         media_type = as_text(inline.get("mimeType"))
         is_image = media_type.startswith("image/")
         yield image(as_text(inline.get("data")), media_type) if is_image else _file(media_type)
-    elif file:
+    if file:
         address, media_type = as_text(file.get("fileUri")), as_text(file.get("mimeType"))
         is_image = not media_type or media_type.startswith("image/")
         yield image_at(address, media_type or None) if is_image else _file(address or media_type)
-    elif raw:
-        yield text(as_json_text(raw))
+    if part and not (has_text or inline or file):
+        yield text(as_json_text(part))
+
+
+def _shown(part: TextPart | ImagePart | ThinkingPart) -> TextPart | ImagePart:
+    """Return a part as a result may hold it: a thought becomes a text."""
+    return text(part.thinking.content) if isinstance(part, ThinkingPart) else part
 
 
 def _file(name: str) -> TextPart:
@@ -320,6 +333,8 @@ def _recorded_result(record: Object, call_id: str, name: str) -> Message | None:
     If the record holds the results of several calls, each reaches from its response to the next one.
     """
     raw, failed = record.get("result"), as_text(record.get("status")) in _FAILED
+    if raw is None and failed:
+        raw = record.get("resultDisplay")
     parts = _listed(raw)
     starts = [at for at, part in enumerate(parts) if _member(part, _RESPONSE)]
     for start, end in pairwise((*starts, len(parts))):
@@ -334,13 +349,13 @@ def _result(call_id: str, name: str, raw: JSON, *, failed: bool) -> Message:
         answer = _member(part, _RESPONSE)
         response = answer.get("response")
         if isinstance(response, dict):
-            output = response.get("output", response.get("error"))
             failed = failed or "error" in response
-            response = response if output is None else output
-        if response:
+            named = [response[name] for name in ("output", "error") if response.get(name) is not None]
+            body += (text(as_json_text(each)) for each in (named or [response]) if each)
+        elif response:
             body.append(text(as_json_text(response)))
         content_parts = _listed(answer.get("parts")) if answer else [part]
-        body += (each for item in content_parts for each in _contents(item) if not isinstance(each, ThinkingPart))
+        body += map(_shown, (each for item in content_parts for each in _contents(item)))
     texts = [part.text.content for part in body if isinstance(part, TextPart)]
     content = "\n".join(texts) if len(texts) == len(body) else body
     return Message("tool", (tool_result(call_id, content, is_error=failed),), tool_name=name)

@@ -36,7 +36,17 @@ from ..base import ForeignSession
 from ..chain import Chain
 from ..json_lines import Line, Notes, document, objects
 from ..values import Object, as_count, as_object, as_text, as_time
-from .lines import MESSAGE_FIELDS, Run, SeqCheck, Summary, read_message, read_run, read_tokens
+from .lines import (
+    Run,
+    SeqCheck,
+    Summary,
+    note_unread_of_message,
+    note_unread_of_run,
+    note_unread_of_summary,
+    read_message,
+    read_run,
+    read_tokens,
+)
 from .records import Records
 
 NAME = "nanocoder"
@@ -146,7 +156,7 @@ class _Reading:
             for summary in [each for each in summaries if each.is_due(time)]:
                 summaries.remove(summary)
                 yield self._chain.add(summary.payload(), id=summary.id, time=summary.created)
-            self._notes.check_fields("message", line.value, MESSAGE_FIELDS, line=line.number, byte=line.byte)
+            note_unread_of_message(line.value, self._notes, line=line.number, byte=line.byte)
             message = read_message(line.value)
             if message is None:
                 self._notes.at(
@@ -184,11 +194,13 @@ class _Reading:
         seq_check = SeqCheck(notes)
         for line in objects(path, notes, _START):
             seq_check.check(line)
+            note_unread_of_run(line.value, notes)
             run = read_run(line.value)
             if run.record.tool_call_id:
                 self._runs_by_call[run.record.tool_call_id] = run
             else:
                 self._runs_by_message.setdefault(run.record.message_id or "", []).append(run)
+        notes.close()
 
     def _summaries(self) -> list[Summary]:
         summaries: list[Summary] = []
@@ -196,7 +208,9 @@ class _Reading:
         end_of_active = as_text(as_object(self._metadata.get("context")).get("summaryMessageId"))
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
             try:
-                summaries.append(Summary(path.stem, as_object(document(path)), end_of_active))
+                stored = as_object(document(path))
+                note_unread_of_summary(stored, self._notes)
+                summaries.append(Summary(path.stem, stored, end_of_active))
             except ForeignFormatError as error:
                 self._findings.append(Finding(str(path), None, None, "damaged", "error", error.message))
         return sorted(summaries, key=lambda summary: summary.created or EPOCH)

@@ -136,6 +136,8 @@ def _data_url(image: Object) -> str:
 
 def _entries(stored: Object, header: Header, notes: Notes) -> Iterator[KnownEntry]:
     notes.check_fields("session", stored, _READ_FIELDS)
+    notes.check_strings("session", stored, "title")
+    notes.check_items("message of an unknown form", stored.get("messages"))
     chain = Chain(NAME, header.id, header.timestamp)
     for position, raw_message in enumerate(as_list(stored.get("messages"))):
         message = read_message(_as_chat_message(as_object(raw_message), notes), notes)

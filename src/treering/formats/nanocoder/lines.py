@@ -12,22 +12,34 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ...events.content import Content, raw_json, text, tool_result
+from ...events.content import JSON, Content, raw_json, text, tool_result
 from ...events.entries import Compaction, Custom, Message, Payload, ToolExecution
-from ..chat_messages import read_call
+from ..chat_messages import check_call, read_call
 from ..json_lines import Line, Notes
-from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time
+from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time, as_words
 
 SUMMARY_TYPE = "treering.summary"
 """The custom type of the entries that keep summaries for reuse."""
 
-MESSAGE_FIELDS = frozenset(
+_MESSAGE_FIELDS = frozenset(
     {
         *("assistant", "content", "cumulativeTokens", "id", "metadata", "parentId", "role", "seq", "timestamp"),
         *("tokenCount", "tokens", "tool", "toolCallId", "toolCalls", "toolName"),
     }
 )
 """The fields of a line of messages.jsonl that are read, and its metadata."""
+
+_ANSWER_FIELDS = frozenset({"durationMs", "finishReason", "model", "toolCalls"})
+_RESULT_FIELDS = frozenset({"callId", "name"})
+_RUN_FIELDS = frozenset(
+    {
+        *("args", "arguments", "durationMs", "id", "messageId", "result", "resultTokens", "seq", "timestamp", "tokens"),
+        *("tool", "toolCallId"),
+    }
+)
+_OUTPUT_FIELDS = frozenset({"content", "error", "exitCode", "success"})
+_SUMMARY_FIELDS = frozenset({"compressionRatio", "createdAt", "id", "originalTokens", "range", "summary"})
+_TEXT_FIELDS = frozenset({"content", "model", "tokens"})
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
 
@@ -65,7 +77,7 @@ class SeqCheck:
 def read_message(raw: Object) -> Message | None:
     """Read a line of messages.jsonl; return None if it has no known role, or is a tool result without a call id."""
     role = as_text(raw.get("role"))
-    content = as_text(raw.get("content"))
+    content = as_words(raw.get("content"))
     if role == "tool":
         tool = as_object(raw.get("tool"))
         call_id = as_text(tool.get("callId")) or as_text(raw.get("toolCallId"))
@@ -84,6 +96,37 @@ def read_message(raw: Object) -> Message | None:
         stop_reason=as_text(details.get("finishReason")) or None,
         duration_ms=as_number(details.get("durationMs")),
     )
+
+
+def note_unread_of_message(raw: Object, notes: Notes, *, line: int, byte: int) -> None:
+    """Note what a line of messages.jsonl holds that carries text and is not read."""
+    details, tool = as_object(raw.get("assistant")), as_object(raw.get("tool"))
+    calls: JSON = details.get("toolCalls", raw.get("toolCalls"))
+    notes.check_fields("message", raw, _MESSAGE_FIELDS, line=line, byte=byte)
+    notes.check_fields("assistant", details, _ANSWER_FIELDS, line=line, byte=byte)
+    notes.check_fields("tool", tool, _RESULT_FIELDS, line=line, byte=byte)
+    notes.check_items("call without a name", calls, line=line, byte=byte)
+    for call in as_objects(calls):
+        if read_call(call) is None:
+            notes.leave_out("call without a name", call, line=line, byte=byte)
+        else:
+            check_call(call, notes)
+    if calls and as_text(raw.get("role")) == "tool":
+        notes.leave_out("result field toolCalls", calls, line=line, byte=byte)
+
+
+def note_unread_of_run(raw: Object, notes: Notes) -> None:
+    """Note what a line of tools.jsonl holds that carries text and is not read."""
+    notes.check_fields("run", raw, _RUN_FIELDS)
+    notes.check_items("result of an unknown form", [raw.get("result")])
+    notes.check_fields("result", as_object(raw.get("result")), _OUTPUT_FIELDS)
+
+
+def note_unread_of_summary(raw: Object, notes: Notes) -> None:
+    """Note what a stored summary holds that carries text and is not read."""
+    notes.check_fields("summary", raw, _SUMMARY_FIELDS)
+    notes.check_items("summary of an unknown form", [raw.get("summary")])
+    notes.check_fields("summary", as_object(raw.get("summary")), _TEXT_FIELDS)
 
 
 def read_tokens(raw: Object) -> tuple[int, int] | None:
@@ -105,13 +148,13 @@ def read_run(raw: Object) -> Run:
         as_text(raw.get("tool")) or "unknown",
         as_arguments(raw.get("arguments", raw.get("args"))),
         success=result.get("success") is not False,
-        error=as_text(result.get("error")) or None,
+        error=as_words(result.get("error")) or None,
         exit_code=None if exit_code is None else int(exit_code),
         duration_ms=as_number(raw.get("durationMs")),
         tokens=as_count(raw.get("tokens", raw.get("resultTokens"))),
         message_id=as_text(raw.get("messageId")) or None,
     )
-    return Run(as_text(raw.get("id")), record, as_text(result.get("content")), as_time(raw.get("timestamp")))
+    return Run(as_text(raw.get("id")), record, as_words(result.get("content")), as_time(raw.get("timestamp")))
 
 
 class Summary:
@@ -133,7 +176,7 @@ class Summary:
         self._end_id = as_text(range_fields.get("endMessageId"))
         self._is_active = self._end_id == end_of_active
         self._first_kept: str | None = None
-        self._text = as_text(summary.get("content"))
+        self._text = as_words(summary.get("content"))
         self._tokens_before = as_count(raw.get("originalTokens"))
         self._stored: Object = {
             "key": key,

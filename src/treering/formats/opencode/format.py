@@ -30,7 +30,16 @@ from ..json_lines import Notes, beginning, decoded, document
 from ..storage_reading import read_each
 from ..values import Object, as_list, as_object, as_text, as_time, kept_json
 from .database import HEAD, in_database, is_database
-from .messages import is_finished, is_hidden, is_summary, model_of, read_answer, read_summary, read_user
+from .messages import (
+    check_info,
+    is_finished,
+    is_hidden,
+    is_summary,
+    model_of,
+    read_answer,
+    read_summary,
+    read_user,
+)
 from .parts import Item, created
 from .storage import InFile, InTree, Record, StoredSession, is_in_first_tree, is_tree
 
@@ -40,6 +49,13 @@ _CLEARED = "[Old tool result content cleared]"  # what opencode sends instead
 _MESSAGE_PREFIX = "msg_"
 _AT_THE_END = frozenset({"finish", "error", "tokens", "cost"})
 """What a message gets when it ends, after its last part."""
+
+_SESSION_FIELDS = frozenset(
+    {
+        *("agent", "cost", "directory", "id", "metadata", "model", "parentID", "path", "permission", "projectID"),
+        *("revert", "share", "slug", "summary", "time", "title", "tokens", "version", "workspaceID"),
+    }
+)
 
 _UNTITLED = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")
 """The title of a session that has none so far."""
@@ -111,6 +127,8 @@ def _read(stored: StoredSession) -> ForeignSession:
         raise ForeignFormatError("this is not an opencode session: it has no id", where=where)
     findings: list[Finding] = []
     notes = Notes(stored.path, findings)
+    notes.check_fields("session", info, _SESSION_FIELDS)
+    notes.check_strings("session", info, "title")
     records = list(stored.records(notes))
     times = (created(info), *(created(record.info) for record in records))
     modified = datetime.fromtimestamp(int(stored.path.stat().st_mtime), UTC)
@@ -198,6 +216,7 @@ class _Reading:
         """Yield the entries of a message."""
         info, time = record.info, created(record.info)
         message, role = as_text(info.get("id")), as_text(info.get("role"))
+        check_info(info, self._notes)
         if time is not None:
             yield from self.edits(time)
         for part in record.parts:

@@ -11,19 +11,37 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ...events.content import Content
+from ...events.content import JSON, Content
 from ...events.entries import Compaction, Custom, Message, Usage
 from ..json_lines import Notes, carries_text
 from ..preambles import marks_of
-from ..values import Object, as_object, as_text, kept_json
+from ..values import Object, as_object, as_text, as_words, kept_json
 from .parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .storage import Record
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
 _CONTENT = frozenset({"text", "reasoning", "file", "tool"})
 _ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
+_INFO_FIELDS = frozenset(
+    {
+        *("agent", "cost", "error", "finish", "format", "id", "metadata", "mode", "model", "modelID", "parentID"),
+        *("path", "providerID", "role", "sessionID", "snapshot", "summary", "time", "tokens", "tools", "variant"),
+    }
+)
+_PROMPT = "system"
+"""What the first versions repeat with each answer: their own instructions. With a question, it is the user's."""
+
+_FAILURE_FIELDS = frozenset({"data", "name"})
+_ERROR_FIELDS = frozenset(
+    {
+        *("code", "isRetryable", "message", "metadata", "providerID", "responseBody", "responseHeaders", "retries"),
+        *("statusCode", "url"),
+    }
+)
+_STATE_FIELDS = frozenset({"attachments", "error", "input", "metadata", "output", "raw", "status", "time", "title"})
 _PART_FIELDS = frozenset(
     {
+        *("auto", "cost", "files", "overflow", "reason", "tail_start_id", "tokens"),
         *("callID", "filename", "hash", "id", "ignored", "messageID", "metadata", "mime", "sessionID", "snapshot"),
         *("source", "state", "synthetic", "text", "time", "tool", "type", "url"),
     }
@@ -79,9 +97,7 @@ def read_answer(record: Record, notes: Notes) -> Iterator[Item]:
     """Read the model's message: one answer per step, each followed by the results of its calls."""
     provider, model = model_of(record.info)
     steps = _steps(record, notes)
-    failure = as_object(record.info.get("error"))
-    reason = as_text(as_object(failure.get("data")).get("message"))
-    error = ": ".join(filter(None, (as_text(failure.get("name")), reason))) or None
+    error = _error_of(record.info.get("error"), notes)
     for position, step in enumerate(steps):
         is_last = position == len(steps) - 1
         answer = Message(
@@ -95,6 +111,18 @@ def read_answer(record: Record, notes: Notes) -> Iterator[Item]:
         )
         yield Item(answer, step.time, step.beginning)
         yield from step.results
+
+
+def _error_of(failure: JSON, notes: Notes) -> str | None:
+    """Return why an answer failed: the name of the error with its message, or all of it if it has another form."""
+    if not isinstance(failure, dict):
+        return as_words(failure) or None
+    data = failure.get("data")
+    fields = as_object(data)
+    notes.check_fields("error", failure, _FAILURE_FIELDS)
+    notes.check_fields("error", fields, _ERROR_FIELDS)
+    reason = as_words(fields.get("message") if isinstance(data, dict) else data)
+    return ": ".join(filter(None, (as_text(failure.get("name")), reason))) or None
 
 
 def _stop_reason(info: Object) -> str | None:
@@ -171,9 +199,20 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
     return steps
 
 
+def check_info(info: Object, notes: Notes) -> None:
+    """Note the fields of a message that carry text and that are not read."""
+    notes.check_fields("message", info, _INFO_FIELDS | ({_PROMPT} if info.get("role") == "assistant" else set()))
+
+
 def _check_fields(part: Object, kind: str, notes: Notes) -> None:
-    if kind in _CONTENT:
+    if kind in _CONTENT or kind in _BOOKKEEPING or kind == "step-finish":
         notes.check_fields(f"{kind} part", part, _PART_FIELDS)
+    if kind == "tool":
+        state = part.get("state")
+        notes.check_items("state of a call", [state])
+        notes.check_fields("state", as_object(state), _STATE_FIELDS)
+        notes.check_items("metadata of a call", [as_object(state).get("metadata")])
+        notes.check_items("attachment", as_object(state).get("attachments"))
 
 
 def _begin_step(steps: list[_Step], part: Object) -> _Step:

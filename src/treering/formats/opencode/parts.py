@@ -19,7 +19,7 @@ from ...events.content import (
 )
 from ...events.entries import Message, Payload, ToolExecution, Usage
 from ...events.providers.reading import image_at
-from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time
+from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time, as_words
 
 _ENDED = frozenset({"completed", "error"})
 _SIGNATURES = ("signature", "thoughtSignature")
@@ -49,15 +49,15 @@ def created(value: Object) -> datetime | None:
 
 def text_of(part: Object) -> TextPart:
     """Return a text part with its provider's signature."""
-    return TextPart(Text(as_text(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
+    return TextPart(Text(as_words(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
 
 
 def thought_of(part: Object) -> ThinkingPart:
     """Return a thinking part with its provider's signature, or with the encrypted data if it is redacted."""
     redacted = _provider_metadata(part, "redactedData")
     if redacted is not None:
-        return ThinkingPart(Thinking(as_text(part.get("text")), redacted, redacted=True))
-    return ThinkingPart(Thinking(as_text(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
+        return ThinkingPart(Thinking(as_words(part.get("text")), redacted, redacted=True))
+    return ThinkingPart(Thinking(as_words(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
 
 
 def file_of(part: Object) -> TextPart | ImagePart:
@@ -85,10 +85,10 @@ def result_of(part: Object) -> tuple[Item, ...]:
         return ()
     call_id, name = _call_id(part), _tool(part)
     failed = state.get("status") == "error"
-    metadata, error = as_object(state.get("metadata")), as_text(state.get("error"))
+    metadata, error = as_object(state.get("metadata")), as_words(state.get("error"))
     kept_output = metadata.get("output") if failed and metadata.get("interrupted") is True else None
     is_error = failed and not isinstance(kept_output, str)
-    output = error if is_error else as_text(kept_output if failed else state.get("output"))
+    output = error if is_error else as_words(kept_output if failed else state.get("output"))
     attachments = [*map(file_of, as_objects(state.get("attachments")))]
     body: str | list[TextPart | ImagePart] = [text(output), *attachments] if attachments else output
     times = as_object(state.get("time"))

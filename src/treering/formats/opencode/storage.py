@@ -26,6 +26,9 @@ from msgspec import Struct
 from ..json_lines import Notes, decoded, document
 from ..values import Object, as_object, as_objects, as_text
 
+_DOCUMENT_FIELDS = frozenset({"info", "messages"})
+_MESSAGE_FIELDS = frozenset({"info", "parts"})
+
 
 class Record(Struct, frozen=True):
     """A message and its parts, in order."""
@@ -141,5 +144,9 @@ class InFile:
 
     def records(self, notes: Notes) -> Iterator[Record]:
         """Yield its messages in order; see `StoredSession.records`."""
+        notes.check_fields("document", self._document, _DOCUMENT_FIELDS)
+        notes.check_items("message of an unknown form", self._document.get("messages"))
         for message in as_objects(self._document.get("messages")):
+            notes.check_fields("message", message, _MESSAGE_FIELDS)
+            notes.check_items("part of an unknown form", message.get("parts"))
             yield Record(as_object(message.get("info")), as_objects(message.get("parts")))
