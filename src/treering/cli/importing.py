@@ -15,7 +15,7 @@ from ..actors.imports.report import ImportReport, ImportReports
 from ..events.errors import TreeringError
 from ..events.findings import Finding
 from ..events.wording import counted
-from ..formats.detect import FORMATS
+from ..formats.detect import format_names
 from ..formats.walk import UNKNOWN_SHOWN
 from .descriptions import short
 from .home import Home, root_option
@@ -29,7 +29,7 @@ from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sente
     "-f",
     "--format",
     "format_",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice(format_names()),
     help="The format of the files; by default it is detected.",
 )
 @json_option

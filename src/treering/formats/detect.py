@@ -1,13 +1,16 @@
 """The formats that can be imported, and the bytes by which a file is recognized.
 
-The formats are tried in the order of `FORMATS`, which begins with those that can be recognized with certainty. A
-format's module is imported on first use.
+Files are offered to the formats in the order of `format_names`: first ours, beginning with those that can be recognized
+with certainty, then those of installed packages. A format's module is imported on first use. Packages add formats under
+the entry point group `treering.formats`: the name is the format's, and the object, called without arguments, returns a
+`Format`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +21,9 @@ from ..events.words import check_word
 from .base import Format
 from .opening import beginning_of, cannot_read
 from .own_dialects import KeptFormat
+
+GROUP = "treering.formats"
+"""The entry point group of formats that other packages add."""
 
 HEAD_MAX = 256 * 1024
 """The number of bytes by which a format recognizes a file; a first line may be long."""
@@ -43,19 +49,35 @@ FORMATS: Mapping[str, Place] = {
     "nanocoder": Place("nanocoder.format", "NanocoderFormat"),
     "picoclaw": Place("picoclaw", "PicoclawFormat"),
 }
-"""The formats that can be imported, by their names on the command line."""
+"""The formats that come with treering, by their names on the command line."""
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all formats that can be imported: ours, then those of installed packages.
+
+    A package cannot take the name of one of ours.
+    """
+    return (*FORMATS, *sorted(entry_points(group=GROUP).names - FORMATS.keys()))
 
 
 def format_named(name: str) -> Format | KeptFormat:
     """Return the format with a name.
 
     Raises:
-        ForeignFormatError: There is no such format.
+        ForeignFormatError: There is no such format, or the package that adds it cannot be imported.
     """
-    check_word("format", name, FORMATS, error=ForeignFormatError)
-    place = FORMATS[name]
-    module = import_module(f".{place.module}", __package__)
-    return cast("Format | KeptFormat", getattr(module, place.name)())
+    place = FORMATS.get(name)
+    if place is not None:
+        module = import_module(f".{place.module}", __package__)
+        return cast("Format | KeptFormat", getattr(module, place.name)())
+    check_word("format", name, format_names(), error=ForeignFormatError)
+    (entry_point, *_) = entry_points(group=GROUP, name=name)
+    try:
+        return cast("Format", entry_point.load()())
+    except Exception as error:  # whatever the code of another package raises
+        raise ForeignFormatError(
+            f"the format {name!r} of {entry_point.value} cannot be used ({error!r}): mend or remove its package"
+        ) from error
 
 
 def head_of(path: Path) -> bytes:

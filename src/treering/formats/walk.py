@@ -21,7 +21,7 @@ from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, Uns
 from ..events.health.surroundings import log_of
 from .base import ForeignSession, Format
 from .claude_code.agents import PREFIX
-from .detect import FORMATS, HEAD_MAX, format_named, head_of
+from .detect import HEAD_MAX, format_named, format_names, head_of
 from .json_lines import beginning
 from .opening import beginning_of, cannot_read, is_packed
 from .own_dialects import KeptFormat, KeptSession
@@ -70,7 +70,7 @@ class Walk:
         self.failed: list[tuple[Path, TreeringError]] = []
         self._source = source
         self._requested_format = format
-        self._formats = [format_named(name) for name in (FORMATS if format is None else (format,))]
+        self._formats = [format_named(name) for name in (format_names() if format is None else (format,))]
         self._skipped_folder = None if apart is None or not self.is_folder else _path_below(apart, source)
         self._already_read: set[Path] = set()  # files still to come that were read as part of another session
 
@@ -92,7 +92,7 @@ class Walk:
         chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head)
         if chosen is None:
             raise ForeignFormatError(
-                f"the file is not a session in any known format ({', '.join(FORMATS)}): "
+                f"the file is not a session in any known format ({', '.join(format_names())}): "
                 "name the format if it is one of these",
                 where=Where(str(self._source)),
             )
@@ -114,7 +114,7 @@ class Walk:
         if self._requested_format is not None:
             return ForeignFormatError(f"the folder holds no {self._formats[0].title} session", where=where)
         return ForeignFormatError(
-            f"the folder holds no session in any known format ({', '.join(FORMATS)})", where=where
+            f"the folder holds no session in any known format ({', '.join(format_names())})", where=where
         )
 
     def _sessions_in_folder(self, folder: Path, pending: list[Path]) -> Iterator[Found]:
