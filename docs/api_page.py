@@ -393,8 +393,12 @@ STORES = """\
 ## Stores
 
 `SessionHost(root)` makes a `FileStore`, `SessionHost()` a `MemoryStore`, and `SessionHost(store=...)` takes any
-`Store`. Programs call none of their methods. To write a store, implement `Store`; `treering.testing` has a conformance
-suite for it.
+`Store`. Programs call none of their methods. To write a store, implement `Store`, declare by `capability` what it can
+do beyond that, and run `treering.testing.stores.StoreSuite` on it.
+[examples/sqlite_store.py](../examples/sqlite_store.py) shows how, in 300 lines.
+
+A package offers its store for URLs by an entry point of the group `treering.stores`, whose name is their scheme: with
+`sqlite = "my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
 
 | store | |
 |---|---|
