@@ -33,11 +33,11 @@ from .decide import (
     seqs_to_read,
     sets_status,
 )
+from .host.runtime import Runtime
+from .log.open_log import OpenLog
+from .log.owned_log import TRIES_MAX, OwnedLog, outpaced_error
 from .mail import CommandResult, Decision, Mail, unreachable_error
 from .mailbox import Mailbox
-from .open_log import OpenLog
-from .owned_log import TRIES_MAX, OwnedLog, outpaced_error
-from .runtime import Runtime
 
 
 class _DeferredAppend(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypedDict
 from msgspec import UNSET, Struct, UnsetType
 
 from ..events.entries import Payload
-from .naming import check_text
+from .host.naming import check_text
 
 
 class AppendOptions(TypedDict, total=False):

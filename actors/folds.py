@@ -17,7 +17,7 @@ from ..events.telemetry import failure_of, logger
 from ..projections.base import OWN, Valued
 from ..projections.failure import Failure
 from ..projections.source import LogView
-from .runtime import Runtime
+from .host.runtime import Runtime
 
 V = TypeVar("V")
 

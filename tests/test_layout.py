@@ -37,7 +37,7 @@ def test_each_top_level_package_is_linked_into_treering(package_name: str) -> No
 
 
 def test_a_top_level_package_cannot_be_imported_by_its_short_name() -> None:
-    outcome = python("import actors.host")
+    outcome = python("import actors.host.host")
     assert outcome.returncode != 0
     assert "relative import" in outcome.stderr
 

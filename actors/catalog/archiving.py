@@ -25,11 +25,11 @@ from ...events.errors import LeafMoved, SessionNotFound, TreeringError
 from ...events.stores.base import Ref
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
-from ..own_task import on_own_task
+from ..host.own_task import on_own_task
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from ..core import HostCore
+    from ..host.core import HostCore
     from .catalog import Catalog
 
 Reason: TypeAlias = Literal["inactive", "too_many"]

@@ -19,8 +19,8 @@ from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
-from ..listing import Listing
-from ..naming import checked_path
+from ..host.listing import Listing
+from ..host.naming import checked_path
 from .current import Pointers
 from .file_listing import FileListing
 from .index_file import IndexFile
@@ -29,7 +29,7 @@ from .paged_listing import PagedListing
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from ..core import HostCore
+    from ..host.core import HostCore
 
 Status: TypeAlias = Literal["active", "archived", "corrupted", "any"]
 """The words by which every listing can be filtered, besides those that programs gave its sessions."""

@@ -19,7 +19,7 @@ from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.opening import file_store
 from ...events.wording import counted
 from ...projections.summary import SessionSummary
-from ..runtime import Limits, Runtime, random_id, system_clock
+from ..host.runtime import Limits, Runtime, random_id, system_clock
 from .index_file import IndexFile, IndexLine
 from .rows import Rows
 

@@ -21,9 +21,9 @@ from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
-from ..naming import is_text
-from ..registry import Registry
-from ..runtime import Runtime
+from ..host.naming import is_text
+from ..host.registry import Registry
+from ..host.runtime import Runtime
 from .index_file import IndexFile, IndexLine
 from .rows import Rows
 

@@ -19,8 +19,8 @@ from ...events.offload import carried_out
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
-from ..registry import Registry
-from ..runtime import Runtime
+from ..host.registry import Registry
+from ..host.runtime import Runtime
 from .file_listing import FileListing, Remembered, is_indexable
 from .index_file import IndexFile, IndexLine
 from .settings import Settings

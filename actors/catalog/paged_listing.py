@@ -12,9 +12,9 @@ from ...events.errors import SessionNotFound, TreeringError
 from ...events.projects import project_hash
 from ...events.stores.base import LogInfo, Ref
 from ...projections.summary import SessionSummary, corrupted, project_of, summarize
-from ..open_log import OpenLog
-from ..registry import Registry
-from ..runtime import Runtime
+from ..host.registry import Registry
+from ..host.runtime import Runtime
+from ..log.open_log import OpenLog
 
 _PAGE = 1000
 

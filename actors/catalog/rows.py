@@ -22,8 +22,8 @@ from ...events.stores.files.log.beside import INDEX_SUFFIX
 from ...events.stores.files.log.head import TornHeader, read_head
 from ...projections.summary import SessionSummary, corrupted, summarize
 from ..actor import SessionActor
-from ..open_log import OpenLog
-from ..runtime import Runtime
+from ..host.runtime import Runtime
+from ..log.open_log import OpenLog
 
 _SMALL_BYTES = 64 * 1024
 """The size up to which reading a file is as fast as reading its snapshot."""

@@ -22,11 +22,11 @@ from ...events.previews import preview
 from ...events.redaction import Redaction
 from ...projections.exporting.view import About
 from ..handles.path_labels import labels_for
-from ..open_log import OpenLog
+from ..log.open_log import OpenLog
 
 if TYPE_CHECKING:
-    from ..core import HostCore
     from ..handles.handle import Handle
+    from ..host.core import HostCore
 
 LINES_AT_ONCE = 64
 """The number of lines that are read and converted at a time."""

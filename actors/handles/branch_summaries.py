@@ -23,7 +23,7 @@ from .shown_path import ShownPath
 
 if TYPE_CHECKING:
     from ...events.index import LogIndex
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
     from .session import Session
 
 BRANCH_SUMMARY_TOKENS = 2_000

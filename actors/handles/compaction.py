@@ -38,7 +38,7 @@ from .files_touched import files_touched
 from .handle import read_log
 
 if TYPE_CHECKING:
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
     from .fitting import Fitting
 
 KEEP_TOKENS = 20_000

@@ -18,7 +18,7 @@ from ...events.entries import CompactionEntry
 from ...events.errors import CompactionLoop
 from ...events.kinds import Kind
 from ...projections.context import boundary
-from ..open_log import OpenLog
+from ..log.open_log import OpenLog
 
 NOTE = "treering"
 """The key in a compaction's details that holds the sizes."""

@@ -41,7 +41,7 @@ from .handle import read_log
 from .shown_path import ShownPath
 
 if TYPE_CHECKING:
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
     from .fitting import Fitting
 
 SUMMARY_USAGE = "summary"

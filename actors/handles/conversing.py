@@ -20,7 +20,7 @@ from .reading import Reading
 from .truncating import truncate
 
 if TYPE_CHECKING:
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
 
 
 class Conversing(Appending, Reading):

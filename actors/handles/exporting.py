@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 
 from ...events.errors import InvalidInput
 from ...events.words import check_word
-from ..naming import check_text, checked_path
+from ..host.naming import check_text, checked_path
 from .handle import Handle
 
 if TYPE_CHECKING:

@@ -23,17 +23,17 @@ from ...events.entries import Header
 from ...events.errors import SessionExists
 from ...events.kinds import Kind
 from ...events.stores.base import Ref
-from ..leaf_record import encode_leaf
-from ..naming import current, new_ref
-from ..open_log import OpenLog
-from ..own_task import on_own_task
-from ..registry import NewLog
-from ..whole_log import put_log
+from ..host.naming import current, new_ref
+from ..host.own_task import on_own_task
+from ..host.registry import NewLog
+from ..log.leaf_record import encode_leaf
+from ..log.open_log import OpenLog
+from ..log.whole_log import put_log
 from .handle import read_log
 from .path_labels import labels_for
 
 if TYPE_CHECKING:
-    from ..core import HostCore
+    from ..host.core import HostCore
     from .session import Session
 
 _LINES_AT_ONCE = 256

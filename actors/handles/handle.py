@@ -16,14 +16,14 @@ from ...events.errors import AppendFailed, InvalidInput, LogReplaced, ReadOnly, 
 from ...events.index import LogIndex
 from ...events.stores.base import Ref
 from ..commands import Append, AppendOptions, MoveLeaf, append_command
-from ..follower import Follower
+from ..host.own_task import on_own_task
+from ..host.registry import NewLog
+from ..log.follower import Follower
 from ..mail import unreachable_error
-from ..own_task import on_own_task
-from ..registry import NewLog
 
 if TYPE_CHECKING:
-    from ..core import HostCore
-    from ..open_log import OpenLog
+    from ..host.core import HostCore
+    from ..log.open_log import OpenLog
 
 T = TypeVar("T")
 

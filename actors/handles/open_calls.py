@@ -33,7 +33,7 @@ from ...projections.context import ContextMessage
 from .handle import read_log
 
 if TYPE_CHECKING:
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
     from .fitting import Fitting
 
 SUSPENDED_TYPE = "treering.suspended"

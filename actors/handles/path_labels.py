@@ -16,7 +16,7 @@ from ...events.entries import LabelEntry
 from ...events.kinds import Kind
 
 if TYPE_CHECKING:
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
 
 
 async def labels_for(log: OpenLog, path: Sequence[int], through: int, dialect: Dialect) -> list[LabelEntry]:

@@ -23,7 +23,7 @@ from ...projections.tree import Tree, build_tree
 from .handle import Handle, read_log
 
 if TYPE_CHECKING:
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
 
 V = TypeVar("V")
 

@@ -13,7 +13,7 @@ from ...projections.context import boundary, clears, edits_on, first_kept, last_
 
 if TYPE_CHECKING:
     from ...events.entries import ContextEdit, Entry
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
 
 
 class ShownPath:

@@ -22,10 +22,10 @@ from ...projections.cuts import safe_cuts, unsafe_reason
 from ...projections.tokens import ByteEstimator, context_tokens
 from ..commands import Append, AppendOptions
 from ..decide import command_entry_id
-from ..naming import check_text
+from ..host.naming import check_text
 
 if TYPE_CHECKING:
-    from ..open_log import OpenLog
+    from ..log.open_log import OpenLog
     from .conversing import Conversing
 
 

@@ -45,18 +45,18 @@ from ...formats.own_dialects import KeptSession
 from ...formats.storage_reading import unreadable
 from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
-from ..leaf_record import encode_leaf
-from ..naming import new_ref
-from ..open_log import OpenLog
-from ..own_task import on_own_task
-from ..whole_log import put_log
+from ..host.naming import new_ref
+from ..host.own_task import on_own_task
+from ..log.leaf_record import encode_leaf
+from ..log.open_log import OpenLog
+from ..log.whole_log import put_log
 from .growing_answers import Latest
 from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
 from .overlap import LogFinder, compare_with_log, edits_in, load_log, matching_of
 from .report import ImportReport, ImportReports
 
 if TYPE_CHECKING:
-    from ..core import HostCore
+    from ..host.core import HostCore
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _LATEST_MAX = 2048  # only the last answers may have been imported before they were complete

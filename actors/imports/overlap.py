@@ -19,12 +19,12 @@ from ...events.stores.base import Lease, Ref
 from ...formats.base import ForeignSession, Restate
 from ...formats.chain import derived_id
 from ...projections.context import last_edits
-from ..naming import SUFFIX
-from ..open_log import OpenLog
+from ..host.naming import SUFFIX
+from ..log.open_log import OpenLog
 from .matching import COMPARED_KINDS, LogMessages, Matching
 
 if TYPE_CHECKING:
-    from ..core import HostCore
+    from ..host.core import HostCore
 
 _ENTRIES_AT_ONCE = 256
 

@@ -17,7 +17,7 @@ from ...events.stores.base import Ref
 from ...projections.search import schema
 from ...projections.search.query import Query
 from ...projections.search.texts import EntryText, Filters
-from ..naming import is_text
+from ..host.naming import is_text
 from .file import WAIT_S, SearchFile
 from .portions import UNFINISHED, Checkpoint, IndexedLog, Portion
 

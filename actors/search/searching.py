@@ -32,9 +32,9 @@ from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
 from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import SessionSummary
-from ..listing import Listing
-from ..naming import check_text, checked_path
-from ..runtime import Runtime
+from ..host.listing import Listing
+from ..host.naming import check_text, checked_path
+from ..host.runtime import Runtime
 from .file import IndexUnavailable
 from .hits import Hit, Search
 from .index import SearchIndex

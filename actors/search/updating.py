@@ -11,8 +11,8 @@ from ...events.stores.base import Cursor, Opening, Ref
 from ...events.telemetry import logger
 from ...projections.search.lines import TextReader
 from ...projections.search.texts import EntryText
-from ..naming import is_text
-from ..runtime import Runtime
+from ..host.naming import is_text
+from ..host.runtime import Runtime
 from .index import SearchIndex
 from .portions import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion, stamp_of
 from .scope import Files, is_indexed

@@ -13,7 +13,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ...events.errors import HostClosed, WrongThread
-from ..host import SessionHost
+from ..host.host import SessionHost
 
 T = TypeVar("T")
 

@@ -19,13 +19,13 @@ from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
 from ..handles.forking import fork, put
 from ..handles.session import Session
-from ..host import SessionHost
+from ..host.host import SessionHost
+from ..host.listing import SessionChanged
+from ..host.lookup import SessionLike
+from ..host.naming import DialectName
+from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
+from ..host.statistics import HostStatistics
 from ..imports.report import ImportReports
-from ..listing import SessionChanged
-from ..lookup import SessionLike
-from ..naming import DialectName
-from ..runtime import Clock, Limits, NewId, random_id, system_clock
-from ..statistics import HostStatistics
 from .bridge import Bridge
 from .searches import SyncSearch
 from .session import SyncSession

@@ -10,7 +10,7 @@ from typing import Unpack
 from ...events.content import ContentLike
 from ...events.entries import Message
 from ..commands import AppendOptions
-from ..keyed import SAVE_EVERY_S, KeyedSessions
+from ..host.keyed import SAVE_EVERY_S, KeyedSessions
 from .host import SyncHost
 from .session import SyncSession
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering import Context, Limits, Message, SessionHost, text
-from treering.actors.bodies import BodyCache, KeptContext
+from treering.actors.log.bodies import BodyCache, KeptContext
 from treering.events.content import plain_text
 from treering.events.disk import OsDisk
 from treering.events.entries import EPOCH, Entry, MessageEntry, OpaqueEntry

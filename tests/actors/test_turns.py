@@ -13,7 +13,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering import Limits, Session, SessionHost
-from treering.actors.turns import Turns
+from treering.actors.host.turns import Turns
 from treering.events.stores.base import Append, Outcome
 from treering.events.stores.files import Durability, FileStore, Writes
 

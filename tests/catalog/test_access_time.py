@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from treering import SessionHost, SessionSummary
-from treering.actors.runtime import Clock
+from treering.actors.host.runtime import Clock
 
 from .sessions import create_session
 

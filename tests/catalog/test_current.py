@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from treering import LogError, SessionHost, SessionNotFound, plain_text
-from treering.actors.runtime import Clock
+from treering.actors.host.runtime import Clock
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import WrappedDisk

@@ -22,7 +22,7 @@ from treering import (
     text,
     tool_use,
 )
-from treering.actors.runtime import Clock
+from treering.actors.host.runtime import Clock
 from treering.events.projects import project_hash
 from treering.projections.stats import SessionStats
 from treering.projections.tokens import ByteEstimator, message_tokens

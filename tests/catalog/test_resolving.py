@@ -20,7 +20,7 @@ from treering import (
     UnsupportedVersion,
 )
 from treering.actors.catalog.check import IndexCheck
-from treering.actors.runtime import Clock
+from treering.actors.host.runtime import Clock
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import FaultyDisk

@@ -30,7 +30,7 @@ from treering import (
     SessionLocked,
     Snapshot,
 )
-from treering.actors import follower
+from treering.actors.log import follower
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.stores.base import Blob, BlobKind, Lease, Page, Ref, Store
 from treering.events.stores.files import FileStore

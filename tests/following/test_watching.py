@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from watchfiles import _rust_notify
 
 from treering import Entry, EntrySubscription, HostClosed, Session, SessionHost
-from treering.actors import follower
+from treering.actors.log import follower
 from treering.events.stores.base import Ref
 from treering.events.stores.files import FileStore, notices, watcher
 from treering.testing.disks import MemoryDisk

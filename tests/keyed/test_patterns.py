@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from treering import KeyedSessions, LeafMoved, Message, Session, SessionHost, message, tool_result, tool_use
-from treering.actors.keys import id_of_key
+from treering.actors.host.keys import id_of_key
 
 Transcript = Callable[[Sequence[Message]], list[str]]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "keyed_sessions.py"
@@ -134,7 +134,7 @@ def test_every_link_has_an_existing_target(page: str) -> None:
             headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert fragment in map(anchor, headings), link
     also = page.partition("## See also")[2]
-    for expected in ("architecture.md#the-path-of-a-command", "actors/keyed.py", "events/providers/__init__.py"):
+    for expected in ("architecture.md#the-path-of-a-command", "actors/host/keyed.py", "events/providers/__init__.py"):
         assert expected in also
 
 

@@ -16,7 +16,7 @@ from .output import echo_json, line, quiet_option, run, sentence, tell
 from .rows import Named, name_of, named
 
 if TYPE_CHECKING:
-    from ..actors.host import SessionHost
+    from ..actors.host.host import SessionHost
 
 
 @click.command()

@@ -21,8 +21,8 @@ from anyio.abc import TaskStatus
 from anyio.lowlevel import checkpoint
 
 from ..actors.handles.session import Session
-from ..actors.host import SessionHost
-from ..actors.runtime import Limits
+from ..actors.host.host import SessionHost
+from ..actors.host.runtime import Limits
 from ..events.content import tool_use
 from ..events.health.doctor import examine
 from ..projections.feed import Reset

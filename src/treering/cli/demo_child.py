@@ -11,7 +11,7 @@ import sys
 
 import anyio
 
-from ..actors.host import SessionHost
+from ..actors.host.host import SessionHost
 from .story import SESSION, TORN, story_clock, story_ids
 
 _STEPS = ("Read the old importer.", "Wrote the first half of the new one.", "Ran its tests: 40 of 41 pass.")

@@ -30,7 +30,7 @@ from .rows import name_of
 
 if TYPE_CHECKING:
     from ..actors.catalog.settings import Settings
-    from ..actors.host import SessionHost
+    from ..actors.host.host import SessionHost
     from ..projections.summary import SessionSummary
 
 CONFIG_NAMES = ("config.toml", "config.json")
@@ -98,7 +98,7 @@ class Home(Struct, frozen=True):
             InvalidInput: The settings cannot be used.
             OSError: The settings cannot be read.
         """
-        from ..actors.host import SessionHost
+        from ..actors.host.host import SessionHost
 
         with logs_on_stderr():
             async with SessionHost(self.root, settings=self.settings()) as host:

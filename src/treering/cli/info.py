@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 from msgspec import Struct
 
-from ..actors.host import SessionHost
+from ..actors.host.host import SessionHost
 from ..events.entries import Usage
 from ..events.errors import SessionNotFound
 from ..events.index import LogIndex

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..actors.handles.session import Session
-from ..actors.host import SessionHost
-from ..actors.naming import SUFFIX
-from ..actors.runtime import Limits
+from ..actors.host.host import SessionHost
+from ..actors.host.naming import SUFFIX
+from ..actors.host.runtime import Limits
 from ..events.disk import OsDisk
 from ..events.disk.packed import packed_forms
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError
@@ -25,7 +25,7 @@ from .home import Home, session_completion
 from .logs import logs_on_stderr, warn
 
 if TYPE_CHECKING:
-    from ..actors.open_log import OpenLog
+    from ..actors.log.open_log import OpenLog
 
 session_file = click.argument(
     "file", metavar="SESSION", type=click.Path(readable=False), shell_complete=session_completion

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 import anyio
 from anyio.abc import TaskStatus
 
-from ..actors.host import SessionHost
+from ..actors.host.host import SessionHost
 from ..events.entries import MessageEntry
 from ..events.errors import TreeringError
 from ..events.projects import project_hash

@@ -12,7 +12,7 @@ from .output import INTERRUPTED, refuse_to_choose, run
 from .table import table_of
 
 if TYPE_CHECKING:
-    from ..actors.host import SessionHost
+    from ..actors.host.host import SessionHost
     from .picking import Picked
 
 

@@ -26,7 +26,7 @@ from .time_input import Moment
 from .time_output import when
 
 if TYPE_CHECKING:
-    from ..actors.host import SessionHost
+    from ..actors.host.host import SessionHost
 
 _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted"})
 

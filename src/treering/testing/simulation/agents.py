@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from ...actors.commands import AppendOptions
 from ...actors.handles.session import Session
-from ...actors.host import SessionHost
+from ...actors.host.host import SessionHost
 from ...events.content import text
 from ...events.entries import Message, Payload
 from ...events.errors import (

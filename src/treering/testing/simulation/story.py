@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct
 from structlog.testing import capture_logs
 
-from ...actors.host import SessionHost
+from ...actors.host.host import SessionHost
 from ...events.stores.files import Durability
 from .agents import Disturber, Subscriber, Writer
 from .checks import Broken

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from ..events.entries import Entry
-from ..projections.building.paired_messages import PairedMessages
-from ..projections.context import Context
+from ...events.entries import Entry
+from ...projections.building.paired_messages import PairedMessages
+from ...projections.context import Context
 
 _SEQ_BITS = 40
 """How many bits of a key hold the seq; those above hold the number of the log."""

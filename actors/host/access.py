@@ -6,9 +6,9 @@ import errno
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..events.disk.disk_errors import NOT_WRITABLE, reason_of, remedy_of
-from ..events.errors import InvalidInput, NotASession, ReadOnly, TreeringError
-from ..events.stores.base import Ref
+from ...events.disk.disk_errors import NOT_WRITABLE, reason_of, remedy_of
+from ...events.errors import InvalidInput, NotASession, ReadOnly, TreeringError
+from ...events.stores.base import Ref
 
 
 @contextmanager

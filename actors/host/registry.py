@@ -20,16 +20,16 @@ from weakref import WeakValueDictionary
 import anyio
 from msgspec import Struct
 
-from ..events.dialects.base import Dialect
-from ..events.entries import Header
-from ..events.errors import HostClosed, SessionLocked, SessionNotFound
-from ..events.stores.base import Lease, Ref
-from ..events.telemetry import failure_of, logger
-from ..projections.feed import Feed
-from .actor import SessionActor
-from .follower import Follower
-from .open_log import OpenLog
-from .owned_log import OwnedLog
+from ...events.dialects.base import Dialect
+from ...events.entries import Header
+from ...events.errors import HostClosed, SessionLocked, SessionNotFound
+from ...events.stores.base import Lease, Ref
+from ...events.telemetry import failure_of, logger
+from ...projections.feed import Feed
+from ..actor import SessionActor
+from ..log.follower import Follower
+from ..log.open_log import OpenLog
+from ..log.owned_log import OwnedLog
 from .runtime import Runtime
 
 

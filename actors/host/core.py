@@ -13,22 +13,22 @@ from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ..events.dialects.base import Dialect
-from ..events.entries import Header
-from ..events.errors import HostClosed, InvalidInput, WrongThread
-from ..events.index import LogIndex
-from ..events.stores.base import Cursor, Ref
-from ..events.words import check_word
-from ..projections.base import Projection, Valued
-from ..projections.feed import Feed, Transient
-from ..projections.source import LogView, Source
-from ..projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
-from ..projections.views import SharedView, Stepper
-from .folds import VIEWS, Folds, Values, kind_of
-from .follower import Follower
+from ...events.dialects.base import Dialect
+from ...events.entries import Header
+from ...events.errors import HostClosed, InvalidInput, WrongThread
+from ...events.index import LogIndex
+from ...events.stores.base import Cursor, Ref
+from ...events.words import check_word
+from ...projections.base import Projection, Valued
+from ...projections.feed import Feed, Transient
+from ...projections.source import LogView, Source
+from ...projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
+from ...projections.views import SharedView, Stepper
+from ..folds import VIEWS, Folds, Values, kind_of
+from ..log.follower import Follower
+from ..log.open_log import OpenLog
 from .keys import id_of_key
 from .naming import check_text, checked_id, new_ref
-from .open_log import OpenLog
 from .registry import NewLog, Registry
 from .runtime import Runtime
 

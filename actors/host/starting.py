@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from ..events.errors import InvalidInput
+from ...events.errors import InvalidInput
 
 if TYPE_CHECKING:
     from .host import SessionHost

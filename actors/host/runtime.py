@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ..events.child_process import after_fork_in_child
-from ..events.offload import Offload
-from ..events.stores.base import Store
-from ..events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
-from .bodies import BodyCache
+from ...events.child_process import after_fork_in_child
+from ...events.offload import Offload
+from ...events.stores.base import Store
+from ...events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
+from ..log.bodies import BodyCache
+from ..log.moved_logs import MovedLogs
 from .bounds import check_bounds
-from .moved_logs import MovedLogs
 from .statistics import Counters
 from .touched import Touched
 from .turns import Turns

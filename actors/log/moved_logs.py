@@ -14,9 +14,9 @@ from enum import Enum
 
 import anyio
 
-from ..events.errors import LogReplaced, SessionNotFound, TreeringError
-from ..events.stores.base import Lease, Ref, Store
-from ..events.stores.capabilities import Packs
+from ...events.errors import LogReplaced, SessionNotFound, TreeringError
+from ...events.stores.base import Lease, Ref, Store
+from ...events.stores.capabilities import Packs
 
 MOVES_MAX = 4096
 """How many moves and deletions are remembered. A read that lasts while more logs are moved may raise `LogReplaced`."""

@@ -10,9 +10,9 @@ from typing import Protocol, Self
 
 from msgspec import Struct
 
-from ..events.errors import HostClosed
-from ..events.stores.base import Ref
-from ..projections.summary import SessionSummary
+from ...events.errors import HostClosed
+from ...events.stores.base import Ref
+from ...projections.summary import SessionSummary
 from .touched import Touched
 
 

@@ -11,13 +11,13 @@ from functools import partial
 
 import anyio
 
-from ..events.errors import HostClosed, LogReplaced, SessionNotFound, TreeringError
-from ..events.stores.base import Ref
-from ..events.telemetry import failure_of, logger
-from ..projections.feed import Feed
-from .folds import Values
+from ...events.errors import HostClosed, LogReplaced, SessionNotFound, TreeringError
+from ...events.stores.base import Ref
+from ...events.telemetry import failure_of, logger
+from ...projections.feed import Feed
+from ..folds import Values
+from ..host.runtime import Runtime
 from .open_log import OpenLog
-from .runtime import Runtime
 
 WATCH_AGAIN_S = 2.0
 """How many seconds to wait before watching a file again after watching it failed."""

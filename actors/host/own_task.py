@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from ..events.errors import HostClosed
+from ...events.errors import HostClosed
 from .runtime import Runtime
 
 T = TypeVar("T")

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
-from ..events.counts import check_count
-from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
-from ..events.stores.base import Ref, Store
-from ..events.stores.capabilities import KeepsFiles, Recovers
-from ..projections.summary import CORRUPTED, SessionSummary
+from ...events.counts import check_count
+from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
+from ...events.stores.base import Ref, Store
+from ...events.stores.capabilities import KeepsFiles, Recovers
+from ...projections.summary import CORRUPTED, SessionSummary
+from ..commands import Unarchive
+from ..handles.session import Session
+from ..log.follower import Follower
 from .access import opening
-from .commands import Unarchive
 from .core import HostCore
-from .follower import Follower
-from .handles.session import Session
 from .listing import SessionsSubscription
 from .naming import SUFFIX, checked_id, checked_path
 from .own_task import on_own_task
 
 if TYPE_CHECKING:
-    from .catalog.catalog import Catalog
-    from .search.searching import Searching
+    from ..catalog.catalog import Catalog
+    from ..search.searching import Searching
 
 
 SessionLike: TypeAlias = Session | SessionSummary | str | os.PathLike[str]
@@ -265,7 +265,7 @@ class SessionLookup:
     def _searching_of(self) -> Searching:
         """Return the search of this host, loading it on first use."""
         if self._searching is None:
-            from .search.searching import Searching
+            from ..search.searching import Searching
 
             self._searching = Searching(self.core.runtime, self._sessions.listing)
         return self._searching

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
-from ..events.dialects.base import Dialect
-from ..events.errors import AppendInDoubt, TreeringError
-from ..events.stores.base import Cursor, Lease, Store
+from ...events.dialects.base import Dialect
+from ...events.errors import AppendInDoubt, TreeringError
+from ...events.stores.base import Cursor, Lease, Store
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from ..events.errors import InvalidInput
+from ...events.errors import InvalidInput
 
 
 def check_bounds(settings: Struct, least: Mapping[str, float], *, may_be_none: Collection[str] = ()) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from ..events.telemetry import failure_of, logger
+from ...events.telemetry import failure_of, logger
 
 WAIT_S = 1.0
 """How many seconds to wait after a failure, doubled after each further failure that follows soon."""

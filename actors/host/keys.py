@@ -22,7 +22,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from ..events.errors import InvalidSessionId
+from ...events.errors import InvalidSessionId
 
 KEY_BYTES_MAX = 1024
 """The maximum length of a key, in bytes of UTF-8."""

@@ -17,10 +17,10 @@ from typing import NoReturn, Unpack
 
 import anyio
 
-from ..events.content import ContentLike
-from ..events.entries import Message
-from .commands import AppendOptions
-from .handles.session import Session
+from ...events.content import ContentLike
+from ...events.entries import Message
+from ..commands import AppendOptions
+from ..handles.session import Session
 from .host import SessionHost
 from .naming import ref_of_key
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
-from ..events.stores.base import Append, Committed, Cursor, Lease, Outcome
-from ..projections.feed import LeafChange
-from .commands import MoveLeaf
-from .decide import decide_move
+from ...events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
+from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome
+from ...projections.feed import LeafChange
+from ..commands import MoveLeaf
+from ..decide import decide_move
+from ..host.runtime import Runtime
+from ..mail import Decision
 from .leaf_record import encode_leaf
-from .mail import Decision
 from .open_log import OpenLog
-from .runtime import Runtime
 
 TRIES_MAX = 64
 """How often something is decided anew because another program has appended in the meantime."""

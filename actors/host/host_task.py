@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from ..events.errors import HostClosed
+from ...events.errors import HostClosed
 
 _tasks: set[asyncio.Task[None]] = set()
 """The asyncio tasks of open hosts; the event loop itself keeps only weak references."""

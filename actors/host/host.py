@@ -26,34 +26,34 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import anyio
 
-from ..events.child_process import after_fork_in_child
-from ..events.disk import Disk, OsDisk
-from ..events.entries import Header
-from ..events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
-from ..events.offload import Offload, ThreadOffload
-from ..events.roots import scheme_of, without_file_scheme
-from ..events.stores.base import Ref, Store
-from ..events.stores.capabilities import KeepsFiles
-from ..events.stores.memory import MemoryStore
-from ..events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
-from ..events.telemetry import failure_of, logger
-from ..events.words import check_word
+from ...events.child_process import after_fork_in_child
+from ...events.disk import Disk, OsDisk
+from ...events.entries import Header
+from ...events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
+from ...events.offload import Offload, ThreadOffload
+from ...events.roots import scheme_of, without_file_scheme
+from ...events.stores.base import Ref, Store
+from ...events.stores.capabilities import KeepsFiles
+from ...events.stores.memory import MemoryStore
+from ...events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
+from ...events.telemetry import failure_of, logger
+from ...events.words import check_word
+from ..catalog.settings import Settings
+from ..handles.forking import copy_of, fork, put
+from ..handles.session import Session
+from ..imports.report import ImportReports
+from ..search.hits import Search
 from .background import attempt, keep_running
-from .catalog.settings import Settings
 from .core import HostCore
-from .handles.forking import copy_of, fork, put
-from .handles.session import Session
 from .host_task import HostTask
-from .imports.report import ImportReports
 from .lookup import SessionLike, SessionLookup
 from .naming import DialectName, absolute, check_text, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
-from .search.hits import Search
 from .starting import Starting, Unclosed
 from .statistics import HostStatistics, SessionStatistics
 
 if TYPE_CHECKING:
-    from .catalog.archiving import RetentionReport
+    from ..catalog.archiving import RetentionReport
 
 _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 
@@ -209,7 +209,7 @@ class SessionHost(SessionLookup):
             limits=self._limits,
             spawn=self._spawn,
         )
-        from .catalog.catalog import Catalog  # deferred to keep the import of the package small
+        from ..catalog.catalog import Catalog  # deferred to keep the import of the package small
 
         core = HostCore(runtime, self._dialect)
         catalog = Catalog(core, self._settings)
@@ -450,7 +450,7 @@ class SessionHost(SessionLookup):
             SessionLocked: Another process or host owns one of them.
             ReadOnly: This process may not write there.
         """
-        from .imports.importing import import_sessions
+        from ..imports.importing import import_sessions
 
         self.core.check()
         source = checked_path(path)
@@ -525,7 +525,7 @@ class SessionHost(SessionLookup):
             Conflict: Another program changed the file meanwhile; the session is archived, and its file stays.
             OSError: The file could not be compressed; the session is archived, and its file is as it was.
         """
-        from .catalog.archiving import archive
+        from ..catalog.archiving import archive
 
         self.core.check()
         await self._recover()
@@ -542,7 +542,7 @@ class SessionHost(SessionLookup):
             LogDamaged: Its compressed file is damaged; it was left as it is.
             AppendError: The write failed; the session is still archived.
         """
-        from .catalog.archiving import unarchive
+        from ..catalog.archiving import unarchive
 
         self.core.check()
         await self._recover()
@@ -558,7 +558,7 @@ class SessionHost(SessionLookup):
         Args:
             dry_run: Change nothing, and report what would be done.
         """
-        from .catalog.archiving import retire
+        from ..catalog.archiving import retire
 
         self.core.check()
         await self._recover()

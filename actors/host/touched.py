@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from ..events.stores.base import Ref
+from ...events.stores.base import Ref
 
 
 class Touched:
