@@ -50,12 +50,12 @@ def walk_all(rounds: int = 300) -> dict[Way, Walk]:
 
 
 def way_table(way: Way, walk: Walk) -> Table:
-    """Make the table of a way, with its sums in the last row."""
+    """Make the table of a way; a step that is taken more than once says how often."""
     title = f"{way} append: {walk.whole_us:.1f} µs of processor time when nobody watches"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
     for column in ("step", "file"):
         table.add_column(column)
-    for column in ("times", "calls", "system calls", "own µs"):
+    for column in ("calls", "system calls", "own µs"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows(walk):
         table.add_row(*row)
@@ -64,18 +64,20 @@ def way_table(way: Way, walk: Walk) -> Table:
 
 def rows(walk: Walk) -> list[tuple[str, ...]]:
     """Return the cells of a way's table, with its sums in the last row."""
-    steps, files = walk.steps, {each.file for each in walk.steps}
-    sums = [
-        sum(numbers) for numbers in zip(*((each.times, each.calls, each.system_calls) for each in steps), strict=True)
+    steps = walk.steps
+    cells = [
+        (
+            each.name if each.times == 1 else f"{each.name} ×{each.times}",
+            each.file,
+            str(each.calls),
+            str(each.system_calls),
+            f"{each.own_us:.1f}",
+        )
+        for each in steps
     ]
-    own_us = sum(each.own_us for each in steps)
-    return [
-        *(
-            (each.name, each.file, str(each.times), str(each.calls), str(each.system_calls), f"{each.own_us:.1f}")
-            for each in steps
-        ),
-        (f"{len(steps)} functions", f"{len(files)} files", *map(str, sums), f"{own_us:.1f}"),
-    ]
+    calls, system_calls = sum(each.calls for each in steps), sum(each.system_calls for each in steps)
+    functions, files = f"{len(steps)} functions", f"{len({each.file for each in steps})} files"
+    return [*cells, (functions, files, str(calls), str(system_calls), f"{sum(each.own_us for each in steps):.1f}")]
 
 
 @click.command("path")

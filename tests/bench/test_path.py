@@ -62,3 +62,11 @@ def test_the_table_has_the_named_way_and_its_sums(ways: dict[str, Any]) -> None:
     assert [line.split()[0] for line in printed[2 : 2 + len(steps)]] == [step["name"] for step in steps]
     assert printed[2 + len(steps)].startswith(f"{len(steps)} functions")
     assert not any(line.startswith("first append") for line in printed)
+
+
+def test_the_page_has_the_way_as_it_is(ways: dict[str, Any]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    block = page.partition("```text\nwarm append")[2].partition("```")[0]
+    rows = [line.split()[:2] for line in block.splitlines()[2:-1]]
+
+    assert rows == [[step["name"], step["file"]] for step in ways["warm"]["steps"]], "see: python -m bench path warm"
