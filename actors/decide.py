@@ -69,24 +69,27 @@ class Draft:
         leaf_id: Its id.
         head: The seq of the last line.
         last_time: The latest timestamp so far.
+        find: Returns the seq of an entry, committed or drafted; 0 if there is none, or if the id is not a string.
     """
 
-    __slots__ = ("_ids", "_parents", "head", "index", "last_time", "leaf", "leaf_id")
+    __slots__ = ("_ids", "_parents", "find", "head", "index", "last_time", "leaf", "leaf_id")
 
     def __init__(self, index: LogIndex) -> None:
         self.index = index
         self.leaf = index.leaf
         self.head, self.leaf_id, self.last_time = index.position()
-        self._ids: dict[str, int] = {}
-        self._parents: dict[int, int] = {}
+        self.find: Callable[[object], int] = index.ids.find  # as long as nothing is drafted
 
-    def find(self, entry_id: object) -> int:
-        """Return the seq of an entry, committed or drafted; 0 if there is none, or if the id is not a string."""
-        drafted = self._ids.get(entry_id, 0) if self._ids and isinstance(entry_id, str) else 0
+    def _find(self, entry_id: object) -> int:
+        drafted = self._ids.get(entry_id, 0) if isinstance(entry_id, str) else 0
         return drafted or self.index.ids.find(entry_id)
 
     def add(self, entry: Entry) -> None:
         """Add an entry that is about to be written."""
+        if self.find != self._find:
+            self._ids: dict[str, int] = {}
+            self._parents: dict[int, int] = {}
+            self.find = self._find
         self.head = entry.seq
         self._parents[entry.seq] = self.find(entry.parent_id) if entry.parent_id else 0
         self._ids[entry.id or ""] = entry.seq
@@ -96,9 +99,7 @@ class Draft:
 
     def parent(self, seq: int) -> int:
         """Return the seq of an entry's parent; 0 or less if it has none."""
-        if seq in self._parents:
-            return self._parents[seq]
-        return self.index.parents[seq]
+        return self.index.parents[seq] if seq < len(self.index.parents) else self._parents[seq]
 
     def is_ancestor(self, ancestor: int, seq: int) -> bool:
         """Return whether an entry lies on the path to another entry, including that entry itself."""
@@ -115,7 +116,10 @@ def command_entry_id(session_id: str, command_id: str, position: int) -> str:
 def seqs_to_read(draft: Draft, command: Append) -> Sequence[int]:
     """Return the seqs of the committed entries that must be read before this command is decided."""
     if command.command_id is None:
-        if _READS_ENTRIES.isdisjoint(map(type, command.payloads)):
+        for payload in command.payloads:
+            if type(payload) in _READS_ENTRIES:
+                break
+        else:
             return ()
     else:
         earlier = _earlier(draft, command, command.command_id)
@@ -226,12 +230,13 @@ def needs_own_write(draft: Draft, command: Command | AnswerFromLog) -> bool:
     """Return whether a command must be written by itself: all but an append of one entry that needs no entries read.
 
     An atomic batch has to land whole, a change of status affects the commands after it, and entries that a command
-    reads must have been written first.
+    reads must have been written first, even if they are all drafted.
     """
     return (
         not isinstance(command, Append)
         or len(command.payloads) > 1
         or sets_status(command)
+        or not _READS_ENTRIES.isdisjoint(map(type, command.payloads))
         or bool(seqs_to_read(draft, command))
     )
 

@@ -310,15 +310,24 @@ class LogIndex:
                     self.fold(entry)
                 at = end + 1
 
-    def fold_batch(self, entries: Sequence[Entry]) -> None:
-        """Fold lines that were just written together; equivalent to folding each line of a complete batch."""
-        if self._pending:
+    def fold_batch(self, entries: Sequence[Entry]) -> int:
+        """Fold lines that were just written together; equivalent to folding each line of a complete batch.
+
+        Returns:
+            How many of them had been folded already, by a reader.
+        """
+        if self._pending or entries[0].seq != len(self.kinds):
+            folded = max(0, self.seen + 1 - entries[0].seq)
+            if folded:
+                self.fold_all(entries[folded:])
+                return folded
             self._abort()
         if len(entries) >= _RUN_MIN and self._end_of_run(entries, 0, marked=True) == len(entries):
             self._add_run(cast(Sequence[MessageEntry], entries))
         else:
             for entry in entries:
                 self._add(entry)
+        return 0
 
     def _end_of_run(self, entries: Sequence[Entry | None], at: int, *, marked: bool) -> int:
         """Return the end of the run of messages from `at` on that each follow the line before and become the leaf.

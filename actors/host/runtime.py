@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -35,10 +34,13 @@ NewId: TypeAlias = Callable[[], str]
 """Returns a fresh uuid4 as a string of 36 characters."""
 
 
-_IDS_AT_ONCE = 64
-_FIXED_BITS = int.from_bytes(bytes.fromhex("ffffffffffff0fff3fffffffffffffff") * _IDS_AT_ONCE)
-_VERSION_4 = int.from_bytes(bytes.fromhex("00000000000040008000000000000000") * _IDS_AT_ONCE)
-_DIGITS = re.compile("(.{8})(.{4})(.{4})(.{4})(.{12})")
+_IDS_AT_ONCE = 128
+_FORM = b"xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx "
+_STRIDE = len(_FORM)
+_DIGIT_COLUMNS = [column for column, char in enumerate(_FORM) if char not in b"- "]
+_VERSION_COLUMN = _FORM.index(b"4")
+_VARIANT_COLUMN = _FORM.index(b"y")
+_TO_VARIANT = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
 
 
 _latest = [(0, datetime.fromtimestamp(0, UTC))]
@@ -72,9 +74,14 @@ def random_id() -> str:
 
 
 def _several_ids() -> list[str]:
-    size = 16 * _IDS_AT_ONCE
-    bits = int.from_bytes(os.urandom(size)) & _FIXED_BITS | _VERSION_4
-    return list(map("-".join, _DIGITS.findall(bits.to_bytes(size).hex())))
+    """Return fresh ids, made together: each column of digits is set for all of them in one step."""
+    digits = os.urandom(16 * _IDS_AT_ONCE).hex().encode()
+    text = bytearray(_FORM * _IDS_AT_ONCE)
+    for place, column in enumerate(_DIGIT_COLUMNS):
+        text[column::_STRIDE] = digits[place::32]
+    text[_VERSION_COLUMN::_STRIDE] = b"4" * _IDS_AT_ONCE
+    text[_VARIANT_COLUMN::_STRIDE] = text[_VARIANT_COLUMN::_STRIDE].translate(_TO_VARIANT)
+    return text.decode().split()
 
 
 after_fork_in_child(_prepared_ids.clear)

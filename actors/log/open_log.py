@@ -244,18 +244,17 @@ class OpenLog:
 
     def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> int:
         """Fold the entries that one command just wrote here, publish them, and return the size of their lines."""
-        index, bodies, size = self.index, self._runtime.bodies, sum(map(len, lines))
-        folded = index.seen + 1 - entries[0].seq
-        if folded > 0:  # a reader has folded some of them meanwhile
-            entries, lines = entries[folded:], lines[folded:]
-            index.fold_all(entries)
-        else:
-            index.fold_batch(entries)
+        folded, number, feed, total = self.index.fold_batch(entries), self._number, self.feed, 0
         for entry, line in zip(entries, lines, strict=True):
-            bodies.put(self._number, entry.seq, entry, len(line))
-            if self.feed is not None:
-                self._publish(self.feed, entry.seq, entry, len(line))
-        return size
+            size = len(line)
+            total += size
+            if folded:  # by a reader, which has published it
+                folded -= 1
+                continue
+            self._runtime.bodies.put(number, entry.seq, entry, size)
+            if feed is not None:
+                self._publish(feed, entry.seq, entry, size)
+        return total
 
     def attach(self, feed: Feed | None) -> None:
         """Publish to this feed what is appended from now on, including lines that are still withheld."""

@@ -10,7 +10,25 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from treering import Custom, DialectCannot, EntryNotFound, InvalidEntry, LeafMoved, Session, SessionHost, SessionSummary
+from treering import (
+    BashExecution,
+    ContextEdit,
+    Custom,
+    CustomMessage,
+    DialectCannot,
+    EntryNotFound,
+    InvalidEntry,
+    LeafMoved,
+    Message,
+    Payload,
+    Session,
+    SessionHost,
+    SessionInfo,
+    SessionSummary,
+    message,
+    text,
+    tool_result,
+)
 
 AGENTS = 8
 TURNS = 12
@@ -183,3 +201,66 @@ async def test_an_unknown_entry_as_parent_or_leaf_is_refused() -> None:
             await session.branch("nothing")
         rows: list[SessionSummary] = await host.list_sessions()
         assert rows == []
+
+
+EDITABLE: list[tuple[Payload, bool]] = [
+    (message("user", "text"), True),
+    (message("assistant", "text"), True),
+    (Message("tool", (tool_result("call", "text"),)), True),
+    (CustomMessage("mine", (text("text"),)), True),
+    (message("system", "text"), False),
+    (Message("bashExecution", bash=BashExecution("ls", "text", 0)), False),
+    (Custom("mine", None), False),
+    (SessionInfo("text"), False),
+]
+
+
+@pytest.mark.parametrize(("payload", "editable"), EDITABLE)
+async def test_only_what_a_model_is_sent_and_no_instruction_can_be_edited(
+    writes: Literal["inline", "thread"], tmp_path: Path, payload: Payload, editable: bool
+) -> None:
+    async with SessionHost(tmp_path, writes=writes) as host:
+        session = await host.create()
+        entry_id = await session.append(payload)
+        await session.append_message("user", "hello")
+        lines = log_bytes(session)
+        for replacement in ("edited", None):
+            if editable:
+                await session.append_context_edit(entry_id, replacement)
+                continue
+            with pytest.raises(InvalidEntry, match="cannot be edited"):
+                await session.append_context_edit(entry_id, replacement)
+            with pytest.raises(InvalidEntry, match="cannot be edited"):
+                await session.append_many([message("user", "more"), ContextEdit(entry_id)])
+            assert log_bytes(session) == lines
+
+
+PARENTS: dict[str, Callable[[list[str]], str | None]] = {
+    "the last one": lambda ids: ids[-1] if ids else None,
+    "none": lambda _: None,
+    "the first": lambda ids: ids[0] if ids else None,
+    "the one before the last": lambda ids: ids[-2] if len(ids) > 1 else None,
+    "one chain of five after another": lambda ids: ids[-1] if len(ids) % 5 else None,
+    "five of one, the rest of another": lambda ids: None if len(ids) < 2 else ids[-1 if len(ids) < 7 else 1],
+}
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+@pytest.mark.parametrize("parent", PARENTS.values(), ids=[*PARENTS])
+async def test_entries_have_the_same_parents_when_the_log_is_read_again(
+    tmp_path: Path, dialect: Literal["native", "pi"], parent: Callable[[list[str]], str | None]
+) -> None:
+    ids: list[str] = []
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create()
+        for number in range(20):
+            ids.append(await session.append_message("user", str(number), below=parent(ids)))
+        expected, paths = (await session.log()).index, [session.path(entry_id) for entry_id in ids]
+        path = session.file_path
+        assert path is not None
+    parents = [parent(ids[:number]) for number in range(len(ids))]
+    assert [entry_path[-2:-1] for entry_path in paths] == [[each] if each else [] for each in parents]
+    async with SessionHost(tmp_path) as host:
+        again = await host.load(path)
+        assert [again.path(entry_id) for entry_id in ids] == paths
+        assert (await again.log()).index == expected

@@ -6,17 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from tests.conftest import WAITS_AT_MOST_S
 
 from treering import HostClosed, Limits, Session, SessionHost
 
 SESSIONS = 4
 SENDERS = 5
-PATIENCE_S = 60
 
 
 class Load:
@@ -130,6 +131,8 @@ def test_after_a_signal_every_acknowledged_append_is_in_the_file(
     )
     assert child.stdout is not None
     assert child.stderr is not None
+    patience = threading.Timer(WAITS_AT_MOST_S, child.kill)
+    patience.start()
     try:
         acknowledged: list[tuple[str, str]] = []
         for line in child.stdout:
@@ -141,9 +144,10 @@ def test_after_a_signal_every_acknowledged_append_is_in_the_file(
             elif word == "unanswered":
                 assert rest == ["0"]
         error = child.stderr.read()
-        assert child.wait(PATIENCE_S) == 128 + number, error
+        assert child.wait() == 128 + number, error
         assert error == ""
     finally:
+        patience.cancel()
         child.kill()
         child.wait()
         child.stdout.close()

@@ -152,9 +152,8 @@ SECRET = "the-secret-content"
 class Raises:
     """A projection that raises errors with the entries in their text."""
 
-    name = "raises"
-
     def __init__(self, where: str) -> None:
+        self.name = f"raises-{where}"
         self._where = where
 
     def initial(self, header: Header) -> list[Entry]:
@@ -167,6 +166,8 @@ class Raises:
         return [*value, entry], None
 
     def dump(self, value: list[Entry]) -> bytes:
+        if self._where == "load":
+            return SECRET.encode()
         raise ValueError(str(value))
 
     def load(self, blob: bytes) -> list[Entry]:
@@ -194,7 +195,7 @@ async def cause_every_event(tmp_path: Path) -> None:
         await session.append_compaction(SECRET, first, 10, details=SECRET)
         await session.append_tool_execution("call", "run", {"a": SECRET}, SECRET, error=SECRET)
         await session.set_label(first, SECRET)
-        for where in ("apply", "nowhere"):
+        for where in ("apply", "dump", "load"):
             with suppress(ProjectionFailed):
                 await session.rebuild(Raises(where))
         with suppress(ProjectionFailed):
@@ -211,6 +212,7 @@ async def cause_every_event(tmp_path: Path) -> None:
         with (tmp_path / "s.jsonl").open("ab") as file:
             file.write(b'{"damaged": "%s"\n{"torn": "%s' % (SECRET.encode(), SECRET.encode()))
         await session.refresh()
+        assert await session.view(Raises("load")) == await session.entries()
         disk.fail("open", errno.EIO, path="*.index*", times=None)
         await session.append_message("user", SECRET)
         await session.passivate()
@@ -230,7 +232,8 @@ async def cause_every_event(tmp_path: Path) -> None:
 async def test_every_event_names_its_session(tmp_path: Path) -> None:
     with capture_logs() as logs:
         await cause_every_event(tmp_path)
-    assert {each["event"] for each in logs} >= {"projection_failed", "line_damaged", "actor_failed"}
+    expected = {"projection_failed", "line_damaged", "actor_failed", "checkpoint_not_saved", "checkpoint_ignored"}
+    assert {each["event"] for each in logs} >= expected
     assert [each for each in logs if not each.get("session_id")] == []
     assert {each["session_id"] for each in logs if each["event"] != "actor_failed"} == {"s"}
 

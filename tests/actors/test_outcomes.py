@@ -332,7 +332,7 @@ async def test_views_that_are_read_at_the_same_time_fold_each_entry_once() -> No
             await checkpoint()
             return page
 
-    async with SessionHost(store=Yielding()) as host:
+    async with SessionHost(store=Yielding(), limits=Limits(cache_bytes_max=0)) as host:
         session = await host.create()
         await session.append_message("assistant", "one", usage=Usage(1))
         projection = UsageProjection()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -90,7 +91,9 @@ async def test_a_slice_of_nothing_or_of_more_than_a_millisecond_stays_as_it_is(s
         await turns.pass_on()
 
 
-async def test_busy_tasks_continue_in_turn_and_everything_else_goes_on_in_between() -> None:
+async def test_busy_tasks_continue_in_turn_and_everything_else_goes_on_in_between(
+    anyio_backend: tuple[str, dict[str, Any]],
+) -> None:
     timer = Timer()
     turns = Turns(LEAST_S, timer)
     order: list[int] = []
@@ -115,7 +118,7 @@ async def test_busy_tasks_continue_in_turn_and_everything_else_goes_on_in_betwee
     for end in range(MANY, len(order) + 1):
         continued = Counter(order[:end])
         assert max(continued.values()) - min(continued[number] for number in range(MANY)) <= 2
-    assert most_at_once(served) <= AT_ONCE
+    assert most_at_once(served) <= (AT_ONCE if anyio_backend[0] == "trio" else AT_ONCE // 2)
 
 
 async def test_a_task_that_is_cancelled_in_line_goes_on_in_its_turn_and_others_after_it() -> None:

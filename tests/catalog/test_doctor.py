@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,15 @@ async def test_a_wrong_index_is_found_and_repaired(
 
 
 @pytest.mark.feature("U-24")
+async def test_an_index_that_cannot_be_read_at_all_is_found(root: Path, index_path: Path) -> None:
+    async with SessionHost(root) as host:
+        await create_session(host, "s0")
+    os.remove(index_path)
+    os.mkdir(index_path)
+    assert codes(root) == ["catalog_foreign"]
+
+
+@pytest.mark.feature("U-24")
 async def test_an_outdated_or_missing_index_is_not_a_finding(root: Path, index_path: Path) -> None:
     async with SessionHost(root) as host:
         await create_session(host, "s0")
@@ -99,7 +109,9 @@ async def test_index_lines_that_lead_out_of_the_root_or_cannot_be_parsed_are_fou
         await create_session(host, "s0")
     append_altered_line(index_path, lambda line: line.replace(b'"ref":"s0.jsonl"', b'"ref":"../../s0.jsonl"'))
     append_altered_line(index_path, lambda _: b'{"later":' + b"[" * 50_000 + b"\n")
-    assert codes(root) == ["catalog_torn", "catalog_wrong"]
+    findings = json.loads(doctor(root, "--json").stdout)
+    assert [each["code"] for each in findings] == ["catalog_torn", "catalog_wrong"]
+    assert findings[0]["line"] == 4
     async with SessionHost(root) as host:
         assert [row.id for row in await host.list_sessions()] == ["s0"]
     assert doctor(root, "--repair").exit_code == 0

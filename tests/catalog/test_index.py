@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from treering import SessionHost, SessionSummary
 from treering.events.disk import OsDisk
@@ -248,6 +249,70 @@ async def test_an_index_with_many_outdated_lines_is_rewritten(root: Path, index_
     assert len({line["ref"] for line in lines_of(index_path)}) == 1
 
 
+class ClosingDisk(CountingDisk):
+    """Knows which descriptors are open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.descriptors: set[int] = set()
+
+    def open(self, path: str, flags: int) -> int:
+        fd = super().open(path, flags)
+        self.descriptors.add(fd)
+        return fd
+
+    def close(self, fd: int) -> None:
+        super().close(fd)
+        self.descriptors.remove(fd)
+
+
+@pytest.mark.parametrize("too_large", [False, True])
+@pytest.mark.parametrize("rewritten_bytes", [0, 1000, 1_000_000])
+async def test_an_index_is_rewritten_beyond_twice_its_size_and_64_kib(
+    root: Path, index_path: Path, rewritten_bytes: int, too_large: bool
+) -> None:
+    await create_sessions(root, 1)
+    _, line = index_path.read_bytes().splitlines(keepends=True)
+    head = json.dumps({"treering_index": 1, "bytes": rewritten_bytes}).encode() + b"\n"
+    filling = 2 * rewritten_bytes + 64 * 1024 + too_large - len(head) - len(line)
+    index_path.write_bytes(head + b"-" * (filling - 1) + b"\n" + line)
+    disk = ClosingDisk()
+    async with SessionHost(root, disk=disk) as host:
+        await create_session(host, "new")
+    assert disk.descriptors == set()
+    assert (b"---" in index_path.read_bytes()) is not too_large
+    assert ids(await listed(root, reading=[])) == ["new", "s00"]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"treering_index":2}\n', None], ids=["empty", "newer", "full"])
+async def test_an_index_that_cannot_be_appended_to_is_closed(
+    root: Path, index_path: Path, content: bytes | None
+) -> None:
+    await create_sessions(root, 1)
+    disk = ClosingDisk()
+    faulty = FaultyDisk(disk)
+    if content is None:
+        faulty.fail("write", ENOSPC, path="*/index.jsonl*", times=None)
+    else:
+        index_path.write_bytes(content)
+    async with SessionHost(root, disk=faulty) as host:
+        await create_session(host, "new")
+    assert disk.descriptors == set()
+    assert ids(await listed(root)) == ["new", "s00"]
+
+
+async def test_what_the_index_was_written_from_is_not_read_again(root: Path) -> None:
+    disk = CountingDisk()
+    async with SessionHost(root, disk=disk) as host:
+        await host.list_sessions()
+        session = await create_session(host, "s")
+        assert await session.passivate()
+        await host.flush()
+        disk.opened.clear()
+        assert ids(await host.list_sessions()) == ["s"]
+        assert disk.opened == []
+
+
 async def test_an_index_of_many_sessions_is_read_in_parts_and_appended_to(root: Path, index_path: Path) -> None:
     await create_sessions(root, 1)
     head, line = without_checksums(index_path.read_bytes()).splitlines(keepends=True)
@@ -265,8 +330,10 @@ async def test_an_index_of_many_sessions_is_read_in_parts_and_appended_to(root: 
 
 async def test_a_listing_creates_no_folder(tmp_path: Path) -> None:
     (tmp_path / "foreign.jsonl").write_bytes(FOREIGN)
-    assert ids(await listed(tmp_path)) == ["f"]
-    assert await listed(tmp_path / "nowhere") == []
+    with capture_logs() as logs:
+        assert ids(await listed(tmp_path)) == ["f"]
+        assert await listed(tmp_path / "nowhere") == []
+    assert logs == []
     assert os.listdir(tmp_path) == ["foreign.jsonl"]
 
 

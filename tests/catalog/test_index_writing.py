@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from errno import EACCES, ENOSPC
 from itertools import pairwise
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Literal, TypeVar, TypeVarTuple
 
 import anyio
 import pytest
@@ -161,6 +161,45 @@ async def test_a_delayed_index_is_written_by_flush_and_when_the_host_closes() ->
     assert disk.counts() == {"s": 2}
 
 
+async def test_a_flush_that_has_nothing_to_write_does_not_put_off_the_next_write() -> None:
+    disk = WatchedDisk()
+    synced: list[str] = []
+    disk.listeners.append(lambda done: synced.append(done.path) if "sync" in done.kind else None)
+    async with new_host(disk) as host:
+        session = await host.create("s")
+        await session.append_message("user", "Hello")
+        await anyio.sleep(60)
+        await host.flush()
+        await session.append_message("user", "again")
+        await anyio.sleep(10)
+        assert disk.index == [1, 61]
+        await host.delete(await host.create("other"))
+        await host.flush()
+    assert [path for path in synced if "index" in path] == []  # it can be made anew
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [
+        (("user", "assistant"), [1]),
+        (("assistant",), []),
+        (("assistant", "assistant"), []),
+        (("assistant", "user"), [1]),
+    ],
+)
+async def test_a_new_session_is_in_the_index_once_it_has_an_entry_for_which_it_is_saved(
+    roles: list[Literal["user", "assistant"]], expected: list[float]
+) -> None:
+    disk = WatchedDisk()
+    async with new_host(disk, save_after_assistant_message=False) as host:
+        session = await host.create("s")
+        for role in roles:
+            await session.append_message(role, "Hello")
+        await anyio.sleep(60)
+        assert disk.index == expected
+    assert disk.counts() == {"s": len(roles)}
+
+
 async def test_the_index_writer_reads_a_session_that_keeps_growing_only_after_a_minute() -> None:
     disk, growing = WatchedDisk(), False
 
@@ -181,7 +220,7 @@ async def test_the_index_writer_reads_a_session_that_keeps_growing_only_after_a_
         await anyio.sleep(8)
         assert disk.counts() == {"other": 1}
         await anyio.sleep(12)
-        assert disk.read == [pytest.approx(62, abs=5)]
+        assert disk.read == [61]  # a minute after the first attempt
         assert disk.counts()["s"] > 5
         disk.read.clear()
         await host.flush()  # a flush always writes the index

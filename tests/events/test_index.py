@@ -557,5 +557,5 @@ def test_fold_batch_equals_folding_each_line() -> None:
     for count in (1, 2, 5, 9):
         batch = [entry_of_batch(f"b{i}", i, count, parent=f"b{i - 1}" if i else "root") for i in range(count)]
         one_by_one, together = folded(message_entry("root"), *batch), folded(message_entry("root"))
-        together.fold_batch(batch)
+        together.fold_batch([msgspec.structs.replace(entry, seq=seq) for seq, entry in enumerate(batch, 2)])
         assert together == one_by_one
