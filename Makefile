@@ -31,12 +31,13 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
 
-check: $(READY) ## check style, types, and the imports between packages
+check: $(READY) ## check style, types, the imports between packages, and the figures of the house
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m bench house --check
 
 mutants: $(READY) ## plant small faults, one at a time, and list those that no test notices; takes an hour or two
 	$(BIN)/python -m tests.mutants $(if $(RESUME),--resume)

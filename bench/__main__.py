@@ -1,4 +1,4 @@
-"""The command line: `python -m bench [run|soak|prepare|compare|plot|list]`; without a command, the quick run."""
+"""The command line: `python -m bench COMMAND`; without a command, the quick run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import environments, runner
 from .comparison import comparison_table
+from .house import house_command
+from .path import path_command
 from .peer import Peer
 from .peers import all_peers
 from .report import Report, describe_machine, show
@@ -46,6 +48,8 @@ def main(context: click.Context) -> None:
     python -m bench run append-one --peer 'plain loop' --peer treering/uvloop
     python -m bench prepare                           install the peers
     python -m bench soak                              a day with a thousand agents
+    python -m bench path                              which functions an append passes, and what each costs
+    python -m bench house                             how large and how entangled the library is
     """
     if context.invoked_subcommand is None:
         context.invoke(run)
@@ -266,6 +270,9 @@ def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
         if name not in known:
             raise click.UsageError(f"unknown {kind} {name!r}: choose from {', '.join(known)}")
 
+
+main.add_command(house_command)
+main.add_command(path_command)
 
 if __name__ == "__main__":
     main(prog_name="python -m bench")
