@@ -25,7 +25,7 @@ def test_ctrl_c_ends_a_command_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatc
     async def interrupted(_: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("treering.cli.demo.play", interrupted)
+    monkeypatch.setattr("treering.cli.commands.demo.play", interrupted)
     result = cli("demo")
     assert (result.exit_code, result.output) == (130, "")
 

@@ -269,7 +269,7 @@ def test_help_imports_no_command(cli: Cli) -> None:
     code = (
         "import sys; from click.testing import CliRunner; from treering.cli import main; "
         "assert 'sessions' in CliRunner().invoke(main, ['--help']).output; "
-        "sys.exit(any(name in sys.modules for name in ('treering.cli.tree', 'treering.cli.home', 'rich')))"
+        "sys.exit(any(name in sys.modules for name in ('treering.cli.commands.tree', 'treering.cli.home', 'rich')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

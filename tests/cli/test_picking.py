@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from treering import SessionSummary
-from treering.cli.keys import Keys
+from treering.cli.commands.keys import Keys
 from treering.cli.picker_screen import Layout, draw
 from treering.cli.picking import Picked, Picking
 

@@ -7,10 +7,10 @@ Stdout carries results and nothing else; errors, warnings, progress and counts g
 and progress. The exit status is 0, 1 for an error (described in one sentence), or 2 for wrong usage or a missing
 terminal.
 
-There is one module per command, loaded when it runs (`command_list`). They share these: `home` locates sessions,
-`opening` opens one and reports damage, `rows` and `descriptions` describe a session or an entry in one line, `drawing`
-lays out the tree, `picker` lets a person choose, `output` writes. rich is imported only when output for people needs
-it.
+There is one module per command in `commands`, loaded when it runs (`command_list`). They share these: `home` locates
+sessions, `opening` opens one and reports damage, `rows` and `descriptions` describe a session or an entry in one line,
+`drawing` lays out the tree, `picker` lets a person choose, `output` writes. rich is imported only when output for
+people needs it.
 """
 
 from __future__ import annotations
@@ -26,45 +26,55 @@ _SECTIONS = (
     Section(
         "Sessions",
         {
-            "sessions": Place("sessions", "sessions", "List the sessions of this project, or of all projects."),
+            "sessions": Place(
+                "commands.sessions", "sessions", "List the sessions of this project, or of all projects."
+            ),
             "chat": Place("chat.command", "chat", "Talk with a model; every message is stored at once."),
-            "resume": Place("resume", "resume", "Resume a session, by name or chosen from a list."),
-            "current": Place("current", "current", "Show or set the current session of this project."),
-            "info": Place("info", "info", "Show the details of a session."),
-            "search": Place("search", "search", "Search the entries of all sessions."),
-            "rename": Place("rename", "rename", "Give a session a name."),
-            "label": Place("label", "label", "Label an entry of a session, or remove its label."),
-            "compact": Place("compact", "compact", "Replace the older part of a session's context with a summary."),
-            "debug": Place("debug", "debug", "Inspect what a model is sent."),
+            "resume": Place("commands.resume", "resume", "Resume a session, by name or chosen from a list."),
+            "current": Place("commands.current", "current", "Show or set the current session of this project."),
+            "info": Place("commands.info", "info", "Show the details of a session."),
+            "search": Place("commands.search", "search", "Search the entries of all sessions."),
+            "rename": Place("commands.rename", "rename", "Give a session a name."),
+            "label": Place("commands.label", "label", "Label an entry of a session, or remove its label."),
+            "compact": Place(
+                "commands.compact", "compact", "Replace the older part of a session's context with a summary."
+            ),
+            "debug": Place("commands.debug", "debug", "Inspect what a model is sent."),
         },
     ),
     Section(
         "Archiving and moving",
         {
             "archive": Place(
-                "archive", "archive", "Archive sessions: leave them out of the listing, and keep everything."
+                "commands.archive", "archive", "Archive sessions: leave them out of the listing, and keep everything."
             ),
-            "unarchive": Place("archive", "unarchive", "Restore archived sessions."),
-            "delete": Place("delete", "delete", "Delete sessions for good."),
-            "gc": Place("gc", "gc", "Archive old sessions, according to the settings."),
-            "export": Place("export", "export", "Export a session as a page, a text, or a file of another program."),
-            "import": Place("importing", "import_", "Import sessions from other programs, or from another place."),
+            "unarchive": Place("commands.archive", "unarchive", "Restore archived sessions."),
+            "delete": Place("commands.delete", "delete", "Delete sessions for good."),
+            "gc": Place("commands.gc", "gc", "Archive old sessions, according to the settings."),
+            "export": Place(
+                "commands.export", "export", "Export a session as a page, a text, or a file of another program."
+            ),
+            "import": Place(
+                "commands.importing", "import_", "Import sessions from other programs, or from another place."
+            ),
         },
     ),
     Section(
         "Inspecting a session",
         {
-            "context": Place("context", "context", "Print what a model sees of the path to the leaf."),
-            "tree": Place("tree", "tree", "Draw all branches of a session; a dot marks the path to the leaf."),
-            "labels": Place("labels", "labels", "List labelled entries, those on the path to the leaf first."),
+            "context": Place("commands.context", "context", "Print what a model sees of the path to the leaf."),
+            "tree": Place("commands.tree", "tree", "Draw all branches of a session; a dot marks the path to the leaf."),
+            "labels": Place("commands.labels", "labels", "List labelled entries, those on the path to the leaf first."),
             "entries": Place(
-                "entries",
+                "commands.entries",
                 "entries",
                 "Print the entries in file order; with --leaf, only those on the path to that entry.",
             ),
-            "follow": Place("follow", "follow", "Print each entry as another process appends it, until Ctrl-C."),
+            "follow": Place(
+                "commands.follow", "follow", "Print each entry as another process appends it, until Ctrl-C."
+            ),
             "doctor": Place(
-                "doctor",
+                "commands.doctor",
                 "doctor",
                 "Check session files, alone or in directories at any depth, and the files that belong to them.",
             ),
@@ -73,7 +83,9 @@ _SECTIONS = (
     Section(
         "More",
         {
-            "demo": Place("demo", "demo", "Play a short story with several agents, and draw the resulting tree."),
+            "demo": Place(
+                "commands.demo", "demo", "Play a short story with several agents, and draw the resulting tree."
+            ),
             "completion": Place("completion", "completion", "Print a completion script for a shell."),
         },
     ),

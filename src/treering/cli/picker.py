@@ -26,8 +26,8 @@ from ..events.entries import MessageEntry
 from ..events.errors import TreeringError
 from ..events.projects import project_hash
 from ..projections.summary import SessionSummary
+from .commands.keys import Keys
 from .descriptions import preview_of, role_of
-from .keys import Keys
 from .logs import logs_held_back
 from .output import can_write_unicode, line
 from .picker_screen import Layout, draw

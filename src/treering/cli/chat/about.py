@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...events.entries import Usage
 from ...projections.usage import UsageProjection
-from ..debug import sent_lines
+from ..commands.debug import sent_lines
 from ..output import as_json, clean
 from .chat import Chat
 from .slash import slash

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...events.errors import InvalidInput, NotFound
 from ...events.wording import counted
-from ..compact import report_lines
+from ..commands.compact import report_lines
+from ..commands.tree import tree_pages
 from ..descriptions import LABEL_CHARS_MAX, short
 from ..opening import find_entry
 from ..output import short_line
-from ..tree import tree_pages
 from .chat import Chat
 from .slash import slash
 

@@ -6,8 +6,8 @@ import os
 
 from ...events.errors import InvalidInput
 from ...events.wording import counted
+from ..commands.info import VALUE_CHARS_MAX, info_lines, info_of
 from ..descriptions import short
-from ..info import VALUE_CHARS_MAX, info_lines, info_of
 from ..output import short_line
 from ..picker import has_terminal
 from ..rows import NAMELESS

@@ -7,12 +7,12 @@ from textwrap import indent
 
 import click
 
-from ..projections.context import Context, json_fields
-from .descriptions import colored, part_text, short
-from .home import root_option
-from .logs import warn
-from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import clean, echo_json, echo_lines, run
+from ...projections.context import Context, json_fields
+from ..descriptions import colored, part_text, short
+from ..home import root_option
+from ..logs import warn
+from ..opening import find_leaf, json_option, leaf_option, opened, session_file
+from ..output import clean, echo_json, echo_lines, run
 
 
 @click.command()

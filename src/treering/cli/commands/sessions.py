@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from ..events.entries import ARCHIVED
-from ..events.wording import counted
-from ..projections.summary import CORRUPTED
-from .home import Home, root_option
-from .number_input import Count
-from .opening import json_option
-from .output import echo_json, echo_lines, quiet_option, run, tell
-from .table import table_of
+from ...events.entries import ARCHIVED
+from ...events.wording import counted
+from ...projections.summary import CORRUPTED
+from ..home import Home, root_option
+from ..number_input import Count
+from ..opening import json_option
+from ..output import echo_json, echo_lines, quiet_option, run, tell
+from ..table import table_of
 
 
 @click.command()

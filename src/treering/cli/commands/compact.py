@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from ..actors.handles.compaction import KEEP_TOKENS, CompactionReport
-from ..events.wording import counted
-from .descriptions import short
-from .home import Home, root_option, session_argument
-from .number_input import Count
-from .opening import json_option
-from .output import clean, echo_json, echo_lines, quiet_option, run, tell
+from ...actors.handles.compaction import KEEP_TOKENS, CompactionReport
+from ...events.wording import counted
+from ..descriptions import short
+from ..home import Home, root_option, session_argument
+from ..number_input import Count
+from ..opening import json_option
+from ..output import clean, echo_json, echo_lines, quiet_option, run, tell
 
 if TYPE_CHECKING:
-    from ..projections.building.summaries import Summarizer
+    from ...projections.building.summaries import Summarizer
 
 
 class _Request(Struct, frozen=True):
@@ -99,7 +99,7 @@ async def _compact(home: Home, request: _Request, applying: bool) -> CompactionR
 
 
 def _summarizer(request: _Request) -> Summarizer:
-    from .chat.models import Models, summarizer_for
+    from ..chat.models import Models, summarizer_for
 
     return summarizer_for(Models.from_options(request.model, request.base_url).named(request.model))
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import click
 import msgspec
 
-from ..actors.handles.session import Session
-from ..events.entries import Entry, OpaqueEntry
-from .descriptions import line_of
-from .home import root_option
-from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import as_json as encoded
-from .output import run
+from ...actors.handles.session import Session
+from ...events.entries import Entry, OpaqueEntry
+from ..descriptions import line_of
+from ..home import root_option
+from ..opening import find_leaf, json_option, leaf_option, opened, session_file
+from ..output import as_json as encoded
+from ..output import run
 
 _AT_ONCE = 256
 

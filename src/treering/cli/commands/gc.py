@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import click
 
-from ..actors.catalog.archiving import RetentionReport
-from ..events.wording import counted
-from .descriptions import short
-from .home import Home, root_option
-from .opening import json_option
-from .output import echo_json, echo_lines, line, quiet_option, run, short_line, tell
-from .time_output import when
+from ...actors.catalog.archiving import RetentionReport
+from ...events.wording import counted
+from ..descriptions import short
+from ..home import Home, root_option
+from ..opening import json_option
+from ..output import echo_json, echo_lines, line, quiet_option, run, short_line, tell
+from ..time_output import when
 
 _WHY = {"inactive": "nothing was appended for a long time", "too_many": "too many sessions of its project are newer"}
 

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 import click
 from msgspec.structs import replace
 
-from ..actors.catalog.check import IndexCheck
-from ..events.disk import OsDisk
-from ..events.findings import Finding
-from ..events.health.doctor import Subject, examine_subject, news_of, subjects
-from ..events.health.known_damage import KnownDamage
-from ..events.health.repair import Repair, Repairer
-from ..events.health.session_ids import SessionIds
-from ..events.wording import counted
-from .foreign_files import advice_on
-from .opening import json_option
-from .output import clean, echo_json, echo_lines, transient_progress
+from ...actors.catalog.check import IndexCheck
+from ...events.disk import OsDisk
+from ...events.findings import Finding
+from ...events.health.doctor import Subject, examine_subject, news_of, subjects
+from ...events.health.known_damage import KnownDamage
+from ...events.health.repair import Repair, Repairer
+from ...events.health.session_ids import SessionIds
+from ...events.wording import counted
+from ..foreign_files import advice_on
+from ..opening import json_option
+from ..output import clean, echo_json, echo_lines, transient_progress
 
 _NO_SESSION = ("no_header", "empty")
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from .home import Home, root_option, session_argument
-from .opening import find_entry, json_option
-from .output import echo_json, run
+from ..home import Home, root_option, session_argument
+from ..opening import find_entry, json_option
+from ..output import echo_json, run
 
 
 @click.command()

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import click
 
-from ..events.wording import counted
-from ..projections.summary import SessionSummary
-from .home import Home, do_each, resolve_each, root_option, sessions_argument
-from .opening import json_option
-from .output import confirmed, echo_json, quiet_option, run, tell
-from .rows import named
-from .table import table_of
+from ...events.wording import counted
+from ...projections.summary import SessionSummary
+from ..home import Home, do_each, resolve_each, root_option, sessions_argument
+from ..opening import json_option
+from ..output import confirmed, echo_json, quiet_option, run, tell
+from ..rows import named
+from ..table import table_of
 
 
 @click.command()

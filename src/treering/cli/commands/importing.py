@@ -11,16 +11,16 @@ from typing import Protocol
 import click
 from msgspec import Struct, field
 
-from ..actors.imports.report import ImportReport, ImportReports
-from ..events.errors import TreeringError
-from ..events.findings import Finding
-from ..events.wording import counted
-from ..formats.detect import format_names
-from ..formats.walk import UNKNOWN_SHOWN
-from .descriptions import short
-from .home import Home, root_option
-from .opening import json_option
-from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell, transient_progress
+from ...actors.imports.report import ImportReport, ImportReports
+from ...events.errors import TreeringError
+from ...events.findings import Finding
+from ...events.wording import counted
+from ...formats.detect import format_names
+from ...formats.walk import UNKNOWN_SHOWN
+from ..descriptions import short
+from ..home import Home, root_option
+from ..opening import json_option
+from ..output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell, transient_progress
 
 
 @click.command("import")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from ..actors.handles.exporting import ExportFormat
-from ..events.wording import counted
-from .home import Home, root_option, session_argument
-from .opening import find_entry
-from .output import echo_document, echo_json, quiet_option, run, tell
+from ...actors.handles.exporting import ExportFormat
+from ...events.wording import counted
+from ..home import Home, root_option, session_argument
+from ..opening import find_entry
+from ..output import echo_document, echo_json, quiet_option, run, tell
 
 if TYPE_CHECKING:
-    from ..events.redaction import Redaction
+    from ...events.redaction import Redaction
 
 _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
 
@@ -73,7 +73,7 @@ def export(
         )
     if format_ is None:
         format_ = _BY_ENDING.get(PurePath(output or "").suffix.lower(), "markdown")
-    from ..events.redaction import Redaction
+    from ...events.redaction import Redaction
 
     redaction = Redaction() if redact else None
     path = run(_export, Home.at(root), session, format_, output, leaf, redaction, force)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..events.errors import TreeringError
-from ..events.wording import counted
-from ..projections.summary import SessionSummary
-from .home import Home, do_each, resolve_each, root_option, sessions_argument
-from .opening import json_option
-from .output import echo_json, line, quiet_option, run, sentence, tell
-from .rows import Named, name_of, named
+from ...events.errors import TreeringError
+from ...events.wording import counted
+from ...projections.summary import SessionSummary
+from ..home import Home, do_each, resolve_each, root_option, sessions_argument
+from ..opening import json_option
+from ..output import echo_json, line, quiet_option, run, sentence, tell
+from ..rows import Named, name_of, named
 
 if TYPE_CHECKING:
-    from ..actors.host.host import SessionHost
+    from ...actors.host.host import SessionHost
 
 
 @click.command()

@@ -20,15 +20,15 @@ from anyio import to_thread
 from anyio.abc import TaskStatus
 from anyio.lowlevel import checkpoint
 
-from ..actors.handles.session import Session
-from ..actors.host.host import SessionHost
-from ..actors.host.runtime import Limits
-from ..events.content import tool_use
-from ..events.health.doctor import examine
-from ..projections.feed import Reset
-from .descriptions import preview_of, role_of, short
-from .output import echo_lines, run
-from .story import SESSION, TORN, story_clock, story_ids
+from ...actors.handles.session import Session
+from ...actors.host.host import SessionHost
+from ...actors.host.runtime import Limits
+from ...events.content import tool_use
+from ...events.health.doctor import examine
+from ...projections.feed import Reset
+from ..descriptions import preview_of, role_of, short
+from ..output import echo_lines, run
+from ..story import SESSION, TORN, story_clock, story_ids
 from .tree import tree_pages
 
 T = TypeVar("T")

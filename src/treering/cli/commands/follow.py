@@ -9,13 +9,13 @@ from contextlib import suppress
 import anyio
 import click
 
-from ..events.entries import Entry
-from ..projections.feed import Reset
+from ...events.entries import Entry
+from ...projections.feed import Reset
+from ..home import root_option
+from ..logs import warn
+from ..opening import json_option, opened, session_file
+from ..output import run
 from .entries import show
-from .home import root_option
-from .logs import warn
-from .opening import json_option, opened, session_file
-from .output import run
 
 _STDOUT = 1
 _LOOKS_EVERY_S = 0.5

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from .home import Home, root_option, session_completion
-from .opening import json_option
-from .output import echo_json, echo_lines, quiet_option, run, tell
-from .rows import name_of
-from .table import table_of
+from ..home import Home, root_option, session_completion
+from ..opening import json_option
+from ..output import echo_json, echo_lines, quiet_option, run, tell
+from ..rows import name_of
+from ..table import table_of
 
 
 @click.command()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 from msgspec import to_builtins
 
-from ..projections.summary import SessionSummary
-from .home import Home, root_option, session_argument
-from .opening import json_option
-from .output import echo_json, run
-from .rows import named
+from ...projections.summary import SessionSummary
+from ..home import Home, root_option, session_argument
+from ..opening import json_option
+from ..output import echo_json, run
+from ..rows import named
 
 
 @click.command()

@@ -7,14 +7,14 @@ from itertools import islice
 
 import click
 
-from ..actors.handles.session import Session
-from ..events.entries import Entry
-from ..projections.tree import TreeNode, iter_nodes, to_json
-from .descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short
-from .drawing import GUTTER_WIDTH, GUTTERS_MAX, gutters
-from .home import root_option
-from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import can_write_unicode, columns, echo_json_array, echo_lines, run, short_line
+from ...actors.handles.session import Session
+from ...events.entries import Entry
+from ...projections.tree import TreeNode, iter_nodes, to_json
+from ..descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short
+from ..drawing import GUTTER_WIDTH, GUTTERS_MAX, gutters
+from ..home import root_option
+from ..opening import find_leaf, json_option, leaf_option, opened, session_file
+from ..output import can_write_unicode, columns, echo_json_array, echo_lines, run, short_line
 
 _PREVIEW_LEAST = 12
 _BESIDE_GUTTERS = 56  # the number of gutters left out, a connector, the mark, the id, role, preview and leaf
@@ -67,7 +67,7 @@ async def tree_pages(session: Session, leaf: int | None = None) -> AsyncGenerato
 def _lines(
     drawn: Iterable[tuple[TreeNode, str]], entries_by_seq: Mapping[int, Entry | None], leaf: int
 ) -> Iterator[str]:
-    from .columns import cut, width_of
+    from ..columns import cut, width_of
 
     width = columns()
     dot = "•" if can_write_unicode() else "*"

@@ -6,13 +6,13 @@ import sys
 
 import click
 
-from ..projections.labels import LabelledEntry
-from ..projections.labels import labels as labels_of
-from .descriptions import LABEL_CHARS_MAX, preview_of, role_of, short
-from .home import root_option
-from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import columns, echo_json, run, short_line
-from .table import WIDTH_OF_PIPES
+from ...projections.labels import LabelledEntry
+from ...projections.labels import labels as labels_of
+from ..descriptions import LABEL_CHARS_MAX, preview_of, role_of, short
+from ..home import root_option
+from ..opening import find_leaf, json_option, leaf_option, opened, session_file
+from ..output import columns, echo_json, run, short_line
+from ..table import WIDTH_OF_PIPES
 
 
 @click.command()
@@ -51,7 +51,7 @@ async def _labels(file: str, root: str | None, leaf: str | None, as_json: bool) 
 
 def _show(labelled: list[LabelledEntry], previews: list[str]) -> None:
     """Write a line for each label; in a narrow terminal, the previews are cut first."""
-    from .columns import GAP, aligned
+    from ..columns import GAP, aligned
 
     rows = [
         (preview, short_line(label, LABEL_CHARS_MAX), short(entry_id))

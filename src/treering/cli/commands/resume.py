@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..projections.summary import CORRUPTED, SessionSummary
-from .home import Home, root_option, session_completion
-from .output import INTERRUPTED, refuse_to_choose, run
-from .table import table_of
+from ...projections.summary import CORRUPTED, SessionSummary
+from ..home import Home, root_option, session_completion
+from ..output import INTERRUPTED, refuse_to_choose, run
+from ..table import table_of
 
 if TYPE_CHECKING:
-    from ..actors.host.host import SessionHost
-    from .picking import Picked
+    from ...actors.host.host import SessionHost
+    from ..picking import Picked
 
 
 @click.command()
@@ -48,7 +48,7 @@ def resume(
     if session is not None:
         row: SessionSummary | None = run(_current, home, session)
     else:
-        from .picker import has_terminal
+        from ..picker import has_terminal
 
         if not has_terminal():
             refuse_to_choose(run(_listed, home, everywhere), "resume SESSION")
@@ -56,7 +56,7 @@ def resume(
         if picked.action in ("quit", "interrupt"):
             ctx.exit(INTERRUPTED if picked.action == "interrupt" else 0)
         row = picked.session
-    from .chat.command import chat
+    from ..chat.command import chat
 
     target = ["--new"] if row is None else ["--resume", row.path or row.id]
     options = (("--model", model), ("--base-url", base_url), ("--root", home.root))
@@ -73,7 +73,7 @@ async def _listed(home: Home, everywhere: bool) -> list[str]:
 
 
 async def _choose(home: Home, everywhere: bool) -> Picked:
-    from .picker import pick
+    from ..picker import pick
 
     async with home.opened() as host:
         picked = await pick(host, project=home.project, everywhere=everywhere)

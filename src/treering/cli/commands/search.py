@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from ..actors.search.hits import Hit
-from ..events.entries import ROLES
-from ..events.kinds import TYPE_NAMES
-from ..events.wording import counted
-from .descriptions import ROLE_CHARS_MAX, colored, short
-from .home import Home, root_option
-from .logs import warn
-from .number_input import Count
-from .opening import json_option
-from .output import as_json as encoded
-from .output import clean, quiet_option, run, short_line, tell
-from .prefixes import Prefixes
-from .rows import NAMELESS
-from .time_input import Moment
-from .time_output import when
+from ...actors.search.hits import Hit
+from ...events.entries import ROLES
+from ...events.kinds import TYPE_NAMES
+from ...events.wording import counted
+from ..descriptions import ROLE_CHARS_MAX, colored, short
+from ..home import Home, root_option
+from ..logs import warn
+from ..number_input import Count
+from ..opening import json_option
+from ..output import as_json as encoded
+from ..output import clean, quiet_option, run, short_line, tell
+from ..prefixes import Prefixes
+from ..rows import NAMELESS
+from ..time_input import Moment
+from ..time_output import when
 
 if TYPE_CHECKING:
-    from ..actors.host.host import SessionHost
+    from ...actors.host.host import SessionHost
 
 _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted"})
 

@@ -7,18 +7,18 @@ from textwrap import indent
 
 import click
 
-from ..actors.agents.sent_requests import SentContext
-from ..actors.agents.window import UNBOUNDED
-from ..actors.handles.session import Session
-from ..events.content import Content
-from ..events.wording import counted
-from ..projections.building.budget import ContextBudget, calculate_budget
-from ..projections.building.builder import ContextBuildResult
-from .descriptions import colored, part_text, short
-from .home import Home, root_option, session_argument
-from .number_input import Count
-from .opening import json_option
-from .output import clean, echo_json, echo_lines, quiet_option, run, tell
+from ...actors.agents.sent_requests import SentContext
+from ...actors.agents.window import UNBOUNDED
+from ...actors.handles.session import Session
+from ...events.content import Content
+from ...events.wording import counted
+from ...projections.building.budget import ContextBudget, calculate_budget
+from ...projections.building.builder import ContextBuildResult
+from ..descriptions import colored, part_text, short
+from ..home import Home, root_option, session_argument
+from ..number_input import Count
+from ..opening import json_option
+from ..output import clean, echo_json, echo_lines, quiet_option, run, tell
 
 
 @click.group()
