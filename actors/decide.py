@@ -64,6 +64,8 @@ class _Check(Protocol):
 class Draft:
     """The state that a command is decided against: the committed entries, and those that the batch has added so far.
 
+    A command that reads entries is written by itself, so it meets a draft to which nothing was added.
+
     Attributes:
         leaf: The seq of the leaf, 0 in an empty session.
         leaf_id: Its id.
@@ -72,7 +74,7 @@ class Draft:
         find: Returns the seq of an entry, committed or drafted; 0 if there is none, or if the id is not a string.
     """
 
-    __slots__ = ("_ids", "_parents", "find", "head", "index", "last_time", "leaf", "leaf_id")
+    __slots__ = ("_ids", "find", "head", "index", "last_time", "leaf", "leaf_id")
 
     def __init__(self, index: LogIndex) -> None:
         self.index = index
@@ -88,24 +90,12 @@ class Draft:
         """Add an entry that is about to be written."""
         if self.find != self._find:
             self._ids: dict[str, int] = {}
-            self._parents: dict[int, int] = {}
             self.find = self._find
         self.head = entry.seq
-        self._parents[entry.seq] = self.find(entry.parent_id) if entry.parent_id else 0
         self._ids[entry.id or ""] = entry.seq
         self.last_time = entry.timestamp
         if not entry.aside:
             self.leaf, self.leaf_id = entry.seq, entry.id
-
-    def parent(self, seq: int) -> int:
-        """Return the seq of an entry's parent; 0 or less if it has none."""
-        return self.index.parents[seq] if seq < len(self.index.parents) else self._parents[seq]
-
-    def is_ancestor(self, ancestor: int, seq: int) -> bool:
-        """Return whether an entry lies on the path to another entry, including that entry itself."""
-        while seq > ancestor:
-            seq = self.parent(seq)
-        return seq == ancestor and ancestor > 0
 
 
 def command_entry_id(session_id: str, command_id: str, position: int) -> str:
@@ -345,7 +335,7 @@ def _check_compaction(
         first = in_batch or draft.find(first_id)
         if not first:
             raise EntryNotFound(first_id)
-        if not in_batch and not draft.is_ancestor(first, base):
+        if not in_batch and not draft.index.is_ancestor(first, base):
             raise UnsafeCut(f"entry {first_id!r} is not on the path to compact: give an entry of that path")
     committed = {seq: entry for seq in _compacted(draft, command, payload) if (entry := entries.get(seq)) is not None}
     path = {**committed, **{entry.seq: entry for entry in new_entries}}
@@ -361,9 +351,9 @@ def _check_compaction(
 
 def _consulted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
     """Return the seqs of the committed entries that decide whether a path may be compacted, and its system messages."""
-    index, head = draft.index, draft.index.head
-    seqs = {seq for seq in _compacted(draft, command, payload) if seq <= head}
-    seq = index.boundaries[min(_parent_seq(draft, command), head)] if index.message_counts[Kind.SYSTEM] else 0
+    index = draft.index
+    seqs = set(_compacted(draft, command, payload))
+    seq = index.boundaries[_parent_seq(draft, command)] if index.message_counts[Kind.SYSTEM] else 0
     while seq > 0:  # what an earlier compaction keeps from before it
         if index.kinds[seq] == Kind.SYSTEM:
             seqs.add(seq)
@@ -373,13 +363,13 @@ def _consulted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
 
 def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
     """Return the seqs of the compacted path, as far up as a context or the kept range reaches."""
-    seq = _parent_seq(draft, command)
+    index, seq = draft.index, _parent_seq(draft, command)
     first = draft.find(payload.first_kept_entry_id) if payload.first_kept_entry_id is not None else seq
-    top = min(first, draft.index.boundaries[min(seq, draft.index.head)])
+    top = min(first, index.boundaries[seq])
     seqs: list[int] = []
     while seq > 0 and seq >= top:
         seqs.append(seq)
-        seq = draft.parent(seq)
+        seq = index.parents[seq]
     seqs.reverse()
     return seqs
 
@@ -389,7 +379,7 @@ def _check_edit(draft: Draft, command: Append, payload: Payload, entries: Entrie
     target = draft.find(payload.target_id)
     if not target:
         raise EntryNotFound(payload.target_id)
-    if not draft.is_ancestor(target, _parent_seq(draft, command)):
+    if not draft.index.is_ancestor(target, _parent_seq(draft, command)):
         raise InvalidEntry(f"entry {payload.target_id!r} is not on the path: only entries of the path can be edited")
     entry = entries.get(target)
     editable = isinstance(entry, CustomMessageEntry) or (

@@ -258,7 +258,8 @@ def _split(parts: Sequence[JSON]) -> tuple[list[JSON], list[list[JSON]]]:
             results.append([part])
             in_result = True
             words = as_object(part).get("text")
-            others += [{"text": words}] if words else []
+            if words:
+                others.append({"text": words})
         elif in_result and _FILES & as_object(part).keys():
             results[-1].append(part)
         else:

@@ -201,7 +201,8 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
 
 def check_info(info: Object, notes: Notes) -> None:
     """Note the fields of a message that carry text and that are not read."""
-    notes.check_fields("message", info, _INFO_FIELDS | ({_PROMPT} if info.get("role") == "assistant" else set()))
+    known = _INFO_FIELDS | {_PROMPT} if info.get("role") == "assistant" else _INFO_FIELDS
+    notes.check_fields("message", info, known)
 
 
 def _check_fields(part: Object, kind: str, notes: Notes) -> None:
