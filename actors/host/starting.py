@@ -5,15 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Coroutine
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from ...events.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from .host import SessionHost
-
 P = ParamSpec("P")
-H = TypeVar("H", bound="SessionHost")
+
+
+class Beginning(Protocol):
+    """A host that is not open yet."""
+
+    async def _begin(self) -> None:
+        """Open it, in the present event loop."""
+        ...
+
+
+H = TypeVar("H", bound=Beginning)
 
 
 class Starting(Generic[P]):

@@ -6,6 +6,7 @@ happens in a worker thread. A client belongs to one event loop; a model that is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -13,13 +14,15 @@ from typing import Generic, Protocol, TypeVar
 
 from anyio import CancelScope, to_thread
 
-from ..events.errors import ExtraMissing
+from ..events.errors import ExtraMissing, InvalidInput
 
 CONNECT_TIMEOUT_S = 10.0
 """The timeout for connecting, in seconds; local servers and providers take far less."""
 
 NO_KEY = "none"
 """The key sent to an address without a key of its own; local servers ignore keys."""
+
+_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 class Client(Protocol):
@@ -31,6 +34,16 @@ class Client(Protocol):
 
 
 _ClientT = TypeVar("_ClientT", bound=Client)
+
+
+def check_address(base_url: str | None) -> None:
+    """Check that an address, if given, is the URL of a server.
+
+    Raises:
+        InvalidInput: It does not begin with `http://` or `https://` and a host name.
+    """
+    if base_url is not None and not (isinstance(base_url, str) and _ADDRESS.match(base_url)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"{base_url!r} is not the address of a server: use a URL such as http://localhost:11434/v1")
 
 
 def require(module: str, extra: str) -> None:

@@ -5,8 +5,6 @@ openai:gpt-5    anthropic:claude-sonnet-4-5    ollama:qwen3:8b    lmstudio:qwen/
 
 from __future__ import annotations
 
-import re
-
 from ..actors.agents.model import Model
 from ..events.errors import InvalidInput
 
@@ -17,19 +15,6 @@ SERVERS = {
     "lmstudio": "http://localhost:1234/v1",
 }
 """Providers with OpenAI's API, and their default addresses; None for the default of the library."""
-
-
-_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
-
-
-def check_address(base_url: str | None) -> None:
-    """Check that an address, if given, is the URL of a server.
-
-    Raises:
-        InvalidInput: It does not begin with `http://` or `https://` and a host name.
-    """
-    if base_url is not None and not (isinstance(base_url, str) and _ADDRESS.match(base_url)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"{base_url!r} is not the address of a server: use a URL such as http://localhost:11434/v1")
 
 
 def model_named(
