@@ -1,4 +1,4 @@
-"""Roots that version 0.1 left, under `data/roots`: each is opened, read, continued and reopened.
+"""Roots that version 0.1 left, under `earlier_roots`: each is opened, read, continued and reopened.
 
 Each holds the sessions that `EXPECTED` names, written at every durability, closed or killed. In `torn`, a line was cut;
 in `lost-group`, a power cut took from the files what only the journal had flushed; in `packed`, a session is archived.
@@ -14,7 +14,7 @@ import pytest
 
 from treering import Durability, SessionHost, plain_text
 
-ROOTS = Path(__file__).resolve().parents[1] / "data" / "roots"
+ROOTS = Path(__file__).resolve().parent / "earlier_roots"
 STORY = ["Which one first?", "The parser first.", "Another way."]
 EXPECTED = {"plain": (STORY, 6), "moved": (STORY[:1], 6)}
 NATIVE = ["os", "file", "group", "killed-os", "killed-group", "lost-group", "torn"]
