@@ -322,7 +322,7 @@ class SessionActor:
         """Write a group of commands and reply to each, or return those that must be decided again."""
         request = self._owned.request(group)
         started = self._runtime.timer()
-        outcome = self._owned.try_append(request)
+        outcome = self._runtime.store.try_append(request)
         if outcome is None:
             outcome = await self._owned.append(request)
         return await self._settle(group, request, outcome, started)

@@ -10,8 +10,8 @@ from typing import TypeAlias, TypedDict
 
 from msgspec import UNSET, Struct, UnsetType
 
+from ..events.characters import check_text
 from ..events.entries import Payload
-from .host.naming import check_text
 
 
 class AppendOptions(TypedDict, total=False):

@@ -81,6 +81,7 @@ class Draft:
         self.leaf = index.leaf
         self.head, self.leaf_id, self.last_time = index.position()
         self.find: Callable[[object], int] = index.ids.find  # as long as nothing is drafted
+        self._ids: dict[str, int] = {}
 
     def _find(self, entry_id: object) -> int:
         drafted = self._ids.get(entry_id, 0) if isinstance(entry_id, str) else 0
@@ -88,9 +89,7 @@ class Draft:
 
     def add(self, entry: Entry) -> None:
         """Add an entry that is about to be written."""
-        if self.find != self._find:
-            self._ids: dict[str, int] = {}
-            self.find = self._find
+        self.find = self._find
         self.head = entry.seq
         self._ids[entry.id or ""] = entry.seq
         self.last_time = entry.timestamp
@@ -105,16 +104,12 @@ def command_entry_id(session_id: str, command_id: str, position: int) -> str:
 
 def seqs_to_read(draft: Draft, command: Append) -> Sequence[int]:
     """Return the seqs of the committed entries that must be read before this command is decided."""
-    if command.command_id is None:
-        for payload in command.payloads:
-            if type(payload) in _READS_ENTRIES:
-                break
-        else:
-            return ()
-    else:
+    if command.command_id is not None:
         earlier = _earlier(draft, command, command.command_id)
         if earlier:
             return earlier
+    if _READS_ENTRIES.isdisjoint(map(type, command.payloads)):
+        return ()
     seqs: list[int] = []
     for payload in command.payloads:
         if isinstance(payload, Compaction):

@@ -31,19 +31,22 @@ class Walk(Struct):
     whole_us: float
 
 
-def walk_all(rounds: int = 300) -> dict[Way, Walk]:
+def walk_all(rounds: int = 300, ways: Sequence[Way] = WAYS) -> dict[Way, Walk]:
     """Make many appends of every kind, watched and unwatched, and return the way of each.
 
     Args:
         rounds: How many appends of each kind are timed.
+        ways: The kinds. Warm ones are made in any case, since they tell what watching costs.
     """
-    counted = {way: count(way) for way in WAYS}
-    own_us = {way: time_steps(way, rounds) for way in WAYS}
-    whole_us = {way: time_whole(way, rounds) for way in WAYS}
+    measured: dict[Way, None] = dict.fromkeys(("warm", *ways))
+    counted = {way: count(way) for way in measured}
+    own_us = {way: time_steps(way, rounds) for way in measured}
+    whole_us = {way: time_whole(way, rounds) for way in measured}
     calls = sum(each.times + each.calls for each in counted["warm"].values())
     call_us = max(0.0, sum(own_us["warm"].values()) - whole_us["warm"]) / calls
     walks = {}
-    for way, tallies in counted.items():
+    for way in ways:
+        tallies = counted[way]
         steps = [step_of(code, tally, own_us[way].get(code, 0.0), call_us) for code, tally in tallies.items()]
         walks[way] = Walk(steps, whole_us[way])
     return walks
@@ -91,7 +94,7 @@ def path_command(ways: Sequence[Way], rounds: int, as_json: bool) -> None:
     python -m bench path
     python -m bench path warm --rounds 1000
     """
-    walked = {way: walk for way, walk in walk_all(rounds).items() if way in (ways or WAYS)}
+    walked = walk_all(rounds, ways or WAYS)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(walked)))
     else:

@@ -627,7 +627,7 @@ def entry_of(
     id: str,
     parent_id: str | None,
     timestamp: datetime,
-    seq: int,
+    seq: int = 0,
     aside: bool = False,
     command_id: str | None = None,
     batch: Batch | None = None,

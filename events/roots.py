@@ -40,6 +40,22 @@ def without_file_scheme(root: str | os.PathLike[str]) -> str | os.PathLike[str]:
     return unquote(path)
 
 
+def folder_of(root: str | os.PathLike[str], what: str) -> str | os.PathLike[str]:
+    """Return the path that a path or a `file:` URL names.
+
+    Args:
+        root: What the caller gave.
+        what: The caller's name for it.
+
+    Raises:
+        InvalidInput: It begins like another address, or is a `file:` URL of no path here.
+    """
+    folder = without_file_scheme(root)
+    if folder is root:
+        check_root(folder, what)
+    return folder
+
+
 def check_root(root: str | os.PathLike[str], what: str = "the root") -> None:
     """Refuse a text that begins like an address, with a word of two or more characters and a colon.
 

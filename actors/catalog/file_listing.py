@@ -15,13 +15,13 @@ from typing import NamedTuple
 import anyio
 from msgspec.structs import replace
 
+from ...events.characters import is_text
 from ...events.disk import FileStat
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
-from ..host.naming import is_text
 from ..host.registry import Registry
 from ..host.runtime import Runtime
 from .index_file import IndexFile, IndexLine

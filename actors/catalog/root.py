@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...events.roots import check_root, without_file_scheme
+from ...events.roots import folder_of
 
 ROOT = "TREERING_ROOT"
 """The environment variable that sets the root."""
@@ -23,10 +23,7 @@ def default_root() -> Path:
     """
     configured = os.environ.get(ROOT)
     if configured:
-        folder = without_file_scheme(configured)
-        if folder is configured:
-            check_root(folder, ROOT)
-        return Path(os.path.abspath(os.path.expanduser(folder)))
+        return Path(os.path.abspath(os.path.expanduser(folder_of(configured, ROOT))))
     from platformdirs import user_data_path  # not needed to import the package
 
     return user_data_path("treering", appauthor=False) / "sessions"

@@ -9,9 +9,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 
+from ...events.characters import check_text
 from ...events.errors import InvalidInput
 from ...events.words import check_word
-from ..host.naming import check_text, checked_path
+from ..host.naming import checked_path
 from .handle import Handle
 
 if TYPE_CHECKING:

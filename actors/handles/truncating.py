@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
+from ...events.characters import check_text
 from ...events.counts import check_count
 from ...events.entries import Compaction, CompactionEntry, Payload, SessionInfo
 from ...events.errors import LeafMoved, UnsafeCut
@@ -22,7 +23,6 @@ from ...projections.cuts import safe_cuts, unsafe_reason
 from ...projections.tokens import ByteEstimator, context_tokens
 from ..commands import Append, AppendOptions
 from ..decide import command_entry_id
-from ..host.naming import check_text
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from ...events.characters import check_text
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, WrongThread
@@ -28,7 +29,7 @@ from ..folds import VIEWS, Folds, Values, kind_of
 from ..log.follower import Follower
 from ..log.open_log import OpenLog
 from .keys import id_of_key
-from .naming import check_text, checked_id, new_ref
+from .naming import checked_id, new_ref
 from .registry import NewLog, Registry
 from .runtime import Runtime
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import anyio
 
+from ...events.characters import check_text
 from ...events.child_process import after_fork_in_child
 from ...events.disk import Disk, OsDisk
 from ...events.entries import Header
@@ -47,7 +48,7 @@ from .background import attempt, keep_running
 from .core import HostCore
 from .host_task import HostTask
 from .lookup import SessionLike, SessionLookup
-from .naming import DialectName, absolute, check_text, checked_id, checked_path, dialect_named, ref_of_key
+from .naming import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .starting import Starting, Unclosed
 from .statistics import HostStatistics, SessionStatistics

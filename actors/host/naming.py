@@ -116,29 +116,6 @@ def ref_of_key(key: str) -> Ref:
     return id_of_key(key) + SUFFIX
 
 
-def is_text(name: str) -> bool:
-    """Return whether a name is valid text; file names may be arbitrary bytes, which cannot be stored."""
-    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
-
-
-def check_text(name: str, value: object) -> None:
-    """Refuse a value that cannot be stored as text; None is accepted.
-
-    Args:
-        name: The caller's name for it.
-        value: The value.
-
-    Raises:
-        InvalidInput: It is not a string, or contains bytes that are not UTF-8.
-    """
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name} is of type `{type(value).__name__}`: give a string")
-    if not is_text(value):
-        raise InvalidInput(f"{name} is {value!r}, which is not valid text: leave out what is not UTF-8")
-
-
 def new_ref(dialect: Dialect, header: Header) -> Ref:
     """Return the name of the log of a new session: derived from its key, or as its dialect names files."""
     if header.key is not None:

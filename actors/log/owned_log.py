@@ -74,12 +74,8 @@ class OwnedLog:
         atomic = len(lines) > 1 and len(group) == 1
         return Append(self.lease, head, tuple(lines), atomic, self._header_block, log.dialect)
 
-    def try_append(self, request: Append) -> Outcome | None:
-        """Append without waiting, or return None."""
-        return self._runtime.store.try_append(request)
-
     async def append(self, request: Append) -> Outcome:
-        """Append what `try_append` could not."""
+        """Append what the store could not append without waiting."""
         (outcome,) = await self._runtime.store.append([request])
         return outcome
 

@@ -13,11 +13,11 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 
+from ...events.characters import is_text
 from ...events.stores.base import Ref
 from ...projections.search import schema
 from ...projections.search.query import Query
 from ...projections.search.texts import EntryText, Filters
-from ..host.naming import is_text
 from .file import WAIT_S, SearchFile
 from .portions import UNFINISHED, Checkpoint, IndexedLog, Portion
 

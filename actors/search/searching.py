@@ -19,6 +19,7 @@ from itertools import groupby, islice
 import anyio
 from msgspec.structs import replace
 
+from ...events.characters import check_text
 from ...events.counts import check_count
 from ...events.disk import OsDisk
 from ...events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
@@ -33,7 +34,7 @@ from ...projections.search.snippets import snippet
 from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import SessionSummary
 from ..host.listing import Listing
-from ..host.naming import check_text, checked_path
+from ..host.naming import checked_path
 from ..host.runtime import Runtime
 from .file import IndexUnavailable
 from .hits import Hit, Search

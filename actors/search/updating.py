@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from zlib import crc32
 
+from ...events.characters import is_text
 from ...events.errors import LogReplaced, TreeringError
 from ...events.stores.base import Cursor, Opening, Ref
 from ...events.telemetry import logger
 from ...projections.search.lines import TextReader
 from ...projections.search.texts import EntryText
-from ..host.naming import is_text
 from ..host.runtime import Runtime
 from .index import SearchIndex
 from .portions import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion, stamp_of

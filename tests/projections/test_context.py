@@ -38,7 +38,7 @@ from treering.events.entries import (
     ToolExecution,
     Usage,
     UsageRecord,
-    entry_class,
+    entry_of,
     message,
 )
 from treering.events.errors import CorruptTree
@@ -73,9 +73,7 @@ class Log:
     def add(self, payload: Payload, **fields: Any) -> str:  # noqa: ANN401  # any field of an entry
         seq = len(self.entries) + 1
         given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, **fields}
-        kind: Any = entry_class(payload)
-        entry = kind(seq=seq, timestamp=START + timedelta(seconds=seq), **{kind.type: payload}, **given)
-        return self.fold(entry)
+        return self.fold(entry_of(payload, seq=seq, timestamp=START + timedelta(seconds=seq), **given))
 
     def add_message(self, role: str, content: str, **fields: Any) -> str:  # noqa: ANN401
         return self.add(message(role, content), **fields)

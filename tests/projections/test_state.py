@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 import pytest
 
 from treering.events.content import raw_json, tool_result, tool_use
-from treering.events.entries import Custom, Entry, Header, Payload, ToolExecution, entry_class, message
+from treering.events.entries import Custom, Entry, Header, Payload, ToolExecution, entry_of, message
 from treering.projections.base import replay
 from treering.projections.state import FileTouch, Task, WorkProjection, WorkState, apply_change
 
@@ -20,9 +19,7 @@ WORK = WorkProjection()
 
 
 def entry(seq: int, payload: Payload) -> Entry:
-    kind: Any = entry_class(payload)
-    body = {kind.type: payload}
-    return kind(id=f"e{seq}", parent_id=None, timestamp=START, seq=seq, **body)  # type: ignore[no-any-return]
+    return entry_of(payload, id=f"e{seq}", parent_id=None, timestamp=START, seq=seq)
 
 
 def state_after(*payloads: Payload) -> WorkState:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from treering.events.content import image, text
-from treering.events.entries import Entry, Header, Payload, SessionInfo, entry_class, message
+from treering.events.entries import Entry, Header, Payload, SessionInfo, entry_of, message
 from treering.events.index import LogIndex
 from treering.events.previews import preview
 from treering.projections.summary import SessionSummary, summarize
@@ -27,12 +26,10 @@ def row(*payloads: Payload, header: Header = HEADER) -> SessionSummary:
 
 
 def entries_of(*payloads: Payload) -> list[Entry]:
-    entries = []
-    for seq, payload in enumerate(payloads, 1):
-        kind: Any = entry_class(payload)
-        body = {kind.type: payload}
-        entries.append(kind(id=f"e{seq}", parent_id=None, timestamp=START + timedelta(hours=seq), seq=seq, **body))
-    return entries
+    return [
+        entry_of(payload, id=f"e{seq}", parent_id=None, timestamp=START + timedelta(hours=seq), seq=seq)
+        for seq, payload in enumerate(payloads, 1)
+    ]
 
 
 def test_a_row_summarizes_the_log() -> None:

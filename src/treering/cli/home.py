@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ..actors.catalog.root import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
-from ..events.roots import check_root, without_file_scheme
+from ..events.roots import folder_of
 from .logs import logs_on_stderr
 from .output import run, sentence
 from .rows import name_of
@@ -60,11 +60,7 @@ class Home(Struct, frozen=True):
         """
         if not root:
             return cls(str(default_root()), os.getcwd())
-        folder = without_file_scheme(root)
-        if folder is root:
-            check_root(folder, "--root")
-        path = os.path.abspath(os.path.expanduser(folder))
-        return cls(path, os.getcwd())
+        return cls(os.path.abspath(os.path.expanduser(folder_of(root, "--root"))), os.getcwd())
 
     @property
     def config(self) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
 from uuid import UUID, uuid5
 
 import msgspec
@@ -29,6 +28,7 @@ from ..events.entries import (
     Payload,
     SessionInfoEntry,
     entry_class,
+    entry_of,
 )
 
 DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry, CustomEntry, ContextEditEntry)
@@ -122,11 +122,9 @@ class Chain:
         return self._append(payload, described_id, time, None)
 
     def _append(self, payload: Payload, id: str, time: datetime | None, batch: Batch | None) -> KnownEntry:
-        kind = entry_class(payload)
         self._ids.add(id)
         self.time = time or self.time
-        field: dict[str, Any] = {kind.type: payload}
-        entry = kind(id=id, parent_id=self.leaf, timestamp=self.time, batch=batch, **field)
+        entry = entry_of(payload, id=id, parent_id=self.leaf, timestamp=self.time, batch=batch)
         self.leaf = id
         return entry
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Literal, TypeVar, cast
+from typing import Literal, TypeVar
 
 import msgspec
 from hypothesis import strategies as st
@@ -58,7 +58,7 @@ from ..events.entries import (
     ToolExecution,
     Usage,
     UsageRecord,
-    entry_class,
+    entry_of,
 )
 
 __all__ = ["contents", "entries", "ids", "json_values", "messages", "parts", "payloads", "times", "trees"]
@@ -168,7 +168,7 @@ def trees(draw: DrawFn, *, min_size: int = 0, max_size: int = 12) -> list[KnownE
         time += timedelta(milliseconds=draw(st.integers(0, 5_000)))
         aside = parent != leaf and draw(st.booleans())
         payload = _with_existing_targets(draw, payload, entry_by_id, path, leaf)
-        entry_by_id[entry_id] = _entry(payload, id=entry_id, parent_id=parent, timestamp=time, seq=seq, aside=aside)
+        entry_by_id[entry_id] = entry_of(payload, id=entry_id, parent_id=parent, timestamp=time, seq=seq, aside=aside)
         leaf = leaf if aside else entry_id
     return list(entry_by_id.values())
 
@@ -225,34 +225,10 @@ def _answering(draw: DrawFn, message: Message, path: Sequence[KnownEntry]) -> Me
     return msgspec.structs.replace(message, content=tuple(answered))
 
 
-def _entry(
-    payload: Payload,
-    *,
-    id: str,
-    parent_id: str | None,
-    timestamp: datetime,
-    seq: int,
-    aside: bool = False,
-    command_id: str | None = None,
-    batch: Batch | None = None,
-) -> KnownEntry:
-    kind = entry_class(payload)
-    return cast("Callable[..., KnownEntry]", kind)(
-        id=id,
-        parent_id=parent_id,
-        timestamp=timestamp,
-        seq=seq,
-        aside=aside,
-        command_id=command_id,
-        batch=batch,
-        **{kind.type: payload},
-    )
-
-
 def _entries_of(payload: SearchStrategy[_Drawn]) -> SearchStrategy[KnownEntry]:
     batches = st.builds(Batch, session=ids(), id=ids(), i=st.integers(0, 9), n=st.integers(1, 10))
     return st.builds(
-        _entry,
+        entry_of,
         payload,
         id=ids(),
         parent_id=_maybe(ids()),
