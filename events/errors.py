@@ -45,6 +45,11 @@
     ├── ForeignFormatError
     │   └── RedactedSession
     ├── ExtraMissing             (also an ImportError)
+    ├── RequestError             (of a server)
+    │   ├── NotAuthorized
+    │   ├── TooLarge
+    │   ├── TooMany
+    │   └── Unavailable
     ├── NotLive
     ├── ReadOnly
     ├── WrongThread
@@ -346,6 +351,50 @@ class RedactedSession(ForeignFormatError):
 
 class ExtraMissing(TreeringError, ImportError):
     """A required package is not installed; the message names the extra that provides it."""
+
+
+class RequestError(TreeringError):
+    """A server refuses a request, whatever the session; nothing was written."""
+
+
+class NotAuthorized(RequestError):
+    """The server does not know who asks, or its role or prefix does not cover this.
+
+    Attributes:
+        known: Whether the server knows who asks, so that a token of another role is needed.
+    """
+
+    def __init__(self, message: str, *, known: bool = False) -> None:
+        self.known = known
+        super().__init__(message)
+
+
+class TooLarge(RequestError):
+    """A request exceeds one of the server's bounds on sizes; the message names it.
+
+    Attributes:
+        status: The HTTP status: 413 for a body, 414 for a URL, 431 for headers.
+    """
+
+    def __init__(self, message: str, *, status: int = 413) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class TooMany(RequestError):
+    """As many requests or streams are open as the server allows: repeat it later.
+
+    Attributes:
+        retry_after_s: The seconds to wait.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class Unavailable(RequestError):
+    """The server stops, or cannot be reached: the same request may succeed later."""
 
 
 class NotLive(TreeringError):

@@ -1,0 +1,163 @@
+"""Routes of contexts: what a model is shown of a path, plain or built for a budget; compaction; views."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..events.errors import InvalidInput
+from ..projections.building.budget import ContextBudget, calculate_budget
+from ..projections.building.builder import ContextBuilder, StrategyFailure
+from ..projections.context import Context, ContextMessage
+from ..projections.stats import SessionStats
+from ..projections.usage import UsageProjection, UsageTotals
+from .routing import Call, Nothing, Routes
+from .service import append_options, state_tag
+from .tree import Written, written
+
+routes = Routes()
+
+
+class ContextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which path: the one to `leaf`, by default the session's."""
+
+    leaf: str | None = None
+
+
+class ContextReply(Struct, frozen=True):
+    """What a model is shown of a path, and the end of the log."""
+
+    context: Context
+    cursor: str
+
+
+class BudgetRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The window of a model, and what else is in it.
+
+    Attributes:
+        model_context_window: The tokens that the model accepts.
+        system_prompt: System text that is not part of the session.
+        tool_definitions: The definitions of the tools, as they are sent.
+        reserve_for_response: Tokens to keep free for the answer; null for a quarter of the window.
+        leaf: The end of the path; by default the session's leaf.
+    """
+
+    model_context_window: int
+    system_prompt: str = ""
+    tool_definitions: str = ""
+    reserve_for_response: int | None = None
+    leaf: str | None = None
+
+
+class BuiltContext(Struct, frozen=True):
+    """A context that fits a budget; see `ContextBuildResult` for what the fields mean."""
+
+    messages: tuple[ContextMessage, ...]
+    strategy: str
+    tokens_used: int
+    token_budget: int
+    original_message_count: int
+    included_message_count: int
+    summarized_message_count: int
+    masked_message_count: int
+    budget: ContextBudget
+    failures: tuple[StrategyFailure, ...]
+    cursor: str
+
+
+class NewCompaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A summary that stands for everything before the first entry that is kept; null keeps nothing."""
+
+    summary: str
+    first_kept_entry_id: str | None
+    tokens_before: int
+
+
+class UsageReply(Struct, frozen=True):
+    """The tokens and the cost of a session, in all and by model, and the end of the log."""
+
+    usage: UsageTotals
+    cursor: str
+
+
+class StatsReply(Struct, frozen=True):
+    """The figures of a session, and the end of the log."""
+
+    stats: SessionStats
+    cursor: str
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/context",
+    right="read",
+    query=ContextQuery,
+    reply=ContextReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_context(call: Call[ContextQuery, None]) -> ContextReply:
+    """Return what a model is shown of a path."""
+    session = await call.service.reading(call)
+    call.unless_known(f"{state_tag(session)}/{call.query.leaf}")
+    context = await session.context(call.query.leaf)
+    return ContextReply(context, str(session.cursor))
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/context",
+    right="read",
+    body=BudgetRequest,
+    reply=BuiltContext,
+    errors=(404, 409, 422),
+)
+async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
+    """Build a context that fits a budget; no model is called and nothing is written."""
+    session, body = await call.service.reading(call), call.body
+    if body.model_context_window < 1:
+        raise InvalidInput(f"`model_context_window` is {body.model_context_window}: give the tokens of a window")
+    budget = calculate_budget(
+        body.model_context_window,
+        body.system_prompt,
+        body.tool_definitions,
+        reserve_for_response=body.reserve_for_response,
+    )
+    result = await session.build_context(budget, ContextBuilder(), leaf_id=body.leaf)
+    fields = {name: getattr(result, name) for name in BuiltContext.__struct_fields__ if name != "cursor"}
+    return BuiltContext(**fields, cursor=str(session.cursor))
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/compact",
+    right="write",
+    body=NewCompaction,
+    reply=Written,
+    status=201,
+    errors=(404, 409, 412, 422, 423, 507),
+    keyed=True,
+    conditional=True,
+)
+async def compact(call: Call[Nothing, NewCompaction]) -> Written:
+    """Append a summary that contexts show in place of what came before."""
+    session, body = await call.service.writing(call), call.body
+    options = append_options(call, session)
+    entry_id = await session.append_compaction(body.summary, body.first_kept_entry_id, body.tokens_before, **options)
+    return written(session, entry_id)
+
+
+@routes.add("GET", "/v1/sessions/{session_id}/views/usage", right="read", reply=UsageReply, errors=(404,), tagged=True)
+async def get_usage(call: Call[Nothing, None]) -> UsageReply:
+    """Return the tokens and the cost of a session."""
+    session = await call.service.reading(call)
+    call.unless_known(state_tag(session))
+    totals = await session.view(UsageProjection())
+    return UsageReply(totals, str(session.cursor))
+
+
+@routes.add("GET", "/v1/sessions/{session_id}/views/stats", right="read", reply=StatsReply, errors=(404,), tagged=True)
+async def get_stats(call: Call[Nothing, None]) -> StatsReply:
+    """Return the figures of a session."""
+    session = await call.service.reading(call)
+    call.unless_known(state_tag(session))
+    return StatsReply(await session.stats(), str(session.cursor))

@@ -1,0 +1,228 @@
+"""Routes of entries: reading them page by page, one by one or along a path, and appending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ..events.content import JSON
+from ..events.errors import EntryNotFound, LogReplaced, NotFound
+from ..events.stores.base import Cursor
+from .pages import check_limit
+from .problems import Malformed
+from .routing import Call, Nothing, Reply, Routes
+from .service import append_options, state_tag
+from .wire import convert, entry_raw, read_payloads
+
+routes = Routes()
+
+
+class EntriesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others."""
+
+    after: str | None = None
+    ids: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    limit: int = 100
+
+
+class EntryPage(Struct, frozen=True):
+    """A page of entries. `cursor` is where the next page begins; there is none if `up_to_date`."""
+
+    items: list[Raw]
+    cursor: str
+    up_to_date: bool
+
+
+class Appended(Struct, frozen=True):
+    """What was appended: the ids of the entries and their seqs, the leaf and the end of the log after them."""
+
+    ids: list[str]
+    seqs: list[int]
+    leaf: str | None
+    cursor: str
+
+
+class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Entries to append, all or none, and what they rely on.
+
+    Attributes:
+        entries: The entries; see `NewEntry`.
+        below: The entry to append to; null begins a new root. By default the leaf.
+        aside: Whether the leaf stays where it is.
+        expected_leaf: The leaf that the caller knows; null for none.
+        expected_seq: The last seq that the caller knows.
+    """
+
+    entries: list[Any]  # checked by `read_payloads`
+    below: str | UnsetType | None = UNSET
+    aside: bool = False
+    expected_leaf: str | UnsetType | None = UNSET
+    expected_seq: int | None = None
+
+
+class PathQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which path to read: to `leaf`, by default the session's; with `bodies`, its entries, not only their ids."""
+
+    leaf: str | None = None
+    bodies: bool = False
+    after: str | None = None
+    limit: int = 100
+
+
+class PathPage(Struct, frozen=True):
+    """A page of a path, from the root on. `next` is the entry after which the next page begins, or null."""
+
+    ids: list[str]
+    entries: list[Raw]
+    next: str | None
+    cursor: str
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/entries",
+    right="read",
+    query=EntriesQuery,
+    reply=EntryPage,
+    errors=(404, 409),
+    tagged=True,
+)
+async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
+    """Read entries in the order of the log, page by page."""
+    session, query, limits = await call.service.reading(call), call.query, call.service.limits
+    check_limit(query.limit, limits.page_max)
+    end = session.cursor
+    seq = _seq_after(query.after, end)
+    call.unless_known(f"{state_tag(session)}/{seq}.{query.limit}.{','.join(query.ids)}.{','.join(query.types)}")
+    if query.ids:
+        found = [await session.entry(entry_id) for entry_id in query.ids[: limits.page_max]]
+        missing = next((name for name, entry in zip(query.ids, found, strict=False) if entry is None), None)
+        if missing is not None:
+            raise EntryNotFound(missing)
+        return EntryPage([entry_raw(entry) for entry in found if entry is not None], str(end), up_to_date=True)
+    items: list[Raw] = []
+    size = 0
+    async for entry in session.iter_entries(seq):
+        if len(items) == query.limit or size >= limits.page_bytes_max:
+            return EntryPage(items, str(Cursor(end.generation, seq)), up_to_date=False)
+        seq = entry.seq
+        if not query.types or entry.type in query.types:
+            items.append(raw := entry_raw(entry))
+            size += len(memoryview(raw))
+    return EntryPage(items, str(Cursor(end.generation, max(seq, end.seq))), up_to_date=True)
+
+
+def _seq_after(after: str | None, end: Cursor) -> int:
+    """Return the seq after which a page begins.
+
+    Raises:
+        LogReplaced: The cursor is of another generation, so what follows it cannot be told.
+    """
+    if after is None:
+        return 0
+    if after.isascii() and after.isdigit():
+        return int(after)
+    cursor = Cursor.parse(after)
+    if cursor.generation != end.generation and cursor.seq:
+        raise LogReplaced(f"the cursor {after!r} is of another generation, the log was replaced: read from the start")
+    return cursor.seq
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/entries/{entry_id}",
+    right="read",
+    reply=Raw,
+    errors=(404,),
+    tagged=True,
+)
+async def read_entry(call: Call[Nothing, None]) -> Raw:
+    """Read one entry."""
+    session, entry_id = await call.service.reading(call), call.names["entry_id"]
+    call.unless_known(f"{session.cursor.generation}.{entry_id}")
+    entry = await session.entry(entry_id)
+    if entry is None:
+        raise EntryNotFound(entry_id)
+    return entry_raw(entry)
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/entries",
+    right="write",
+    body=NewEntries,
+    reply=Appended,
+    status=201,
+    errors=(404, 409, 412, 422, 423, 507),
+    keyed=True,
+    conditional=True,
+)
+async def append_entries(call: Call[Nothing, JSON]) -> Reply:
+    """Append one entry, or several, all or none."""
+    value = call.body
+    is_one = isinstance(value, dict) and "type" in value
+    new = NewEntries(entries=[value]) if is_one else convert(value, NewEntries)
+    limits = call.service.limits
+    if not 1 <= len(new.entries) <= limits.batch_max:
+        raise Malformed(f"one request appends 1 to {limits.batch_max} entries, not {len(new.entries)}")
+    payloads = read_payloads(new.entries)
+    session = await call.service.writing(call)
+    options = append_options(call, session)
+    if new.below is not UNSET:
+        options["below"] = new.below
+    if new.aside:
+        options["aside"] = True
+    if new.expected_leaf is not UNSET:
+        options["expected_leaf"] = new.expected_leaf
+    if new.expected_seq is not None:
+        options["expected_seq"] = new.expected_seq
+    before = session.cursor.seq
+    ids = await session.append_many(payloads, **options)
+    index = (await session.log()).index
+    seqs = [index.seq_of(each) for each in ids]
+    is_repeated = bool(seqs) and seqs[-1] <= before
+    appended = Appended(ids, seqs, session.leaf_id, str(session.cursor))
+    return Reply(appended, headers=REPEATED if is_repeated else None)
+
+
+REPEATED = {"Idempotent-Replayed": "true"}
+"""The header of a reply to a request that had been carried out before."""
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/path",
+    right="read",
+    query=PathQuery,
+    reply=PathPage,
+    errors=(404, 409),
+    tagged=True,
+)
+async def read_path(call: Call[PathQuery, None]) -> PathPage:
+    """Read the path from the root to an entry, page by page."""
+    session, query, limits = await call.service.reading(call), call.query, call.service.limits
+    check_limit(query.limit, limits.page_max)
+    call.unless_known(f"{state_tag(session)}/{query.leaf}.{query.after}.{query.limit}.{query.bodies}")
+    ids = session.path(query.leaf)
+    start = 0
+    if query.after is not None:
+        if query.after not in ids:
+            raise EntryNotFound(query.after)
+        start = ids.index(query.after) + 1
+    shown = ids[start : start + query.limit]
+    entries: list[Raw] = []
+    if query.bodies:
+        size = 0
+        for place, entry_id in enumerate(shown):
+            entry = await session.entry(entry_id)
+            if entry is None:
+                raise NotFound(f"entry {entry_id!r} was in the path a moment ago: the log was replaced, read it again")
+            entries.append(raw := entry_raw(entry))
+            size += len(memoryview(raw))
+            if size >= limits.page_bytes_max:
+                shown = shown[: place + 1]
+                break
+    is_last = start + len(shown) >= len(ids)
+    return PathPage(shown, entries, None if is_last else shown[-1], str(session.cursor))

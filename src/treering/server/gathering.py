@@ -1,0 +1,226 @@
+"""Streams of many sessions over one connection, whose set changes while they run.
+
+The caller owns the map from each session to the cursor that it has, and sends all of it when it connects again; the
+server keeps nothing between connections. A change of the set is answered in the stream: before the event `set` with its
+revision the old set holds, after it the new one.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from ..actors.handles.session import Session
+from ..events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
+from ..events.stores.base import Cursor
+from ..projections.feed import Reset
+from .blocks import block
+from .problems import Problem, problem_of
+from .routing import Call, Nothing, Routes
+from .service import Service
+from .streams import EventStream, Push, ResetEvent
+from .wire import encode, entry_json
+
+routes = Routes()
+
+_SESSIONS_MAX = 4096
+
+
+class Following(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where to follow a session from: "start", "end" or a cursor."""
+
+    since: str = "start"
+
+
+class NewGathering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sessions to follow, by their ids."""
+
+    sessions: dict[str, Following]
+
+
+class GatheringChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to add and remove; `revision` is the one that the caller knows."""
+
+    revision: int
+    add: dict[str, Following] = {}
+    remove: tuple[str, ...] = ()
+
+
+class GatheringSet(Struct, frozen=True):
+    """The set has changed: which sessions are followed from here on, which no longer, and which cannot be."""
+
+    stream: str
+    revision: int
+    added: list[str] = []
+    removed: list[str] = []
+    refused: dict[str, Problem] = {}
+
+
+class SessionProblem(Struct, frozen=True):
+    """One of the sessions can no longer be followed; the others go on."""
+
+    session: str
+    problem: Problem
+
+
+class SessionReset(Struct, frozen=True):
+    """The log of one of the sessions was replaced."""
+
+    session: str
+    reset: ResetEvent
+
+
+def gone() -> SessionNotFound:
+    """Return the error for a stream that has ended."""
+    return SessionNotFound("there is no such stream: open another one with all sessions")
+
+
+class Gathering:
+    """A stream of many sessions.
+
+    Args:
+        service: The server.
+        call: The request that opened it.
+    """
+
+    def __init__(self, service: Service, call: Call[Nothing, NewGathering]) -> None:
+        self.name = secrets.token_hex(8)
+        self.principal = call.principal.name
+        self._service = service
+        self._call = call
+        self._revision = 0
+        self._is_open = False  # the first set has revision 0
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._sending = anyio.Lock()
+        self._push: Push
+        self._tasks: TaskGroup
+        self._changing = anyio.Lock()
+
+    async def run(self, push: Push) -> None:
+        """Send the events of all sessions until the reader leaves; see `change`."""
+        self._push = push
+        self._service.gatherings[self.name] = self
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                async with self._changing:
+                    await self._change(GatheringChange(revision=0, add=self._call.body.sessions))
+                await anyio.sleep_forever()
+        finally:
+            del self._service.gatherings[self.name]
+
+    async def change(self, change: GatheringChange) -> GatheringSet:
+        """Change the set, and return what came of it once the stream says so.
+
+        Raises:
+            Conflict: The caller does not know the present revision.
+            SessionNotFound: The stream has ended.
+        """
+        async with self._changing:
+            if change.revision != self._revision:
+                raise Conflict(
+                    f"the stream is at revision {self._revision}, not {change.revision}: read its last `set`"
+                )
+            return await self._change(change)
+
+    async def _change(self, change: GatheringChange) -> GatheringSet:
+        removed = [each for each in change.remove if each in self._scopes]
+        for session_id in removed:
+            self._scopes.pop(session_id).cancel()
+        added: dict[str, tuple[Session, Cursor | int]] = {}
+        refused: dict[str, Problem] = {}
+        for session_id, following in change.add.items():
+            try:
+                if session_id not in self._scopes:
+                    self._check_room(len(added))
+                    added[session_id] = await self._opened(session_id, following)
+            except TreeringError as error:
+                refused[session_id] = problem_of(error)
+        self._revision += self._is_open
+        self._is_open = True
+        result = GatheringSet(self.name, self._revision, list(added), removed, refused)
+        async with self._sending:  # what is removed sends nothing after this
+            await self._push(block("set", encode(result)))
+        if self.name not in self._service.gatherings:
+            raise gone()
+        for session_id, (session, after) in added.items():
+            scope = self._scopes[session_id] = anyio.CancelScope()
+            self._tasks.start_soon(self._follow, session_id, session, after, scope)
+        return result
+
+    def _check_room(self, adding: int) -> None:
+        if len(self._scopes) + adding >= _SESSIONS_MAX:
+            raise InvalidInput(f"one stream follows at most {_SESSIONS_MAX} sessions: open another one")
+
+    async def _opened(self, session_id: str, following: Following) -> tuple[Session, Cursor | int]:
+        row = await self._service.row(self._call.principal, session_id)
+        session = await self._service.reading_row(row)
+        if following.since == "start":
+            return session, 0
+        return session, session.cursor if following.since == "end" else Cursor.parse(following.since)
+
+    async def _follow(self, session_id: str, session: Session, after: Cursor | int, scope: anyio.CancelScope) -> None:
+        """Send the entries of one session until it is removed from the set."""
+        had = str(after) if isinstance(after, Cursor) else None
+        with scope:
+            try:
+                async with session.subscribe(after=after) as items:
+                    while True:
+                        try:
+                            batch = await items.receive_many()
+                        except StopAsyncIteration:
+                            raise SessionNotFound(f"session {session_id!r} was deleted, or the server stops") from None
+                        generation = items.cursor.generation
+                        blocks: list[bytes] = []
+                        for item in batch:
+                            if isinstance(item, Reset):
+                                told = SessionReset(session_id, ResetEvent(str(item.cursor), "replaced", had))
+                                blocks.append(block("reset", encode(told), f"{session_id}/{item.cursor}"))
+                            else:
+                                at = Cursor(generation, item.seq)
+                                blocks.append(block("entry", entry_json(item), f"{session_id}/{at}"))
+                        await self._send(scope, blocks)
+                        had = str(items.cursor)
+            except TreeringError as error:
+                self._scopes.pop(session_id, None)
+                await self._send(scope, [block("problem", encode(SessionProblem(session_id, problem_of(error))))])
+
+    async def _send(self, scope: anyio.CancelScope, blocks: list[bytes]) -> None:
+        limit = self._service.limits.chunk_bytes_max
+        chunk: list[bytes] = []
+        size = 0
+        for each in [*blocks, b""]:
+            if chunk and (size + len(each) > limit or not each):
+                async with self._sending:
+                    if scope.cancel_called:
+                        return
+                    with anyio.CancelScope(shield=True):  # a chunk that is cut off would spoil the stream
+                        await self._push(b"".join(chunk))
+                chunk, size = [], 0
+            chunk.append(each)
+            size += len(each)
+
+
+@routes.add(
+    "POST",
+    "/v1/events",
+    right="read",
+    body=NewGathering,
+    reply=bytes,
+    media_type="text/event-stream",
+    streams=True,
+)
+async def follow_many(call: Call[Nothing, NewGathering]) -> EventStream:
+    """Follow many sessions over one connection."""
+    return EventStream(call.service, Gathering(call.service, call).run)
+
+
+@routes.add("PATCH", "/v1/events/{stream}", right="read", body=GatheringChange, reply=GatheringSet, errors=(404, 409))
+async def change_gathering(call: Call[Nothing, GatheringChange]) -> GatheringSet:
+    """Change which sessions a stream follows."""
+    gathering = call.service.gatherings.get(call.names["stream"])
+    if gathering is None or gathering.principal != call.principal.name:
+        raise gone()
+    return await gathering.change(call.body)

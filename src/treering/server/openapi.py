@@ -1,0 +1,174 @@
+"""The interface as OpenAPI 3.1, made from the route table and the types that it names."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import NODEFAULT, Raw, structs
+
+from .application import ROUTES
+from .entries import NewEntries
+from .problems import MEDIA_TYPE, Problem
+from .routing import Nothing, Route
+from .wire import new_entry_type
+
+_ALWAYS = (400, 401, 403, 404, 405, 408, 413, 414, 415, 429, 431, 500, 503)
+"""Statuses that any route under /v1 may answer with."""
+
+_COMPONENTS = "#/components/schemas/{name}"
+
+_EVENTS = {
+    "entry": "An entry; its id is the cursor after it.",
+    "reset": "The log was replaced; all entries of the new one follow.",
+    "ready": "The reader has caught up.",
+    "transient": "An event that no log has.",
+    "view": "The value of a view.",
+    "change": "A change of a view.",
+    "session": "A session of the listing is new, changed or gone.",
+    "problem": "A problem document: what cannot be read.",
+    "bye": "The stream ends, and whether to open another one.",
+}
+
+
+@cache
+def document() -> bytes:
+    """Return the description as JSON."""
+    from .. import __version__
+
+    types_named = [*_types(), Problem]
+    (schemas, components) = msgspec.json.schema_components(
+        types_named, schema_hook=_schema_of, ref_template=_COMPONENTS
+    )
+    by_type = dict(zip(map(id, types_named), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, by_type)
+    described = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "treering",
+            "version": __version__,
+            "description": "Sessions of LLM agents: append-only, branching, followed as they grow.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+        "x-events": _EVENTS,
+    }
+    return json.dumps(described, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _types() -> list[Any]:
+    found: dict[int, Any] = {}
+    for route in ROUTES:
+        for each in (route.query, _body_type(route), route.reply):
+            if each is not None and each is not bytes and each is not Nothing:
+                found[id(each)] = each
+    return list(found.values())
+
+
+def _body_type(route: Route) -> Any:  # noqa: ANN401  # any type
+    return new_entry_type() if route.body is NewEntries else route.body
+
+
+def _schema_of(kind: type) -> dict[str, Any]:
+    if kind is Raw:
+        return {}
+    raise NotImplementedError
+
+
+def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "x-right": route.right,
+        "parameters": _parameters(route, by_type),
+        "responses": _responses(route, by_type),
+    }
+    rest = inspect.getdoc(route.handler) or ""
+    if "\n" in rest:
+        described["description"] = rest.split("\n", 1)[1].strip()
+    if route.right == "none":
+        described["security"] = []
+    if route.body is bytes:
+        described["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": {}}}}
+    elif route.body is not None:
+        schema = by_type[id(_body_type(route))]
+        if route.body is NewEntries:
+            schema = {
+                "anyOf": [
+                    schema,
+                    {
+                        "type": "object",
+                        "required": ["entries"],
+                        "properties": {
+                            "entries": {"type": "array", "items": schema, "minItems": 1},
+                            "below": {"type": ["string", "null"]},
+                            "aside": {"type": "boolean", "default": False},
+                            "expected_leaf": {"type": ["string", "null"]},
+                            "expected_seq": {"type": ["integer", "null"], "minimum": 0},
+                        },
+                        "additionalProperties": False,
+                    },
+                ]
+            }
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return described
+
+
+def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
+    found = [
+        {"name": segment[1:-1], "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for segment in route.path.split("/")
+        if segment.startswith("{")
+    ]
+    if route.query is not Nothing:
+        hints = get_type_hints(route.query, include_extras=True)
+        for each in structs.fields(route.query):
+            schema = _query_schema(hints[each.name])
+            if each.default is not NODEFAULT and isinstance(each.default, (str, int, bool)):
+                schema["default"] = each.default
+            parameter = {"name": each.name, "in": "query", "required": each.required, "schema": schema}
+            if schema.get("type") == "array":
+                parameter |= {"style": "form", "explode": False}
+            found.append(parameter)
+    for name, is_taken in (
+        ("Idempotency-Key", route.keyed),
+        ("If-Match", route.conditional),
+        ("If-None-Match", route.tagged),
+        ("Last-Event-ID", route.streams),
+    ):
+        if is_taken:
+            found.append({"name": name, "in": "header", "required": False, "schema": {"type": "string"}})
+    return found
+
+
+def _query_schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401  # any annotation
+    options = [each for each in get_args(hint) if each is not type(None)]
+    if get_origin(hint) in (Union, types.UnionType) and len(options) == 1:
+        hint = options[0]
+    schema: dict[str, Any] = msgspec.json.schema(hint, schema_hook=_schema_of)
+    return schema
+
+
+def _responses(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": route.summary}
+    if route.media_type is not None:
+        success["content"] = {route.media_type: {"schema": {"type": "string"}}}
+    elif route.reply is not None:
+        success["content"] = {"application/json": {"schema": by_type[id(route.reply)]}}
+    responses = {str(status): success for status in (route.status, *route.statuses)}
+    if route.tagged:
+        responses["304"] = {"description": "The caller has it already."}
+    problem = {"description": "A problem.", "content": {MEDIA_TYPE: {"schema": by_type[id(Problem)]}}}
+    for status in (*_ALWAYS, *route.errors):
+        responses.setdefault(str(status), problem)
+    return responses

@@ -1,0 +1,123 @@
+"""Routes about the server itself: its health, its figures, its interface, and logging a browser in."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, structs
+
+from ..events.errors import NotAuthorized, Unavailable
+from .principals import Role
+from .routing import Call, Nothing, Reply, Routes
+from .service import now
+from .tokens import COOKIE
+
+routes = Routes()
+
+
+class Health(Struct, frozen=True):
+    """Whether the server answers."""
+
+    status: str
+
+
+class About(Struct, frozen=True):
+    """The server and the caller.
+
+    Attributes:
+        version: The version of treering.
+        features: Words for what this server can do beyond the first version of the interface.
+        limits: Its bounds; see `ServerLimits`.
+        server_time: Its time.
+        principal: The caller's name.
+        role: What the caller may do.
+        prefix: The keys within which that holds.
+        read_only: Whether nothing can be written.
+    """
+
+    version: str
+    features: list[str]
+    limits: dict[str, float]
+    server_time: datetime
+    principal: str
+    role: Role
+    prefix: str | None
+    read_only: bool
+
+
+class Login(Struct, frozen=True, forbid_unknown_fields=True):
+    """A token that serves once, from a link."""
+
+    token: str
+
+
+@routes.add("GET", "/healthz", right="none", reply=Health)
+async def healthz(call: Call[Nothing, None]) -> Health:
+    """Answer while the process lives."""
+    return Health("ok")
+
+
+@routes.add("GET", "/readyz", right="none", reply=Health, errors=(503,))
+async def readyz(call: Call[Nothing, None]) -> Health:
+    """Answer 200 while sessions can be read and written, and 503 while the server stops or its disk fails."""
+    if call.service.stopping.is_set():
+        raise Unavailable("the server stops")
+    problem = await call.service.disk_problem()
+    if problem is not None:
+        raise Unavailable(problem)
+    return Health("ok")
+
+
+@routes.add("GET", "/metrics", right="read", reply=bytes, media_type="text/plain; version=0.0.4; charset=utf-8")
+async def metrics(call: Call[Nothing, None]) -> Reply:
+    """Return the figures of the server and its host for Prometheus."""
+    text = call.service.metrics.text()
+    return Reply(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@routes.add("GET", "/v1", right="read", reply=About)
+async def about(call: Call[Nothing, None]) -> About:
+    """Say what this server is, what it may be asked for, and who asks."""
+    from .. import __version__
+
+    service, principal = call.service, call.principal
+    return About(
+        __version__,
+        [],
+        structs.asdict(service.limits),
+        now(),
+        principal.name,
+        principal.role,
+        principal.prefix,
+        service.read_only,
+    )
+
+
+@routes.add("GET", "/openapi.json", right="none", reply=dict[str, Any], tagged=True)
+async def openapi(call: Call[Nothing, None]) -> Reply:
+    """Return this interface as OpenAPI 3.1."""
+    tag, document = call.service.openapi()
+    call.unless_known(tag)
+    return Reply(document, media_type="application/json")
+
+
+@routes.add("POST", "/login", right="none", body=Login, status=204, errors=(401,))
+async def login(call: Call[Nothing, Login]) -> Reply:
+    """Exchange a token that serves once for a cookie, which no script can read."""
+    tokens = call.service.tokens
+    token = None if tokens is None else tokens.spend(call.body.token)
+    if token is None:
+        raise NotAuthorized("this link was used or has expired: make another one")
+    secure = "; Secure" if call.request.url.scheme == "https" else ""
+    path = call.request.scope.get("root_path") or "/"
+    return Reply(
+        headers={"Set-Cookie": f"{COOKIE}={token}; Path={path}; HttpOnly; SameSite=Strict; Max-Age=86400{secure}"}
+    )
+
+
+@routes.add("POST", "/logout", right="none", status=204)
+async def logout(call: Call[Nothing, None]) -> Reply:
+    """Drop the cookie."""
+    path = call.request.scope.get("root_path") or "/"
+    return Reply(headers={"Set-Cookie": f"{COOKIE}=; Path={path}; HttpOnly; SameSite=Strict; Max-Age=0"})

@@ -1,0 +1,230 @@
+"""Problems: the error tree as documents of RFC 9457, by one table.
+
+A problem says what happened in words (`title`, `detail`), in a stable type (`urn:treering:problem:leaf-moved`) and by
+the error's class, by which a remote caller gets the same error again. It holds no stack trace, and no path outside the
+root of the sessions.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from ..events.errors import (
+    AgentError,
+    AppendError,
+    AppendFailed,
+    AppendInDoubt,
+    Closed,
+    Conflict,
+    ContextError,
+    ContextOverflow,
+    DialectCannot,
+    ExtraMissing,
+    ForeignFormatError,
+    InvalidEntry,
+    InvalidInput,
+    LeafMoved,
+    LogError,
+    ModelError,
+    NotAuthorized,
+    NotFound,
+    NotLive,
+    ProjectionFailed,
+    ReadOnly,
+    RequestError,
+    RequestTooLong,
+    SessionLocked,
+    SummaryRefused,
+    TooLarge,
+    TooMany,
+    TreeringError,
+    Unavailable,
+    UnsafeCut,
+)
+
+MEDIA_TYPE = "application/problem+json"
+
+ErrorClass: TypeAlias = type[TreeringError]
+
+
+class Malformed(InvalidInput):
+    """The request is not what the interface describes: its JSON, its query, a header or its media type.
+
+    Attributes:
+        status: 400, or 415 for the media type.
+    """
+
+    def __init__(self, message: str, *, status: int = 400) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class NoSuchRoute(NotFound):
+    """No route has this path."""
+
+
+class WrongMethod(RequestError):
+    """The route has other methods.
+
+    Attributes:
+        allowed: Those.
+    """
+
+    def __init__(self, message: str, *, allowed: tuple[str, ...]) -> None:
+        self.allowed = allowed
+        super().__init__(message)
+
+
+class WrongHost(RequestError):
+    """The request is for another host than this server answers to."""
+
+
+class Stale(LeafMoved):
+    """A precondition of the request does not hold; nothing was written.
+
+    Attributes:
+        leaf: The session's leaf now.
+        cursor: The end of its log now.
+    """
+
+    def __init__(self, message: str, *, leaf: str | None, cursor: str) -> None:
+        self.leaf = leaf
+        self.cursor = cursor
+        super().__init__(message)
+
+
+class Current(Struct, frozen=True):
+    """The state of a session that a precondition did not meet."""
+
+    leaf: str | None
+    cursor: str
+
+
+class Place(Struct, frozen=True, omit_defaults=True):
+    """A place in a file, without the folders above it."""
+
+    path: str
+    line: int | None = None
+    byte: int | None = None
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """A problem document.
+
+    Attributes:
+        type: A stable name of the kind of problem.
+        title: The kind of problem, in a sentence.
+        status: The HTTP status.
+        detail: What happened here and what to do, in a sentence.
+        instance: The id of the request.
+        error: The class of the error, by which a client raises the same one.
+        where: The place in a file that it refers to.
+        field: The field of the request that is wrong, as a JSON path.
+        retry: Whether the same request is safe to repeat, and may succeed.
+        current: What a precondition was compared with.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str | None = None
+    error: str | None = None
+    where: Place | None = None
+    field: str | None = None
+    retry: bool = False
+    current: Current | None = None
+
+
+_STATUS: tuple[tuple[tuple[ErrorClass, ...], int], ...] = (
+    ((NotAuthorized,), 401),
+    ((TooLarge,), 413),
+    ((TooMany,), 429),
+    ((Unavailable,), 503),
+    ((WrongMethod,), 405),
+    ((WrongHost,), 421),
+    ((NotFound,), 404),
+    (
+        (RequestTooLong, UnsafeCut, InvalidEntry, DialectCannot, ContextOverflow, SummaryRefused, ForeignFormatError),
+        422,
+    ),
+    ((InvalidInput,), 400),
+    ((LeafMoved,), 412),
+    ((Conflict, LogError, NotLive, ContextError, AgentError), 409),
+    ((SessionLocked,), 423),
+    ((ReadOnly,), 403),
+    ((AppendError, Closed), 503),
+    ((ModelError,), 502),
+    ((ExtraMissing,), 501),
+    ((ProjectionFailed,), 500),
+)
+"""The status of each error; the first line that matches counts."""
+
+_SAFE_TO_REPEAT = (AppendInDoubt, Closed, TooMany, Unavailable)
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FIELD = re.compile(r"at `\$\.?([^`]*)`")
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def public_class(error: TreeringError) -> ErrorClass:
+    """Return the class by which a client knows an error: the nearest one that the error tree itself defines."""
+    return next(each for each in type(error).__mro__ if each.__module__ == TreeringError.__module__)
+
+
+def status_of(error: TreeringError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, (TooLarge, Malformed)):
+        return error.status
+    if isinstance(error, NotAuthorized):
+        return 403 if error.known else 401
+    if isinstance(error, AppendFailed) and isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL:
+        return 507
+    return next((status for classes, status in _STATUS if isinstance(error, classes)), 500)
+
+
+def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
+    """Return the document that tells a client of an error.
+
+    Args:
+        error: The error. One outside the tree is told as "internal error" alone, since its text may hold anything.
+        instance: The id of the request.
+    """
+    if not isinstance(error, TreeringError):
+        return Problem(
+            "urn:treering:problem:internal-error",
+            "Internal error",
+            500,
+            "the server failed at this request; its log says why",
+            instance,
+        )
+    name = public_class(error).__name__
+    slug = _WORDS.sub("-", name).lower()
+    detail = without_paths(error.message)
+    field = _FIELD.search(error.message)
+    where = None
+    if error.where is not None:
+        where = Place(without_paths(error.where.path), error.where.line, error.where.byte)
+    return Problem(
+        f"urn:treering:problem:{slug}",
+        _WORDS.sub(" ", name).lower().capitalize(),
+        status_of(error),
+        detail,
+        instance,
+        error=name,
+        where=where,
+        field=field[1] if field else None,
+        retry=isinstance(error, _SAFE_TO_REPEAT),
+        current=Current(error.leaf, error.cursor) if isinstance(error, Stale) else None,
+    )
+
+
+_ABSOLUTE = re.compile(r"(?<![\w/.])/(?:[^\s:'\",;()/]+/)*[^\s:'\",;()/]+")
+
+
+def without_paths(text: str) -> str:
+    """Return a text in which each absolute path is its last part alone, since folders are nobody's business."""
+    return _ABSOLUTE.sub(lambda match: match[0].rsplit("/", 1)[-1], text)

@@ -1,0 +1,321 @@
+"""What all handlers share: the host, who may see which of its sessions, and the state of the server."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..actors.commands import AppendOptions
+from ..actors.handles.session import Session
+from ..actors.host.host import SessionHost
+from ..events.errors import (
+    InvalidSessionId,
+    LeafMoved,
+    ReadOnly,
+    SessionLocked,
+    SessionNotFound,
+    TooMany,
+    TreeringError,
+    Unavailable,
+)
+from ..events.stores.base import Cursor
+from ..projections.summary import CORRUPTED, SessionSummary
+from .blocks import Encoded
+from .limits import ServerLimits
+from .metrics import Metrics
+from .problems import Malformed, Stale
+from .routing import as_sent
+
+if TYPE_CHECKING:
+    from .gathering import Gathering
+    from .principals import Principal
+    from .routing import Call
+    from .tokens import Tokens
+
+_IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
+"""The namespace of the ids of sessions that are created with an Idempotency-Key."""
+
+
+_HANDLES_MAX = 10_000
+"""Handles of sessions that are kept, so that a request need not look its session up again."""
+
+
+def not_found(session_id: str) -> SessionNotFound:
+    """Return the error for a session that does not exist, or that the principal may not see: they look the same."""
+    return SessionNotFound(f"no session has the id {session_id[:200]!r}")
+
+
+class Service:
+    """The state of one server.
+
+    Args:
+        host: The host, which is open.
+        limits: The bounds.
+        tokens: The tokens that are known, if any.
+        read_only: Whether all writes are refused.
+
+    Attributes:
+        stopping: Set when the server stops; streams end then.
+        epoch: A name of this run of the server, in positions of the list.
+        metrics: Its figures.
+        encoded: What was encoded last for streams.
+        gatherings: The streams of many sessions that are open, by their names.
+    """
+
+    def __init__(
+        self, host: SessionHost, limits: ServerLimits, tokens: Tokens | None = None, *, read_only: bool = False
+    ) -> None:
+        self.host = host
+        self.limits = limits
+        self.tokens = tokens
+        self.read_only = read_only
+        self.metrics = Metrics(host)
+        self.encoded = Encoded()
+        self.gatherings: dict[str, Gathering] = {}
+        self.stopping = anyio.Event()
+        self.epoch = secrets.token_hex(6)
+        self._handles: dict[str, tuple[Session, str | None]] = {}
+        self._running: Counter[str] = Counter()
+        self._streaming: Counter[str] = Counter()
+        self._ended: anyio.Event | None = None
+        self._openapi: tuple[str, bytes] | None = None
+
+    # -- sessions
+
+    async def row(self, principal: Principal, session_id: str) -> SessionSummary:
+        """Return the row of a session that a principal may see.
+
+        Raises:
+            SessionNotFound: There is none with exactly this id, or it is not theirs.
+        """
+        try:
+            row = await self.host.resolve(session_id)
+        except (SessionNotFound, InvalidSessionId):
+            raise not_found(session_id) from None
+        if row.id != session_id or not principal.sees(row.key):
+            raise not_found(session_id)
+        return row
+
+    async def reading(self, call: Call[object, object]) -> Session:
+        """Return a handle of the session of a request, to read from; nothing is locked or brought back for it.
+
+        Raises:
+            SessionNotFound: See `row`.
+        """
+        session = self._known(call)
+        if session is not None:
+            await session.refresh()
+            return session
+        return await self.reading_row(await self.row(call.principal, call.session_id))
+
+    async def reading_row(self, row: SessionSummary) -> Session:
+        """Return a handle of the session of a row, to read from."""
+        if not row.archived and row.status != CORRUPTED:
+            try:
+                return self._remember(row, await self.host.load(row))
+            except (SessionLocked, ReadOnly):
+                pass
+        session = await self.host.load(row, read_only=True)
+        await session.refresh()
+        return session
+
+    async def writing(self, call: Call[object, object]) -> Session:
+        """Return a handle of the session of a request, to write to.
+
+        Raises:
+            SessionNotFound: See `row`.
+            ReadOnly: The server is read-only.
+        """
+        self.check_writable()
+        session = self._known(call)
+        if session is None:
+            row = await self.row(call.principal, call.session_id)
+            session = self._remember(row, await self.host.load(row))
+        return session
+
+    def _known(self, call: Call[object, object]) -> Session | None:
+        """Return the handle that an earlier request used, so that the session need not be looked up again."""
+        known = self._handles.get(call.session_id)
+        if known is None:
+            return None
+        self._handles[call.session_id] = self._handles.pop(call.session_id)
+        session, key = known
+        if not call.principal.sees(key):
+            raise not_found(call.session_id)
+        return session
+
+    def _remember(self, row: SessionSummary, session: Session) -> Session:
+        self._handles[row.id] = session, row.key
+        if len(self._handles) > _HANDLES_MAX:
+            del self._handles[next(iter(self._handles))]
+        return session
+
+    def forget(self, session_id: str) -> bool:
+        """Forget the handle of a session that no longer exists as it was; return whether there was one."""
+        return self._handles.pop(session_id, None) is not None
+
+    def stale(self, error: LeafMoved, session_id: str) -> LeafMoved:
+        """Return a refused expectation with what the state is now, so that its reader need not ask for it."""
+        known = self._handles.get(session_id)
+        if known is None or isinstance(error, Stale):
+            return error
+        return Stale(error.message, leaf=known[0].leaf_id, cursor=str(known[0].cursor))
+
+    def check_writable(self) -> None:
+        """Refuse a write if the server is read-only."""
+        if self.read_only:
+            raise ReadOnly("this server was started with --read-only: it writes nothing")
+
+    # -- bounds
+
+    @contextmanager
+    def counted(self, principal: Principal, *, streams: bool) -> Generator[None]:
+        """Count a request while it runs.
+
+        Raises:
+            TooMany: The principal has as many running, or as many streams open, as it may.
+            Unavailable: All principals together do.
+        """
+        running, limits = self._running, self.limits
+        if streams and self._streaming[principal.name] >= limits.streams_max:
+            raise TooMany(f"as many streams are open as `streams_max` allows ({limits.streams_max}): close one")
+        if running[principal.name] >= limits.requests_max:
+            raise TooMany(f"as many requests are running as `requests_max` allows ({limits.requests_max})")
+        if running.total() + self._streaming.total() >= limits.connections_max:
+            raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
+        running[principal.name] += 1
+        try:
+            yield
+        finally:
+            _count_down(running, principal.name)
+
+    def hold_stream(self, principal: Principal) -> None:
+        """Count a stream until it is released."""
+        self._streaming[principal.name] += 1
+
+    def release_stream(self, principal: Principal) -> None:
+        """Count a stream no longer."""
+        _count_down(self._streaming, principal.name)
+
+    def note_end(self) -> None:
+        """Wake whoever waits for a request to end."""
+        if self._ended is not None:
+            self._ended.set()
+            self._ended = None
+
+    async def one_ended(self) -> None:
+        """Wait until a request ends."""
+        if self._ended is None:
+            self._ended = anyio.Event()
+        await self._ended.wait()
+
+    async def disk_problem(self) -> str | None:
+        """Return why sessions cannot be listed at present, or None."""
+        try:
+            await self.host.list_sessions(limit=1)
+        except (TreeringError, OSError) as error:
+            return f"sessions cannot be read: {type(error).__name__}"
+        return None
+
+    def openapi(self) -> tuple[str, bytes]:
+        """Return the description of the interface, with a tag that changes with it."""
+        if self._openapi is None:
+            from .openapi import document
+
+            text = document()
+            self._openapi = hashlib.sha256(text).hexdigest()[:16], text
+        return self._openapi
+
+    # -- creating
+
+    def id_for(self, principal: Principal, key: str | None) -> str | None:
+        """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
+        return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
+
+
+def append_options(call: Call[object, object], session: Session) -> AppendOptions:
+    """Return what an append of a request relies on: its Idempotency-Key and its If-Match.
+
+    The session's actor checks both at the moment of the append, the key first: a repeated request gets its old reply,
+    whatever the state is now.
+
+    Raises:
+        Malformed: If-Match names no state.
+        Stale: It names one of another generation.
+    """
+    options: AppendOptions = {}
+    if call.key is not None:
+        options["command_id"] = call.key
+    tag = _wanted(call)
+    if tag is None:
+        return options
+    if tag.startswith("leaf:"):
+        options["expected_leaf"] = tag.removeprefix("leaf:") or None
+        return options
+    text, is_state, leaf = tag.removeprefix("head:").partition("/")
+    cursor = Cursor.parse(text)
+    if cursor.generation != session.cursor.generation:
+        raise _moved(tag, session)
+    options["expected_seq"] = cursor.seq
+    if is_state:
+        options["expected_leaf"] = leaf or None
+    return options
+
+
+def check_match(call: Call[object, object], session: Session) -> None:
+    """Refuse a request that is no append if its If-Match names another leaf or head than the session has.
+
+    Raises:
+        Stale: It does; the error says what they are now.
+        Malformed: It names no state.
+    """
+    tag = _wanted(call)
+    states = (f"leaf:{session.leaf_id or ''}", f"head:{session.cursor}", state_tag(session))
+    if tag is not None and tag not in states:
+        raise _moved(tag, session)
+
+
+def _wanted(call: Call[object, object]) -> str | None:
+    """Return the state that the If-Match of a request names, without quotes."""
+    given = call.request.headers.get("if-match")
+    if given is None or given.strip() == "*":
+        return None
+    tag = as_sent(given)
+    if not (len(tag) > 1 and tag[0] == tag[-1] == '"' and _STATE.match(tag[1:-1])):
+        raise Malformed(
+            'If-Match takes one tag: "leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" or an ETag, in quotes'
+        )
+    return tag[1:-1]
+
+
+_STATE = re.compile(r"leaf:[^\"]*$|(head:)?(0|[1-9][0-9]*)-[^\"/]*(/[^\"]*)?$")
+
+
+def _moved(tag: str, session: Session) -> Stale:
+    leaf, cursor = session.leaf_id, str(session.cursor)
+    return Stale(f"the session is not at {tag!r}: its leaf is {leaf!r}, its head {cursor!r}", leaf=leaf, cursor=cursor)
+
+
+def state_tag(session: Session) -> str:
+    """Return the tag of a session's state: its generation, head and leaf."""
+    return f"{session.cursor}/{session.leaf_id or ''}"
+
+
+def now() -> datetime:
+    """Return the server's time."""
+    return datetime.now(UTC)
+
+
+def _count_down(counts: Counter[str], name: str) -> None:
+    counts[name] -= 1
+    if not counts[name]:
+        del counts[name]

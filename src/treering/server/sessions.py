@@ -1,0 +1,366 @@
+"""Routes of sessions: the listing, creating, describing, copying, archiving and deleting them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from ..actors.handles.session import Session
+from ..actors.host.host import SessionHost
+from ..events.content import raw_object
+from ..events.entries import SessionInfo
+from ..events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
+from ..projections.summary import SessionSummary
+from .pages import Page, page_of
+from .principals import Principal
+from .problems import without_paths
+from .routing import Call, Nothing, Reply, Routes
+from .service import append_options, check_match, not_found
+
+routes = Routes()
+
+
+class SessionRow(Struct, frozen=True, kw_only=True):
+    """A session as the listing shows it; see `SessionSummary` for what the fields mean."""
+
+    id: str
+    key: str | None
+    name: str | None
+    title: str | None
+    created: datetime
+    modified: datetime
+    last_entry: datetime
+    last_accessed: datetime | None
+    message_count: int
+    user_count: int
+    assistant_count: int
+    parent_session: str | None
+    cwd: str | None
+    project: str | None
+    first_message: str
+    dialect: str
+    status: str
+    archived: bool
+    problem: str | None
+
+
+class SessionDetail(SessionRow, frozen=True, kw_only=True):
+    """A session's row, with where it stands."""
+
+    leaf: str | None
+    cursor: str
+    metadata: dict[str, Any]  # any JSON
+
+
+class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sessions to list, and which page."""
+
+    project: str | None = None
+    status: str | None = None
+    key: str | None = None
+    parent: str | None = None
+    order: Literal["used", "created", "modified", "title"] = "used"
+    limit: int = 100
+    page: str | None = None
+    count: bool = False
+
+
+class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A session to create: all fields are optional; `id` and `key` exclude each other."""
+
+    id: str | None = None
+    key: str | None = None
+    cwd: str | None = None
+    parent_session: str | None = None
+    parent_entry: str | None = None
+    title: str | None = None
+
+
+class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change of a session: an absent field stays as it is, null clears it."""
+
+    title: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    status: str | UnsetType | None = UNSET
+    summary: str | UnsetType | None = UNSET
+    project: str | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType | None = UNSET
+
+
+class Copy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A copy of a session: of all of it, or of the path to one entry."""
+
+    id: str | None = None
+    entry_id: str | None = None
+
+
+def row_of(summary: SessionSummary) -> SessionRow:
+    """Return the row of a listing as a client gets it, without paths of the server."""
+    fields = {name: getattr(summary, name) for name in SessionRow.__struct_fields__}
+    if summary.problem is not None:
+        fields["problem"] = without_paths(summary.problem)
+    return SessionRow(**fields)
+
+
+def detail_of(summary: SessionSummary, session: Session) -> SessionDetail:
+    """Return a row with where its session stands."""
+    row = row_of(summary)
+    fields = {name: getattr(row, name) for name in SessionRow.__struct_fields__}
+    return SessionDetail(
+        **fields, leaf=session.leaf_id, cursor=str(session.cursor), metadata=session.metadata.info.metadata
+    )
+
+
+# -- listing
+
+
+_ORDERS = {
+    "used": (lambda row: row.used, True),
+    "created": (lambda row: row.created, True),
+    "modified": (lambda row: row.modified, True),
+    "title": (lambda row: row.title or "", False),
+}
+
+
+@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=Page[SessionRow], tagged=False)
+async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
+    """List sessions, page by page."""
+    query = call.query
+    rows = await call.service.host.list_sessions(project=query.project, status=query.status)
+    rows = [row for row in rows if call.principal.sees(row.key)]
+    if query.key is not None:
+        rows = [row for row in rows if row.key == query.key]
+    if query.parent is not None:
+        rows = [row for row in rows if row.parent_session == query.parent]
+    if query.order != "used":
+        by, last_first = _ORDERS[query.order]
+        rows.sort(key=by, reverse=last_first)
+    page = page_of(rows, query.page, query.limit, call.service.limits.page_max, id_of=lambda row: row.ref)
+    items = [row_of(row) for row in page.items]
+    return Page(items, next=page.next, total=len(rows) if query.count else None)
+
+
+# -- one session
+
+
+@routes.add(
+    "POST", "/v1/sessions", right="write", body=NewSession, reply=SessionRow, status=201, errors=(409,), keyed=True
+)
+async def create_session(call: Call[Nothing, NewSession]) -> Reply:
+    """Create a session."""
+    service, body = call.service, call.body
+    service.check_writable()
+    _check_own_key(call.principal, body.key)
+    if body.id is not None and body.key is not None:
+        raise InvalidInput("give an `id` or a `key`, not both: a key determines the id")
+    chosen = body.id
+    if chosen is None and body.key is None:
+        chosen = service.id_for(call.principal, call.key)
+    try:
+        session = await _create(service.host, body, chosen)
+    except SessionExists:
+        if chosen is None or chosen == body.id:
+            raise
+        return await _as_before(call, body, chosen)
+    return await _created(call, session)
+
+
+async def _create(host: SessionHost, body: NewSession, chosen: str | None) -> Session:
+    """Write a new session, so that it exists before anything is appended to it."""
+    async with SessionHost() as drafts:
+        draft = await drafts.create(
+            chosen, cwd=body.cwd, key=body.key, parent_session=body.parent_session, parent_entry=body.parent_entry
+        )
+        if body.title is not None:
+            await draft.append(SessionInfo(name=body.title))
+        return await host.put(draft)
+
+
+async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_id: str) -> Reply:
+    """Answer a repeated request as the first one was answered."""
+    row = await call.service.row(call.principal, session_id)
+    session = await call.service.reading_row(row)
+    header = session.header
+    if (header.cwd, header.parent_session, header.parent_entry) != (body.cwd, body.parent_session, body.parent_entry):
+        raise CommandConflict("this Idempotency-Key was used for another session: use a fresh one")
+    return Reply(row_of(row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"})
+
+
+async def _created(call: Call[Nothing, object], session: Session) -> Reply:
+    row = await call.service.host.resolve(session)
+    return Reply(row_of(row), status=201, headers={"Location": _place(call, row.id)})
+
+
+def _place(call: Call[Nothing, object], session_id: str) -> str:
+    return f"{call.request.scope.get('root_path', '')}/v1/sessions/{session_id}"
+
+
+def _check_own_key(principal: Principal, key: str | None) -> None:
+    """Refuse to create a session that its creator could not see."""
+    if not principal.sees(key):
+        raise NotAuthorized(
+            f"this token creates sessions with keys that begin with {principal.prefix!r} alone", known=True
+        )
+
+
+@routes.add("GET", "/v1/keys/{key}", right="read", reply=SessionRow, errors=(404,))
+async def get_by_key(call: Call[Nothing, None]) -> SessionRow:
+    """Return the session of a key."""
+    key = call.names["key"]
+    rows = await call.service.host.list_sessions(status="any") if call.principal.sees(key) else []
+    row = next((row for row in rows if row.key == key), None)
+    if row is None:
+        raise not_found(key)
+    return row_of(row)
+
+
+class KeyedSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a session that does not exist yet is created with."""
+
+    cwd: str | None = None
+
+
+@routes.add("PUT", "/v1/keys/{key}", right="write", body=KeyedSession, reply=SessionRow, statuses=(201,))
+async def get_or_create_by_key(call: Call[Nothing, KeyedSession]) -> Reply:
+    """Return the session of a key, which is created if it does not exist."""
+    key = call.names["key"]
+    call.service.check_writable()
+    _check_own_key(call.principal, key)
+    found = await call.service.host.find_by_key(key)
+    if found is None:
+        try:
+            return await _created(call, await _create(call.service.host, NewSession(key=key, cwd=call.body.cwd), None))
+        except SessionExists:  # created by another request meanwhile
+            found = await call.service.host.get_or_create(key)
+    return Reply(row_of(await call.service.host.resolve(found)))
+
+
+@routes.add("GET", "/v1/sessions/{session_id}", right="read", reply=SessionDetail, errors=(404,))
+async def get_session(call: Call[Nothing, None]) -> SessionDetail:
+    """Return a session: its row, its leaf and the end of its log."""
+    row = await call.service.row(call.principal, call.session_id)
+    return detail_of(row, await call.service.reading_row(row))
+
+
+@routes.add(
+    "PATCH",
+    "/v1/sessions/{session_id}",
+    right="write",
+    body=Change,
+    reply=SessionRow,
+    errors=(404, 409, 412, 423),
+    keyed=True,
+    conditional=True,
+)
+async def change_session(call: Call[Nothing, Change]) -> SessionRow:
+    """Change a session's title, description, summary, status, project or metadata."""
+    session, body = await call.service.writing(call), call.body
+    if isinstance(body.project, str):
+        await session.rebind(body.project)
+    info = SessionInfo(
+        name=_given(body.title),
+        description=_given(body.description),
+        summary=_given(body.summary),
+        status=_given(body.status, cleared="active"),
+        raw_metadata=None if isinstance(body.metadata, UnsetType) else raw_object(body.metadata or {}, "metadata"),
+    )
+    if info != SessionInfo():
+        await session.append(info, **append_options(call, session))
+    return row_of(await call.service.host.resolve(session))
+
+
+def _given(value: str | UnsetType | None, *, cleared: str = "") -> str | None:
+    """Return the value of an entry for a field of the request: None leaves it, "" removes it."""
+    if isinstance(value, UnsetType):
+        return None
+    return cleared if value is None else value
+
+
+@routes.add(
+    "DELETE",
+    "/v1/sessions/{session_id}",
+    right="admin",
+    status=204,
+    errors=(404, 412, 423),
+    conditional=True,
+)
+async def delete_session(call: Call[Nothing, None]) -> Reply:
+    """Delete a session permanently, with every copy of its content."""
+    service = call.service
+    service.check_writable()
+    row = await service.row(call.principal, call.session_id)
+    if "if-match" in call.request.headers:
+        check_match(call, await service.reading_row(row))
+    await service.host.delete(row)
+    return Reply()
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/archive",
+    right="write",
+    reply=SessionRow,
+    errors=(404, 412, 423),
+    conditional=True,
+)
+async def archive_session(call: Call[Nothing, None]) -> SessionRow:
+    """Archive a session: compressed, out of the listing, still readable."""
+    service = call.service
+    service.check_writable()
+    row = await service.row(call.principal, call.session_id)
+    if "if-match" in call.request.headers:
+        check_match(call, await service.reading_row(row))
+    await service.host.archive(row)
+    return row_of(await service.row(call.principal, call.session_id))
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/unarchive",
+    right="write",
+    reply=SessionRow,
+    errors=(404, 412, 423),
+    conditional=True,
+)
+async def unarchive_session(call: Call[Nothing, None]) -> SessionRow:
+    """Bring an archived session back."""
+    service = call.service
+    service.check_writable()
+    row = await service.row(call.principal, call.session_id)
+    if "if-match" in call.request.headers:
+        check_match(call, await service.reading_row(row))
+    await service.host.unarchive(row)
+    return row_of(await service.row(call.principal, call.session_id))
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/fork",
+    right="write",
+    body=Copy,
+    reply=SessionRow,
+    status=201,
+    errors=(404, 409),
+    keyed=True,
+)
+async def fork_session(call: Call[Nothing, Copy]) -> Reply:
+    """Copy a session, with all branches or as the path to one entry, into a new one whose parent it is."""
+    service, body = call.service, call.body
+    service.check_writable()
+    if call.principal.prefix is not None:
+        raise NotAuthorized("a copy has no key, so a token with a prefix could not see it", known=True)
+    session = await service.reading(call)
+    if body.entry_id is not None:
+        if await session.entry(body.entry_id) is None:
+            raise EntryNotFound(body.entry_id)
+        return await _created(call, await session.create_branched_session(body.entry_id))
+    chosen = body.id or service.id_for(call.principal, call.key)
+    try:
+        return await _created(call, await session.fork(chosen))
+    except SessionExists:
+        if chosen is None or chosen == body.id:
+            raise
+        row = await service.row(call.principal, chosen)
+        return Reply(row_of(row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"})

@@ -1,0 +1,371 @@
+"""Streams of events: the entries and views of a session, and the changes of the listing, as server-sent events.
+
+A stream is one loop on one task, without a queue of its own: it waits for the subscription, for the time of the next
+comment, and for the end of the server or of the connection, and it awaits each send. A reader that accepts nothing for
+a while is dropped; it resumes by the id of the last event that it has. What many followers of a session get at the same
+place is encoded once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import anyio
+import anyio.lowlevel
+from msgspec import Struct
+from starlette.types import Receive, Send
+
+from ..actors.handles.session import Session
+from ..actors.host.listing import SessionChanged
+from ..events.entries import Entry
+from ..events.errors import InvalidInput, TreeringError
+from ..events.stores.base import Cursor
+from ..projections.changes import Changed, Snapshot
+from ..projections.feed import Reset, Transient
+from ..projections.usage import UsageProjection
+from .blocks import block, entry_block
+from .problems import problem_of
+from .routing import Call, Routes
+from .sessions import SessionRow, row_of
+from .wire import encode
+
+if TYPE_CHECKING:
+    from .service import Service
+
+routes = Routes()
+
+HEADERS = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-store, no-transform",
+    "x-accel-buffering": "no",
+}
+"""Headers that keep proxies from holding a stream back, storing it or changing it."""
+
+_BEGINNING = b": ok\nretry: 2000\n\n"
+_ALIVE = b": alive\n\n"
+_SPREAD = 0.1
+
+View: TypeAlias = Literal["context", "tree", "labels", "usage"]
+"""The views that can be followed."""
+
+Push: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends a chunk, and returns when the connection has taken it."""
+
+
+class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to follow.
+
+    Attributes:
+        since: "start", "end" or a cursor; Last-Event-ID takes precedence, since a browser repeats its address.
+        kinds: Events beside entries: "transient", and "ready", which says that the reader has caught up.
+        view: A view to follow instead of entries: first its value, then its changes.
+        live: Whether to go on after the reader has caught up.
+    """
+
+    since: str = "start"
+    kinds: tuple[Literal["entry", "transient", "ready"], ...] = ("entry",)
+    view: View | None = None
+    live: bool = True
+
+
+class ListStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sessions to follow: those of a project, or all."""
+
+    project: str | None = None
+
+
+class Ready(Struct, frozen=True):
+    """The reader has everything up to a cursor."""
+
+    cursor: str
+    up_to_date: bool = True
+
+
+class ResetEvent(Struct, frozen=True):
+    """The log was replaced: all that the reader has is of another one, whose end it was at."""
+
+    cursor: str
+    reason: str
+    had: str | None
+
+
+class Bye(Struct, frozen=True):
+    """The stream ends, and whether to open another one."""
+
+    reason: Literal["shutdown", "rotate", "expired", "revoked", "deleted"]
+    reconnect: bool
+    retry_ms: int
+
+
+class TransientEvent(Struct, frozen=True):
+    """An event that no log has."""
+
+    name: str
+    data: Any  # any JSON value
+
+
+class ViewEvent(Struct, frozen=True):
+    """The value of a view, and where the log was."""
+
+    cursor: str
+    value: Any  # the type of the view
+
+
+class ChangeEvent(Struct, frozen=True):
+    """A change of a view, to be applied to its value at `base`."""
+
+    base: str
+    cursor: str
+    change: Any  # the type of the view's changes
+
+
+class ListReset(Struct, frozen=True):
+    """The rows of all sessions follow: a reader drops those that it has."""
+
+    epoch: str
+
+
+class SessionEvent(Struct, frozen=True):
+    """A session of the listing is new, changed or gone."""
+
+    op: Literal["changed", "deleted"]
+    id: str
+    row: SessionRow | None
+    n: int
+
+
+class Slow(Exception):
+    """The reader accepted nothing for too long."""
+
+
+class EventStream:
+    """A reply that is a stream of events.
+
+    Args:
+        service: The server.
+        chunks: Yields what to send; None asks for nothing but lets the stream notice that it should end.
+    """
+
+    def __init__(
+        self, service: Service, chunks: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[Bye | None]]
+    ) -> None:
+        self._service = service
+        self._chunks = chunks
+        self._ending: Bye | None = None
+        self._sent_at = 0.0
+
+    async def run(self, send: Send, receive: Receive) -> None:
+        """Send events until the reader leaves, the server stops, or nothing more can follow.
+
+        Raises:
+            Slow: The reader accepted nothing for `send_for_s`.
+        """
+        limits = self._service.limits
+        lifetime_s = limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # spreads reconnects
+
+        is_slow: list[bool] = []
+        tasks = anyio.create_task_group()
+
+        async def push(chunk: bytes) -> None:
+            with anyio.move_on_after(limits.send_for_s) as bound:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            if bound.cancelled_caught:
+                is_slow.append(True)
+                tasks.cancel_scope.cancel()
+                await anyio.lowlevel.checkpoint()
+            self._sent_at = anyio.current_time()
+
+        async def until_gone(scope: anyio.CancelScope) -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            scope.cancel()
+
+        async def until_stopped(scope: anyio.CancelScope) -> None:
+            with anyio.move_on_after(lifetime_s) as life:
+                await self._service.stopping.wait()
+            self._ending = Bye("rotate" if life.cancelled_caught else "shutdown", reconnect=True, retry_ms=2000)
+            scope.cancel()
+
+        async def keep_alive() -> None:
+            while True:
+                silence_s = anyio.current_time() - self._sent_at
+                if silence_s >= limits.alive_after_s:
+                    await push(_ALIVE)
+                    silence_s = 0
+                await anyio.sleep(limits.alive_after_s - silence_s)
+
+        async with tasks:
+            await push(_BEGINNING)
+            tasks.start_soon(until_gone, tasks.cancel_scope)
+            tasks.start_soon(until_stopped, tasks.cancel_scope)
+            tasks.start_soon(keep_alive)
+            self._ending = await self._chunks(push)
+            tasks.cancel_scope.cancel()
+        if is_slow:
+            raise Slow
+        if self._ending is not None:
+            with anyio.move_on_after(limits.send_for_s):
+                await send(
+                    {"type": "http.response.body", "body": block("bye", encode(self._ending)), "more_body": True}
+                )
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/events",
+    right="read",
+    query=StreamQuery,
+    reply=bytes,
+    media_type="text/event-stream",
+    errors=(404,),
+    streams=True,
+)
+async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
+    """Follow a session: its entries, those to come included, or one of its views."""
+    session, query, service = await call.service.reading(call), call.query, call.service
+    if query.view is not None:
+        return EventStream(service, lambda push: _view(session, query, push))
+    after = _after(call, session)
+    return EventStream(service, lambda push: _entries(service, session, query, after, push))
+
+
+def _after(call: Call[StreamQuery, None], session: Session) -> Cursor | int:
+    """Return where a stream of entries begins."""
+    since = call.request.headers.get("last-event-id") or call.query.since
+    if since == "start":
+        return 0
+    return session.cursor if since == "end" else Cursor.parse(since)
+
+
+async def _entries(
+    service: Service,
+    session: Session,
+    query: StreamQuery,
+    after: Cursor | int,
+    push: Push,
+) -> Bye | None:
+    """Send the entries of a session after a cursor, and what else was asked for between them."""
+    with_transients, with_ready = "transient" in query.kinds, "ready" in query.kinds
+    chunk_max = service.limits.chunk_bytes_max
+    had = str(after) if isinstance(after, Cursor) else None
+    target = session.cursor
+    caught_up = False
+    subscription = session.subscribe(after=after, transient=True) if with_transients else session.subscribe(after=after)
+    try:
+        async with subscription as items:
+            while True:
+                if not caught_up and items.cursor.seq >= target.seq:
+                    caught_up = True
+                    if with_ready:
+                        await push(block("ready", encode(Ready(str(items.cursor))), str(items.cursor)))
+                if caught_up and not query.live:
+                    return None
+                try:
+                    batch = await items.receive_many()
+                except StopAsyncIteration:
+                    return Bye("deleted", reconnect=False, retry_ms=0) if not service.stopping.is_set() else None
+                generation = items.cursor.generation
+                if all(not isinstance(item, (Reset, Transient)) for item in batch):
+                    await _push_entries(service, batch, generation, chunk_max, push)  # type: ignore[arg-type]  # entries
+                    had = str(items.cursor)
+                    continue
+                for item in batch:
+                    if isinstance(item, Reset):
+                        reset = ResetEvent(str(item.cursor), "replaced", had)
+                        await push(block("reset", encode(reset), str(item.cursor)))
+                        caught_up, target = False, session.cursor
+                    elif isinstance(item, Transient):
+                        await push(block("transient", encode(TransientEvent(item.name, item.raw))))
+                    else:
+                        await push(entry_block(item, generation))
+                had = str(items.cursor)
+    except TreeringError as error:
+        await push(block("problem", encode(problem_of(error))))
+        return Bye("deleted", reconnect=False, retry_ms=0)
+
+
+async def _push_entries(
+    service: Service,
+    entries: Sequence[Entry],
+    generation: str,
+    chunk_max: int,
+    push: Push,
+) -> None:
+    encoded = service.encoded.entries(entries, generation)
+    for start in range(0, len(encoded), chunk_max):
+        await push(encoded[start : start + chunk_max])
+
+
+async def _view(session: Session, query: StreamQuery, push: Push) -> Bye | None:
+    """Send the value of a view, and its changes."""
+    if query.view is None:
+        raise InvalidInput("no view was named")
+    subscription = session.subscribe(UsageProjection() if query.view == "usage" else query.view)
+    base = ""
+    try:
+        async with subscription as items:
+            async for item in items:
+                cursor = str(item.cursor)
+                if isinstance(item, Snapshot):
+                    await push(block("view", encode(ViewEvent(cursor, item.value)), cursor))
+                elif isinstance(item, Changed):
+                    await push(block("change", encode(ChangeEvent(base, cursor, item.change)), cursor))
+                base = cursor
+                if not query.live:
+                    return None
+    except TreeringError as error:
+        await push(block("problem", encode(problem_of(error))))
+    return Bye("deleted", reconnect=False, retry_ms=0)
+
+
+@routes.add(
+    "GET",
+    "/v1/events",
+    right="read",
+    query=ListStreamQuery,
+    reply=bytes,
+    media_type="text/event-stream",
+    streams=True,
+)
+async def follow_list(call: Call[ListStreamQuery, None]) -> EventStream:
+    """Follow the listing: each session as it is now, then each that is new, changed or gone."""
+    return EventStream(call.service, lambda push: _list(call, push))
+
+
+async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
+    service, project = call.service, call.query.project
+    project_hash: str | None = None
+    n = 0
+    shown: dict[str, str] = {}  # the id of each session that the reader has, by its ref
+
+    async def tell(op: Literal["changed", "deleted"], session_id: str, row: SessionRow | None) -> None:
+        nonlocal n
+        n += 1
+        await push(block("session", encode(SessionEvent(op, session_id, row, n)), f"{service.epoch}-{n}"))
+
+    async with service.host.subscribe_sessions() as changes:
+        async for change in changes:
+            if isinstance(change, SessionChanged):
+                row = change.summary
+                is_seen = row is not None and call.principal.sees(row.key) and not row.archived
+                if is_seen and row is not None and project is not None and project_hash != row.project_hash:
+                    is_seen = row.project == project
+                if is_seen and row is not None:
+                    shown[change.ref] = row.id
+                    await tell("changed", row.id, row_of(row))
+                elif change.ref in shown:
+                    await tell("deleted", shown.pop(change.ref), None)
+                continue
+            shown.clear()
+            await push(block("reset", encode(ListReset(service.epoch)), f"{service.epoch}-{n}"))
+            rows = await service.host.list_sessions(project=project)
+            for row in rows:
+                if call.principal.sees(row.key):
+                    shown[row.ref] = row.id
+                    project_hash = row.project_hash if project is not None else None
+                    await tell("changed", row.id, row_of(row))
+            await push(block("ready", encode({"n": n, "up_to_date": True}), f"{service.epoch}-{n}"))
+    return None

@@ -1,0 +1,179 @@
+"""Tokens: random words by which a server knows who asks, of which it keeps a hash alone.
+
+A token is `tr_ID_SECRET`. The file that keeps the hashes is read again whenever it changes, so a token that is made or
+revoked while a server runs counts at once. Secrets are compared in constant time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import HTTPConnection
+
+from ..events.disk.atomic_files import write_atomically
+from ..events.disk.disk import Disk
+from ..events.errors import InvalidInput
+from .principals import Principal, Role
+from .service import now
+
+TOKEN = re.compile(r"tr_([0-9a-f]{12})_([0-9A-Za-z_-]{43})")
+COOKIE = "treering_token"
+_ONCE = timedelta(minutes=10)
+
+
+class StoredToken(Struct, frozen=True, omit_defaults=True):
+    """What a server keeps of a token.
+
+    Attributes:
+        id: Its public part, which names its owner in logs.
+        hash: The SHA-256 of its secret part, in hex.
+        role: What its owner may do.
+        prefix: The keys within which the role holds; None for all sessions.
+        created: When it was made.
+        expires: When it ends.
+        once: Whether it only serves to get a cookie, once.
+    """
+
+    id: str
+    hash: str
+    role: Role
+    created: datetime
+    prefix: str | None = None
+    expires: datetime | None = None
+    once: bool = False
+
+    def principal(self) -> Principal:
+        """Return whoever has this token."""
+        return Principal(name=self.id, role=self.role, prefix=self.prefix, expires=self.expires)
+
+
+class Tokens:
+    """The tokens of a root.
+
+    Args:
+        path: The file that keeps them, which only its owner may read.
+        disk: The disk that it is on.
+        clock: Returns the time.
+    """
+
+    def __init__(self, path: Path, disk: Disk, *, clock: Callable[[], datetime] = now) -> None:
+        self._path = path
+        self._disk = disk
+        self._clock = clock
+        self._stamp: tuple[int, int] | None = None
+        self._by_id: dict[str, StoredToken] = {}
+
+    def create(
+        self, role: Role, *, prefix: str | None = None, expires: datetime | None = None, once: bool = False
+    ) -> str:
+        """Make a token and return it; nothing keeps its secret.
+
+        Args:
+            role: What its owner may do.
+            prefix: The keys within which the role holds, ending with ":"; None for all sessions.
+            expires: When it ends; by default never, and within ten minutes if it serves once.
+            once: Whether it only serves to get a cookie, once.
+
+        Raises:
+            InvalidInput: The prefix does not end with ":", or the token would have ended already.
+            OSError: The file cannot be written.
+        """
+        created = self._clock()
+        if once and expires is None:
+            expires = created + _ONCE
+        if expires is not None and expires <= created:
+            raise InvalidInput(f"a token that expires at {expires.isoformat()} has expired: give a time to come")
+        token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        token = StoredToken(token_id, _hash(secret), role, created, prefix, expires, once)
+        token.principal()  # refuses a prefix that covers more than it says
+        with self._changing():
+            self._save([*self.all(), token])
+        return f"tr_{token_id}_{secret}"
+
+    def revoke(self, token_id: str) -> bool:
+        """End a token now; return whether there was one with this id."""
+        with self._changing():
+            tokens = self.all()
+            left = [each for each in tokens if each.id != token_id]
+            if len(left) < len(tokens):
+                self._save(left)
+        return len(left) < len(tokens)
+
+    def all(self) -> list[StoredToken]:
+        """Return what is kept of all tokens, those that have expired included."""
+        self._refresh()
+        return list(self._by_id.values())
+
+    def find(self, text: str) -> Principal | None:
+        """Return who has a token, or None if it is wrong, has expired or serves once."""
+        token = self._token(text)
+        return None if token is None or token.once else token.principal()
+
+    def spend(self, text: str) -> str | None:
+        """Exchange a token that serves once for one of the same rights that lasts a day; None if it is not valid."""
+        token = self._token(text)
+        if token is None or not token.once or not self.revoke(token.id):
+            return None
+        return self.create(token.role, prefix=token.prefix, expires=self._clock() + timedelta(days=1))
+
+    def _token(self, text: str) -> StoredToken | None:
+        match = TOKEN.fullmatch(text)
+        if match is None:
+            return None
+        self._refresh()
+        token = self._by_id.get(match[1])
+        is_right = hmac.compare_digest(_hash(match[2]), token.hash if token is not None else _hash(""))
+        if token is None or not is_right or (token.expires is not None and token.expires <= self._clock()):
+            return None
+        return token
+
+    def _refresh(self) -> None:
+        """Read the file again if it changed."""
+        try:
+            stat = os.stat(self._path)
+        except FileNotFoundError:
+            self._stamp, self._by_id = None, {}
+            return
+        stamp = stat.st_mtime_ns, stat.st_ino
+        if stamp != self._stamp:
+            tokens = msgspec.json.decode(self._path.read_bytes(), type=list[StoredToken])
+            self._stamp, self._by_id = stamp, {each.id: each for each in tokens}
+
+    @contextmanager
+    def _changing(self) -> Generator[None]:
+        """Keep other processes from changing the file meanwhile."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(f"{self._path}.lock", os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def _save(self, tokens: list[StoredToken]) -> None:
+        live = [each for each in tokens if each.expires is None or each.expires > self._clock()]
+        write_atomically(self._disk, str(self._path), [msgspec.json.format(msgspec.json.encode(live))], sync=True)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def token_of(request: HTTPConnection) -> str | None:
+    """Return the token that a request carries in its Authorization header, or else in its cookie."""
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, token = header.partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else None
+    return request.cookies.get(COOKIE)

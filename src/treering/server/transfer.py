@@ -1,0 +1,158 @@
+"""Routes that move whole sessions: export and import, streamed through a temporary file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from ..actors.handles.exporting import ExportFormat
+from ..events.errors import NotAuthorized
+from .problems import without_paths
+from .routing import Call, Routes
+
+routes = Routes()
+
+_PIECE = 256 * 1024
+
+
+class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """In which format, and which path alone; see `Session.export`."""
+
+    format: ExportFormat = "native"
+    leaf: str | None = None
+
+
+class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The format of the file that is sent; by default it is detected."""
+
+    format: str | None = None
+
+
+class Imported(Struct, frozen=True):
+    """What became of one session of the file."""
+
+    id: str
+    format: str
+    entries: int
+    messages: int
+    added: int
+    existed: bool
+    findings: list[str]
+
+
+class ImportReply(Struct, frozen=True):
+    """What became of the sessions of a file."""
+
+    sessions: list[Imported]
+
+
+_TYPES = {"html": "text/html; charset=utf-8", "markdown": "text/markdown; charset=utf-8", "json": "application/json"}
+_SUFFIXES = {"html": "html", "markdown": "md", "json": "json"}
+
+
+class FileReply:
+    """A reply that is a file, sent piece by piece.
+
+    Args:
+        path: The file, which is removed afterwards together with its folder.
+        name: The name that a browser saves it under.
+        media_type: Its type.
+    """
+
+    def __init__(self, path: Path, name: str, media_type: str) -> None:
+        self.path = path
+        self.headers = {
+            "content-type": media_type,
+            "content-length": str(path.stat().st_size),
+            "content-disposition": f'attachment; filename="{name}"',
+        }
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the content."""
+        async with await anyio.open_file(self.path, "rb") as file:
+            while piece := await file.read(_PIECE):
+                yield piece
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/export",
+    right="read",
+    query=ExportQuery,
+    reply=bytes,
+    media_type="application/octet-stream",
+    errors=(404, 409, 422),
+)
+async def export_session(call: Call[ExportQuery, None]) -> FileReply:
+    """Export a session as a file."""
+    session, query = await call.service.reading(call), call.query
+    folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
+    path = folder / "export"
+    try:
+        await session.export(query.format, path, leaf_id=query.leaf)
+        reply = FileReply(
+            path,
+            f"{_file_name(session.id)}.{_SUFFIXES.get(query.format, 'jsonl')}",
+            _TYPES.get(query.format, "application/x-ndjson"),
+        )
+    except BaseException:
+        await remove(folder)
+        raise
+    return reply
+
+
+def _file_name(session_id: str) -> str:
+    return "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in session_id)[:100]
+
+
+async def remove(folder: Path) -> None:
+    """Remove a temporary folder with the one file in it, even if the caller is cancelled."""
+    with anyio.CancelScope(shield=True):
+        for path in [each async for each in anyio.Path(folder).iterdir()]:
+            await path.unlink(missing_ok=True)
+        await anyio.Path(folder).rmdir()
+
+
+@routes.add(
+    "POST",
+    "/v1/import",
+    right="admin",
+    query=ImportQuery,
+    body=bytes,
+    reply=ImportReply,
+    status=201,
+    errors=(409, 422, 423),
+)
+async def import_sessions(call: Call[ImportQuery, None]) -> ImportReply:
+    """Import the sessions of a file that another program, or treering, wrote; see `SessionHost.import_sessions`."""
+    service = call.service
+    service.check_writable()
+    if call.principal.prefix is not None:
+        raise NotAuthorized("an import brings sessions of any key: it takes a token without a prefix", known=True)
+    folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
+    try:
+        path = folder / "upload.jsonl"
+        async with await anyio.open_file(path, "wb") as file:
+            async for piece in call.request.stream():
+                await file.write(piece)
+        reports = await service.host.import_sessions(path, format=call.query.format)
+    finally:
+        await remove(folder)
+    return ImportReply(
+        [
+            Imported(
+                report.id,
+                report.format,
+                report.entries,
+                report.messages,
+                report.added,
+                report.existed,
+                [without_paths(str(each)) for each in report.findings],
+            )
+            for report in reports
+        ]
+    )

@@ -1,0 +1,206 @@
+"""Routes of the tree: the tree itself, labels, the leaf, branches, and cutting the path short."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..actors.handles.session import Session
+from ..projections.tree import Tree
+from .routing import Call, Nothing, Reply, Routes
+from .service import append_options, check_match, state_tag
+
+routes = Routes()
+
+
+class TreeReply(Struct, frozen=True):
+    """All entries as a tree, and the end of the log that it shows."""
+
+    tree: Tree
+    cursor: str
+
+
+class LabelledEntryReply(Struct, frozen=True):
+    """A labelled entry."""
+
+    entry_id: str
+    label: str
+
+
+class LabelsReply(Struct, frozen=True):
+    """All labels, those of the path first."""
+
+    labels: list[LabelledEntryReply]
+    cursor: str
+
+
+class NewLabel(Struct, frozen=True, forbid_unknown_fields=True):
+    """A label to give to an entry."""
+
+    label: str
+
+
+class Written(Struct, frozen=True):
+    """The entry that was appended, if any, and where the session is now."""
+
+    entry_id: str | None
+    leaf: str | None
+    cursor: str
+
+
+class LeafReply(Struct, frozen=True):
+    """Where the session is: the entry under which the next append goes, and the end of its log."""
+
+    leaf: str | None
+    cursor: str
+
+
+class NewLeaf(Struct, frozen=True, forbid_unknown_fields=True):
+    """The entry to make the leaf; null for a place before the first one."""
+
+    entry_id: str | None
+
+
+class Branch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The entry to go on from, and a summary of the path that is left, which models are shown there."""
+
+    entry_id: str | None
+    summary: str | None = None
+
+
+class Truncation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many messages of the history to keep, and a summary that stands for the others."""
+
+    keep_last: int
+    summary: str | None = None
+
+
+def written(session: Session, entry_id: str | None) -> Written:
+    """Return what a write did."""
+    return Written(entry_id, session.leaf_id, str(session.cursor))
+
+
+@routes.add("GET", "/v1/sessions/{session_id}/tree", right="read", reply=TreeReply, errors=(404,), tagged=True)
+async def get_tree(call: Call[Nothing, None]) -> TreeReply:
+    """Return all entries of a session as a tree."""
+    session = await call.service.reading(call)
+    call.unless_known(state_tag(session))
+    return TreeReply(session.tree(), str(session.cursor))
+
+
+@routes.add("GET", "/v1/sessions/{session_id}/labels", right="read", reply=LabelsReply, errors=(404,), tagged=True)
+async def get_labels(call: Call[Nothing, None]) -> LabelsReply:
+    """Return the labelled entries of a session."""
+    session = await call.service.reading(call)
+    call.unless_known(state_tag(session))
+    return LabelsReply([LabelledEntryReply(*each) for each in session.labels()], str(session.cursor))
+
+
+@routes.add(
+    "PUT",
+    "/v1/sessions/{session_id}/labels/{entry_id}",
+    right="write",
+    body=NewLabel,
+    reply=Written,
+    errors=(404, 409, 412, 422, 423, 507),
+    keyed=True,
+    conditional=True,
+)
+async def set_label(call: Call[Nothing, NewLabel]) -> Written:
+    """Give an entry a label."""
+    return await _label(call, call.body.label)
+
+
+@routes.add(
+    "DELETE",
+    "/v1/sessions/{session_id}/labels/{entry_id}",
+    right="write",
+    reply=Written,
+    errors=(404, 409, 412, 423, 507),
+    keyed=True,
+    conditional=True,
+)
+async def remove_label(call: Call[Nothing, None]) -> Written:
+    """Remove the label of an entry."""
+    return await _label(call, None)
+
+
+async def _label(call: Call[Nothing, NewLabel] | Call[Nothing, None], label: str | None) -> Written:
+    session, entry_id = await call.service.writing(call), call.names["entry_id"]
+    options = append_options(call, session)
+    if (session.label(entry_id) or None) == (label or None) and "command_id" not in options:
+        check_match(call, session)
+        session.path(entry_id)  # refuses an entry that does not exist
+        return written(session, None)
+    return written(session, await session.set_label(entry_id, label, **options))
+
+
+@routes.add("GET", "/v1/sessions/{session_id}/leaf", right="read", reply=LeafReply, errors=(404,), tagged=True)
+async def get_leaf(call: Call[Nothing, None]) -> LeafReply:
+    """Return the leaf of a session."""
+    session = await call.service.reading(call)
+    call.unless_known(state_tag(session))
+    return LeafReply(session.leaf_id, str(session.cursor))
+
+
+@routes.add(
+    "PUT",
+    "/v1/sessions/{session_id}/leaf",
+    right="write",
+    body=NewLeaf,
+    reply=LeafReply,
+    errors=(404, 412, 423),
+    conditional=True,
+)
+async def move_leaf(call: Call[Nothing, NewLeaf]) -> LeafReply:
+    """Make an entry the leaf, so that the next append goes below it."""
+    session = await call.service.writing(call)
+    check_match(call, session)
+    await _move(session, call.body.entry_id)
+    return LeafReply(session.leaf_id, str(session.cursor))
+
+
+async def _move(session: Session, entry_id: str | None) -> None:
+    if entry_id is None:
+        await session.reset_leaf()
+    else:
+        await session.branch(entry_id)
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/branch",
+    right="write",
+    body=Branch,
+    reply=Written,
+    statuses=(201,),
+    errors=(404, 409, 412, 422, 423, 507),
+    keyed=True,
+    conditional=True,
+)
+async def branch(call: Call[Nothing, Branch]) -> Reply:
+    """Go on from an entry, with or without a summary of the path that is left."""
+    session, body = await call.service.writing(call), call.body
+    if body.summary is None:
+        check_match(call, session)
+        await _move(session, body.entry_id)
+        return Reply(written(session, None))
+    options = append_options(call, session)
+    entry_id = await session.branch_with_summary(body.entry_id, body.summary, **options)
+    return Reply(written(session, entry_id), status=201)
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/truncate",
+    right="write",
+    body=Truncation,
+    reply=Written,
+    errors=(404, 409, 412, 422, 423, 507),
+    keyed=True,
+    conditional=True,
+)
+async def truncate(call: Call[Nothing, Truncation]) -> Written:
+    """Leave all but the last messages of the history out of contexts; they stay in the log."""
+    session, body = await call.service.writing(call), call.body
+    options = append_options(call, session)
+    return written(session, await session.truncate_history(body.keep_last, summary=body.summary, **options))

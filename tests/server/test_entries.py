@@ -1,0 +1,174 @@
+"""Entries over HTTP: appended and read as by the library, once each, and only where the caller's state still holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from treering import SessionHost
+from treering.events.entries import payload_of
+
+from .conftest import Client, Json, Serve
+
+HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}
+
+PAYLOADS: list[dict[str, Any]] = [
+    {"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": {"content": "Read it"}}]}},
+    {"type": "message", "message": {"role": "assistant", "model": "m", "provider": "p", "stop_reason": "tool_use",
+        "usage": {"input_tokens": 3, "output_tokens": 5, "cost": 0.25},
+        "content": [{"type": "thinking", "thinking": {"content": "hm", "signature": "s"}},
+                    {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"p": [{"b": 1.5}]}}}]}},
+    {"type": "message", "message": {"role": "tool", "tool_name": "read", "duration_ms": 2.5,
+        "metadata": {"x": [None]},
+        "content": [{"type": "tool_result",
+                     "tool_result": {"tool_use_id": "c1", "content": "é\u2028", "is_error": True}}]}},
+    {"type": "model_change", "model_change": {"provider": "p", "model_id": "m2"}},
+    {"type": "thinking_level", "thinking_level": {"thinking_level": "high"}},
+    {"type": "session_info", "session_info": {"name": "T", "metadata": {"a": 1}}},
+    {"type": "branch_summary", "branch_summary": {"summary": "left", "from_id": "root"}},
+    {"type": "custom", "custom": {"custom_type": "x", "data": {"deep": [1, [2]]}}},
+    {"type": "custom_message", "custom_message": {"custom_type": "x", "display": False,
+        "content": [{"type": "text", "text": {"content": "for the model"}}]}},
+    {"type": "tool_execution", "tool_execution":
+        {"tool_call_id": "c1", "tool_name": "read", "arguments": {"p": 1}, "success": False}},
+    {"type": "usage", "usage": {"kind": "title", "usage": {"input_tokens": 7}}},
+    {"type": "compaction", "compaction": {"summary": "so far", "first_kept_entry_id": None, "tokens_before": 10}},
+]  # fmt: skip
+
+
+@pytest.mark.feature("S-4")
+async def test_what_is_posted_reads_back_in_the_library_and_the_other_way_round(
+    client: Client, host: SessionHost
+) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    session = await host.load("a")
+    for payload in PAYLOADS:
+        appended = await client.ask("POST", "/v1/sessions/a/entries", payload, status=201)
+        (entry_id,) = appended["ids"]
+        stored = await session.entry(entry_id)
+        assert stored is not None
+        assert stored.seq == appended["seqs"][0]
+        assert as_json(payload_of(stored)) == payload[payload["type"]]  # type: ignore[arg-type]  # of a known type
+        assert (await client.ask("GET", f"/v1/sessions/a/entries/{entry_id}"))[payload["type"]] == payload[
+            payload["type"]
+        ]
+        assert appended["leaf"] == session.leaf_id
+        assert appended["cursor"] == str(session.cursor)
+    target = appended["ids"][0]
+    label = {"type": "label", "label": {"target_id": target, "label": "here"}}
+    edit = {"type": "context_edit", "context_edit": {"target_id": (await session.entries())[0].id}}
+    await client.ask("POST", "/v1/sessions/a/entries", {"entries": [label, edit]}, status=201)
+
+    stored_all = await session.entries()
+    assert len(stored_all) == len(PAYLOADS) + 2
+    read = await pages(client, "/v1/sessions/a/entries?limit=3")
+    assert read == [as_json(entry) for entry in stored_all]
+    path = session.path()
+    assert (await client.ask("GET", "/v1/sessions/a/path?limit=1000"))["ids"] == path
+    first = await client.ask("GET", "/v1/sessions/a/path?limit=4&bodies=true")
+    assert [entry["id"] for entry in first["entries"]] == path[:4]
+    assert first["next"] == path[3]
+    rest = await client.ask("GET", f"/v1/sessions/a/path?limit=1000&after={first['next']}")
+    assert rest["ids"] == path[4:]
+    assert rest["next"] is None
+    picked = await client.ask("GET", f"/v1/sessions/a/entries?ids={path[2]},{path[0]}")
+    assert [entry["id"] for entry in picked["items"]] == [path[2], path[0]]
+    typed = await client.ask("GET", "/v1/sessions/a/entries?types=label,usage")
+    assert [entry["type"] for entry in typed["items"]] == ["usage", "label"]
+
+
+def as_json(value: object) -> Json:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+async def pages(client: Client, path: str) -> list[Any]:
+    items: list[Any] = []
+    page = await client.ask("GET", path)
+    while not page["up_to_date"]:
+        items += page["items"]
+        page = await client.ask("GET", f"{path}&after={page['cursor']}")
+    items += page["items"]
+    return items
+
+
+async def test_a_batch_is_appended_whole_or_not_at_all(client: Client, host: SessionHost) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    bad = {"type": "message", "message": {"role": "", "content": "x"}}
+    problem = await client.ask("POST", "/v1/sessions/a/entries", {"entries": [HELLO, HELLO, bad]}, status=422)
+    assert problem["error"] == "InvalidEntry"
+    assert "entry 2 of 3" in problem["detail"]
+    assert problem["field"] == "message.role"
+    assert (await host.load("a")).cursor.seq == 0
+    done = await client.ask("POST", "/v1/sessions/a/entries", {"entries": [HELLO, HELLO]}, status=201)
+    assert done["seqs"] == [1, 2]
+
+
+@pytest.mark.feature("S-7")
+async def test_the_same_key_gets_the_same_reply_after_a_restart_too(tmp_path: Path, served: Serve) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    async with SessionHost(tmp_path / "r") as host, served(host) as client:
+        await client.ask("POST", "/v1/sessions", {"id": "a"})
+        first = await client.reply("POST", "/v1/sessions/a/entries", HELLO, headers=key)
+        assert first.status_code == 201
+        assert "idempotent-replayed" not in first.headers
+    async with SessionHost(tmp_path / "r") as host, served(host) as client:
+        await client.ask("POST", "/v1/sessions/a/entries", HELLO)
+        again = await client.reply("POST", "/v1/sessions/a/entries", HELLO, headers={**key, "If-Match": '"leaf:old"'})
+        assert again.status_code == 201
+        assert again.headers["idempotent-replayed"] == "true"
+        assert again.json()["ids"] == first.json()["ids"]
+        assert again.json()["seqs"] == [1]
+        other = {"type": "message", "message": {"role": "user", "content": "Other"}}
+        refused = await client.reply("POST", "/v1/sessions/a/entries", other, headers=key)
+        assert refused.status_code == 409
+        assert refused.json()["error"] == "CommandConflict"
+        assert (await host.load("a")).cursor.seq == 2
+
+
+@pytest.mark.feature("S-8")
+async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(client: Client, host: SessionHost) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    url = "/v1/sessions/a/entries"
+    one = await client.ask("POST", url, HELLO, headers={"If-Match": '"leaf:"'})
+    two = await client.ask("POST", url, HELLO, headers={"If-Match": f'W/"leaf:{one["leaf"]}"'})
+    for tag in (f'"leaf:{one["leaf"]}"', f'"head:{one["cursor"]}"', '"head:1-elsewhere"', '"leaf:"'):
+        for verb, path, body in (
+            ("POST", url, HELLO),
+            ("PUT", f"/v1/sessions/a/labels/{one['leaf']}", {"label": "x"}),
+            ("PUT", "/v1/sessions/a/leaf", {"entry_id": one["leaf"]}),
+            ("POST", "/v1/sessions/a/branch", {"entry_id": one["leaf"], "summary": "s"}),
+            ("PATCH", "/v1/sessions/a", {"title": "t"}),
+            ("POST", "/v1/sessions/a/archive", None),
+            ("DELETE", "/v1/sessions/a", None),
+        ):
+            problem = await client.ask(verb, path, body, status=412, headers={"If-Match": tag})
+            assert problem["error"] == "LeafMoved", (verb, path)
+            assert problem["current"] == {"leaf": two["leaf"], "cursor": two["cursor"]}
+    for given in ({"expected_leaf": one["leaf"]}, {"expected_seq": 1}):
+        assert (await client.ask("POST", url, {"entries": [HELLO], **given}, status=412))["current"]["leaf"] == two[
+            "leaf"
+        ]
+    session = await host.load("a")
+    assert (session.cursor.seq, session.leaf_id) == (2, two["leaf"])
+    state = (await client.reply("GET", "/v1/sessions/a/tree")).headers["etag"]
+    await client.ask("POST", url, HELLO, status=201, headers={"If-Match": f'{state[:-1]}-gzip"'})
+    await client.ask("POST", url, HELLO, status=412, headers={"If-Match": state})
+    await client.ask("POST", url, HELLO, status=400, headers={"If-Match": "leaf"})
+
+
+@pytest.mark.feature("S-8")
+async def test_an_unchanged_view_is_not_sent_again(client: Client, host: SessionHost) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    one = await client.ask("POST", "/v1/sessions/a/entries", {"entries": [HELLO, HELLO]})
+    for path in ("tree", "labels", "context", "entries", "path", "leaf", "views/usage", f"entries/{one['leaf']}"):
+        reply = await client.reply("GET", f"/v1/sessions/a/{path}")
+        etag = reply.headers["etag"]
+        for sent in (etag, f"W/{etag}", f'"x", {etag[:-1]}-gzip"'):
+            known = await client.reply("GET", f"/v1/sessions/a/{path}", headers={"If-None-Match": sent})
+            assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", etag)
+        await client.ask("PUT", f"/v1/sessions/a/labels/{one['leaf']}", {"label": path})
+        changed = await client.reply("GET", f"/v1/sessions/a/{path}", headers={"If-None-Match": etag})
+        assert changed.status_code == (304 if path.startswith("entries/") else 200), path

@@ -1,0 +1,136 @@
+"""Sessions over HTTP are those of the library: created, listed, changed, copied, archived and deleted alike."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from treering import SessionHost, SessionNotFound
+
+from .conftest import Client, Serve
+
+ROW = frozenset(
+    [
+        "id",
+        "key",
+        "name",
+        "title",
+        "created",
+        "modified",
+        "last_entry",
+        "last_accessed",
+        "message_count",
+        "user_count",
+        "assistant_count",
+        "parent_session",
+        "cwd",
+        "project",
+        "first_message",
+        "dialect",
+        "status",
+        "archived",
+        "problem",
+    ]
+)
+
+
+async def rows(host: SessionHost, **filters: str) -> list[object]:
+    listed = await host.list_sessions(**filters)  # type: ignore[arg-type]  # any filter
+    return [{name: value for name, value in msgspec.to_builtins(row).items() if name in ROW} for row in listed]
+
+
+async def every_page(client: Client, path: str, limit: int) -> list[object]:
+    """Return the items of all pages."""
+    items: list[object] = []
+    page = await client.ask("GET", f"{path}limit={limit}")
+    while True:
+        assert len(page["items"]) <= limit
+        items += page["items"]
+        if page["next"] is None:
+            return items
+        page = await client.ask("GET", f"{path}limit={limit}&page={page['next']}")
+
+
+@pytest.mark.feature("S-3")
+async def test_sessions_over_http_are_those_of_the_library(client: Client, host: SessionHost) -> None:
+    made = await client.ask("POST", "/v1/sessions", {"id": "a", "cwd": "/work/one", "title": "First"}, status=201)
+    assert made["title"] == "First"
+    await client.ask("POST", "/v1/sessions", {"cwd": "/work/two", "parent_session": "a"}, status=201)
+    keyed = await client.ask("PUT", "/v1/keys/telegram%3A1", {"cwd": "/work/one"}, status=201)
+    assert (await client.ask("PUT", "/v1/keys/telegram%3A1", {}, status=200))["id"] == keyed["id"]
+    assert (await client.ask("GET", "/v1/keys/telegram%3A1"))["id"] == keyed["id"]
+    assert (await host.get_or_create("telegram:1")).id == keyed["id"]
+    forked = await client.ask("POST", "/v1/sessions/a/fork", {"id": "b"}, status=201)
+    assert forked["parent_session"] == "a"
+    await client.ask("POST", "/v1/sessions/b/archive")
+    changed = await client.ask(
+        "PATCH", "/v1/sessions/a", {"title": "New", "status": "waiting", "metadata": {"n": 1}, "project": "/work/three"}
+    )
+    assert (changed["title"], changed["status"], changed["project"]) == ("New", "waiting", "/work/three")
+    assert (await host.load("a")).metadata.info.metadata == {"n": 1}
+
+    for query, filters in (
+        ("", {}),
+        ("status=any&", {"status": "any"}),
+        ("status=archived&", {"status": "archived"}),
+        ("status=waiting&", {"status": "waiting"}),
+        ("project=/work/one&", {"project": "/work/one"}),
+    ):
+        expected = await rows(host, **filters)
+        assert (await client.ask("GET", f"/v1/sessions?{query}limit=1000"))["items"] == expected
+        assert await every_page(client, f"/v1/sessions?{query}", 1) == expected
+    by_key = await client.ask("GET", "/v1/sessions?key=telegram:1&count=true")
+    assert [row["id"] for row in by_key["items"]] == [keyed["id"]]
+    assert by_key["total"] == 1
+    assert [row["id"] for row in (await client.ask("GET", "/v1/sessions?parent=a"))["items"]] != []
+    titles = [row["title"] for row in (await client.ask("GET", "/v1/sessions?order=title"))["items"]]
+    assert titles == sorted(titles, key=lambda title: title or "")
+
+    await client.ask("POST", "/v1/sessions/b/unarchive")
+    assert "b" in [row.id for row in await host.list_sessions()]
+    await client.ask("DELETE", "/v1/sessions/b", status=204)
+    with pytest.raises(SessionNotFound):
+        await host.load("b")
+    await client.ask("GET", "/v1/sessions/b", status=404)
+    await client.ask("DELETE", "/v1/sessions/b", status=404)
+
+
+async def test_a_created_session_exists_before_anything_is_appended(client: Client, host: SessionHost) -> None:
+    made = await client.ask("POST", "/v1/sessions", {}, status=201)
+    assert (await host.resolve(made["id"])).id == made["id"]
+    await client.ask("POST", "/v1/sessions", {"id": made["id"]}, status=409)
+    assert (await client.ask("GET", f"/v1/sessions/{made['id']}"))["leaf"] is None
+
+
+@pytest.mark.feature("S-7")
+async def test_a_repeated_creation_is_answered_as_the_first_one(
+    client: Client, host: SessionHost, served: Serve
+) -> None:
+    key = {"Idempotency-Key": "create-1"}
+    first = await client.reply("POST", "/v1/sessions", {"cwd": "/x"}, headers=key)
+    second = await client.reply("POST", "/v1/sessions", {"cwd": "/x"}, headers=key)
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json() == second.json()
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert second.headers["location"] == first.headers["location"]
+    assert len(await host.list_sessions()) == 1
+    other = await client.reply("POST", "/v1/sessions", {"cwd": "/y"}, headers=key)
+    assert other.status_code == 409
+    assert other.json()["error"] == "CommandConflict"
+
+
+@pytest.mark.parametrize("name", ["last", "First", "a-", "root/a-session", "a-session.jsonl", "..%2f..%2fetc%2fpasswd"])
+async def test_only_a_whole_id_names_a_session(client: Client, name: str) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a-session", "title": "First"})
+    assert (await client.ask("GET", f"/v1/sessions/{name}", status=404))["error"] in ("SessionNotFound", "NotFound")
+
+
+async def test_a_session_that_was_deleted_and_made_anew_is_the_new_one(client: Client, host: SessionHost) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    await client.ask("POST", "/v1/sessions/a/entries", {"type": "message", "message": {"role": "user", "content": "1"}})
+    await host.delete("a")
+    await client.ask("GET", "/v1/sessions/a/tree", status=404)
+    await (await host.create("a")).append_message("user", "2")
+    (entry,) = (await client.ask("GET", "/v1/sessions/a/entries"))["items"]
+    assert entry["message"]["content"][0]["text"]["content"] == "2"

@@ -1,0 +1,317 @@
+"""Streams over HTTP: each entry once, in order, over cuts and changes of the log; views, listings and many sessions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import pytest
+
+from treering import Cursor, SessionHost, TreeReplica
+from treering.projections.context import Context, ContextChange, apply_change
+from treering.projections.tree import Tree, TreeChange
+from treering.server import ServerLimits
+
+from .conftest import Client, Event, Serve
+
+
+async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
+    return [await anext(events) for _ in range(count)]
+
+
+def seqs(events: list[Event]) -> list[int]:
+    return [event.data["seq"] for event in events if event.event == "entry"]
+
+
+@pytest.mark.feature("S-12")
+async def test_a_reader_that_is_cut_off_again_and_again_gets_each_entry_once(client: Client, host: SessionHost) -> None:
+    writers, each, cuts = 20, 20, random.Random(7)
+    await (await host.create("a")).append_message("user", "first")
+    received: list[Event] = []
+
+    async def write(number: int) -> None:
+        session = await host.load("a")
+        for _ in range(each):
+            await session.append_message("user", f"by {number}")
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(writers):
+            tasks.start_soon(write, number)
+        while len(received) < writers * each + 1:
+            last = {"Last-Event-ID": received[-1].id or ""} if received else {}
+            async with (
+                client.follow("/v1/sessions/a/events?since=end", headers=last or None)
+                if last
+                else client.follow("/v1/sessions/a/events") as events
+            ):
+                received += await take(events, min(cuts.randint(1, 60), writers * each + 1 - len(received)))
+    assert seqs(received) == [*range(1, writers * each + 2)]
+    stored = await (await host.load("a")).entries()
+    assert [event.data["id"] for event in received] == [entry.id for entry in stored]
+    cursor = Cursor.parse(received[-1].id or "")
+    assert cursor == (await host.load("a")).cursor
+
+
+async def test_a_stream_begins_where_it_is_asked_to_and_says_when_it_has_caught_up(
+    client: Client, host: SessionHost
+) -> None:
+    session = await host.create("a")
+    for number in range(5):
+        await session.append_message("user", str(number))
+    url = "/v1/sessions/a/events?live=false&kinds=entry,ready"
+    everything = await client.events(url)
+    assert [event.event for event in everything] == ["entry"] * 5 + ["ready"]
+    assert everything[-1].data == {"cursor": str(session.cursor), "up_to_date": True}
+    assert seqs(await client.events(f"{url}&since={everything[2].id}")) == [4, 5]
+    assert [event.event for event in await client.events(f"{url}&since=end")] == ["ready"]
+    again = await client.events(f"{url}&since=start", headers={"Last-Event-ID": everything[3].id or ""})
+    assert seqs(again) == [5]  # a browser repeats its address
+    await client.ask("GET", "/v1/sessions/a/events?since=nowhere", status=400)
+    await client.ask("GET", "/v1/sessions/nobody/events", status=404)
+
+
+async def test_a_cursor_outlives_the_server_and_a_replaced_log_resets_its_reader(tmp_path: Path, served: Serve) -> None:
+    root = tmp_path / "root"
+    async with SessionHost(root) as host, served(host) as client:
+        session = await host.create("a")
+        for number in range(3):
+            await session.append_message("user", str(number))
+        async with client.follow("/v1/sessions/a/events") as events:
+            before = await take(events, 3)
+    async with SessionHost(root) as host, served(host) as client:
+        await (await host.load("a")).append_message("user", "after the restart")
+        last = {"Last-Event-ID": before[-1].id or ""}
+        async with client.follow("/v1/sessions/a/events", headers=last) as events:
+            assert seqs(await take(events, 1)) == [4]
+            await host.passivate_idle()
+            await (await host.load("a")).append_message("user", "after it was passivated")
+            (event,) = await take(events, 1)
+            assert event.data["seq"] == 5
+            at_five = {"Last-Event-ID": event.id or ""}
+        other = await host.create("b")
+        await other.append_message("user", "another log")
+        await host.passivate_idle()
+        await anyio.Path(root, "a.jsonl").write_bytes(await anyio.Path(root, "b.jsonl").read_bytes())
+        events_after = await client.events("/v1/sessions/a/events?live=false", headers=at_five)
+        assert [event.event for event in events_after] == ["reset", "entry"]
+        assert events_after[0].data["had"] == event.id
+        assert events_after[0].data["cursor"] == events_after[0].id
+
+
+@pytest.mark.feature("S-14")
+async def test_a_reader_of_views_holds_what_the_library_shows(client: Client, host: SessionHost) -> None:
+    session, chance = await host.create("a"), random.Random(3)
+    ids = [await session.append_message("user", "root")]
+    context, replica = Context("a"), TreeReplica()
+    context_base = ""
+    async with (
+        client.follow("/v1/sessions/a/events?view=context") as contexts,
+        client.follow("/v1/sessions/a/events?view=tree") as trees,
+        client.follow("/v1/sessions/a/events?view=labels") as labels,
+        client.follow("/v1/sessions/a/events?view=usage") as usages,
+    ):
+        for events in (labels, usages):
+            assert (await anext(events)).event == "view"
+        first = await anext(contexts)
+        context, context_base = msgspec.convert(first.data["value"], Context), first.data["cursor"]
+        replica = TreeReplica(msgspec.convert((await anext(trees)).data["value"], Tree))
+        for number in range(40):
+            step = chance.random()
+            if step < 0.6:
+                ids.append(await session.append_message(chance.choice(["user", "assistant"]), f"message {number}"))
+            elif step < 0.8:
+                await session.branch(chance.choice(ids))
+            else:
+                await session.set_label(chance.choice(ids), f"label {number}")
+        await session.append_message("user", "the end")
+        while context.leaf_id != session.leaf_id:
+            event = await anext(contexts)
+            assert event.data["base"] == context_base
+            context_base = event.data["cursor"]
+            context = apply_change(context, msgspec.convert(event.data["change"], ContextChange))
+        while replica.tree() != session.tree():
+            replica.apply(msgspec.convert((await anext(trees)).data["change"], TreeChange))
+        assert context.messages == (await session.context()).messages
+        assert (await anext(labels)).event == "change"
+
+
+@pytest.mark.feature("S-15")
+async def test_a_reader_of_the_list_holds_the_listing(client: Client, host: SessionHost) -> None:
+    held: dict[str, object] = {}
+
+    async def read_until(events: AsyncIterator[Event], wanted: set[str], title: str | None = None) -> None:
+        while set(held) != wanted or (title is not None and title not in str(held)):
+            event = await anext(events)
+            if event.event == "reset":
+                held.clear()
+            elif event.event == "session" and event.data["op"] == "deleted":
+                del held[event.data["id"]]
+            elif event.event == "session":
+                held[event.data["id"]] = event.data["row"]
+
+    await client.ask("POST", "/v1/sessions", {"id": "old"})
+    async with client.follow("/v1/events") as events:
+        assert (await anext(events)).event == "reset"
+        await read_until(events, {"old"})
+        await client.ask("POST", "/v1/sessions", {"id": "new"})
+        await read_until(events, {"old", "new"})
+        await (await host.load("new")).append_message("user", "Hello there")
+        await client.ask("PATCH", "/v1/sessions/old", {"title": "Renamed"})
+        await read_until(events, {"old", "new"}, "Renamed")
+        await host.archive("old")
+        await read_until(events, {"new"})
+        await client.ask("POST", "/v1/sessions/new/fork", {"id": "third"})
+        await read_until(events, {"new", "third"})
+        await host.delete("new")
+        await read_until(events, {"third"})
+    listed = (await client.ask("GET", "/v1/sessions"))["items"]
+    assert list(held.values()) == listed
+
+
+@pytest.mark.feature("S-16")
+async def test_many_sessions_over_one_connection_whose_set_changes(client: Client, host: SessionHost) -> None:
+    chance, total = random.Random(5), 500
+    names = [f"s{number}" for number in range(total)]
+    for name in names:
+        await (await host.create(name)).append_message("user", "first")
+    got: dict[str, list[int]] = {name: [] for name in names}
+    followed = set(names[:400])
+    cursors: dict[str, str] = {}
+    body: dict[str, object] = {"sessions": {name: {} for name in followed}}
+    appended = 0
+
+    async def append() -> None:
+        nonlocal appended
+        await (await host.load(chance.choice(names))).append_message("user", "more")
+        appended += 1
+
+    async with client.follow("/v1/events", body=body) as events:
+        first = await anext(events)
+        assert (first.event, first.data["revision"], set(first.data["added"])) == ("set", 0, followed)
+        stream, revision = first.data["stream"], 0
+
+        async def read(until: int) -> None:
+            """Read up to a revision, and remember what was delivered."""
+            nonlocal revision
+            while revision < until:
+                event = await anext(events)
+                if event.event == "set":
+                    revision = event.data["revision"]
+                    followed.update(event.data["added"])
+                    followed.difference_update(event.data["removed"])
+                else:
+                    name, _, cursor = (event.id or "").partition("/")
+                    assert event.event == "entry", event
+                    assert name in followed, "nothing comes of a session that is not in the set"
+                    got[name].append(event.data["seq"])
+                    cursors[name] = cursor
+
+        for step in range(1, 21):
+            for _ in range(30):
+                await append()
+            removed = chance.sample(sorted(followed), 25)
+            added = chance.sample(sorted(set(names) - followed), 25)
+            change = {
+                "revision": step - 1,
+                "remove": removed,
+                "add": {name: {"since": cursors.get(name, "start")} for name in added},
+            }
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.ask, "PATCH", f"/v1/events/{stream}", change)
+                await read(step)
+        stale = await client.ask("PATCH", f"/v1/events/{stream}", {"revision": 3}, status=409)
+        assert "revision 20" in stale["detail"]
+        refused = await client.ask("PATCH", f"/v1/events/{stream}", {"revision": 20, "add": {"nobody": {}}})
+        assert refused["refused"]["nobody"]["status"] == 404
+        rest = {name: {"since": cursors.get(name, "start")} for name in set(names) - followed}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.ask, "PATCH", f"/v1/events/{stream}", {"revision": 21, "add": rest})
+            await read(22)
+        while sum(map(len, got.values())) < total + appended:
+            event = await anext(events)
+            got[(event.id or "").partition("/")[0]].append(event.data["seq"])
+    for name in names:
+        head = (await host.load(name)).cursor.seq
+        assert got[name] == [*range(1, head + 1)], name
+    revision = 22
+    while (reply := await client.reply("PATCH", f"/v1/events/{stream}", {"revision": revision})).is_success:
+        revision += 1  # until the server has noticed that the stream was left
+    assert reply.status_code == 404
+
+
+@pytest.mark.feature("S-17")
+async def test_transient_events_reach_a_reader_and_no_log(client: Client, host: SessionHost) -> None:
+    session = await host.create("a")
+    await session.append_message("user", "Go")
+    async with client.follow("/v1/sessions/a/events?kinds=entry,transient") as events:
+        assert seqs(await take(events, 1)) == [1]
+        for part in ("I", "It", "It is"):
+            session.emit("delta", {"text": part})
+            event = await anext(events)
+            assert (event.event, event.id, event.data) == ("transient", None, {"name": "delta", "data": {"text": part}})
+        for number in range(100):
+            session.emit("delta", {"n": number})
+        await session.append_message("assistant", "It is done.")
+        rest: list[Event] = []
+        while not rest or rest[-1].event != "entry":
+            rest.append(await anext(events))
+        assert rest[-2].data["data"] == {"n": 99}
+        assert len(rest) < 100  # a reader that lags gets the latest
+    assert len(await session.entries()) == 2
+
+
+async def test_a_stream_says_that_it_lives_and_when_it_ends(tmp_path: Path, served: Serve) -> None:
+    limits = ServerLimits(alive_after_s=0.05, stream_for_s=0.3)
+    async with SessionHost(tmp_path) as host, served(host, limits=limits) as client:
+        await client.ask("POST", "/v1/sessions", {"id": "a"})
+        async with client.http.stream("GET", "/v1/sessions/a/events") as reply:
+            text = (await reply.aread()).decode()
+    assert text.startswith(": ok\nretry: 2000\n\n")
+    assert ": alive\n\n" in text
+    assert text.endswith('event: bye\ndata: {"reason":"rotate","reconnect":true,"retry_ms":2000}\n\n')
+
+
+@pytest.mark.feature("S-1")
+async def test_streams_are_told_when_the_server_stops(tmp_path: Path, served: Serve) -> None:
+    async with SessionHost(tmp_path) as host:
+        async with served(host) as client:
+            await client.ask("POST", "/v1/sessions", {"id": "a"})
+            async with client.follow("/v1/sessions/a/events") as one, client.follow("/v1/events") as two:
+                await client.application.stop()
+                for events in (one, two):
+                    last = [event async for event in events][-1]
+                    assert (last.event, last.data["reason"], last.data["reconnect"]) == ("bye", "shutdown", True)
+            await client.ask("GET", "/v1/sessions", status=503)
+            await client.ask("GET", "/readyz", status=503)
+            await client.ask("GET", "/healthz", status=200)
+        await (await host.load("a")).append_message("user", "The host is still open")
+
+
+@pytest.mark.feature("S-18")
+async def test_a_reader_that_accepts_nothing_is_dropped_and_resumes(tmp_path: Path, served: Serve) -> None:
+    limits = ServerLimits(send_for_s=0.5)
+    async with SessionHost(tmp_path) as host, served(host, limits=limits) as client:
+        session = await host.create("a")
+        await session.append_message("user", "first")
+        async with await anyio.connect_tcp(*client.address) as stream:
+            await stream.send(b"GET /v1/sessions/a/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            received = await stream.receive()
+            for number in range(3000):
+                await session.append_message("user", f"{number} " + "x" * 5000)
+            while "dropped_total 1.0" not in client.application.service.metrics.text().decode():
+                await anyio.lowlevel.checkpoint()
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    received += await stream.receive()
+        whole = [part for part in received.split(b"\n\n") if b"event: entry" in part and b"data: {" in part][:-1]
+        last = whole[-1].split(b"id: ")[1].split(b"\n")[0].decode()
+        seen = Cursor.parse(last).seq
+        assert 1 <= seen < 3000
+        rest = await client.events("/v1/sessions/a/events?live=false", headers={"Last-Event-ID": last})
+        assert seqs(rest) == [*range(seen + 1, 3002)]

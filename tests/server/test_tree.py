@@ -1,0 +1,133 @@
+"""Operations on the tree, contexts, usage and search over HTTP give what the library gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from treering import ContextBuilder, Hit, SessionHost, UsageProjection, calculate_budget, tool_result, tool_use
+
+from .conftest import Client, Json
+
+
+def as_json(value: object) -> Json:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+async def filled(client: Client, host: SessionHost) -> list[str]:
+    """Make a session of five turns with a tool call, and return the ids of its entries."""
+    session = await host.create("a", cwd="/work/p")
+    ids = [await session.append_message("user", "Where does the timeout come from?")]
+    ids.append(
+        await session.append_message("assistant", (tool_use("c1", "grep", {"q": "timeout"}),), model="m", provider="p")
+    )
+    ids.append(await session.append_message("tool", (tool_result("c1", "net.py:7: timeout = 3"),), tool_name="grep"))
+    for turn in range(4):
+        ids.append(await session.append_message("user", f"And {turn}? " + "x" * 400))
+        ids.append(await session.append_message("assistant", f"It is {turn}. " + "y" * 400, model="m", provider="p"))
+    return ids
+
+
+@pytest.mark.feature("S-5")
+async def test_operations_on_the_tree_are_those_of_the_library(client: Client, host: SessionHost) -> None:
+    ids = await filled(client, host)
+    session, url = await host.load("a"), "/v1/sessions/a"
+    labelled = await client.ask("PUT", f"{url}/labels/{ids[2]}", {"label": "found"})
+    assert session.label(ids[2]) == "found"
+    assert labelled["leaf"] == session.leaf_id
+    assert (await client.ask("GET", f"{url}/labels"))["labels"] == [{"entry_id": ids[2], "label": "found"}]
+    await client.ask("PUT", f"{url}/labels/nobody", {"label": "x"}, status=404)
+    await client.ask("DELETE", f"{url}/labels/{ids[2]}")
+    assert session.labels() == []
+    head = session.cursor.seq
+    assert (await client.ask("DELETE", f"{url}/labels/{ids[2]}"))["entry_id"] is None
+    assert session.cursor.seq == head  # what is so already is not written again
+
+    assert (await client.ask("PUT", f"{url}/leaf", {"entry_id": ids[2]}))["leaf"] == ids[2] == session.leaf_id
+    branch = await client.ask(
+        "POST", f"{url}/branch", {"entry_id": ids[0], "summary": "It was the timeout."}, status=201
+    )
+    assert branch["entry_id"] == session.leaf_id
+    assert session.path() == [ids[0], branch["entry_id"]]
+    assert (await client.ask("POST", f"{url}/branch", {"entry_id": ids[-1]}))["leaf"] == ids[-1]
+    assert (await client.ask("PUT", f"{url}/leaf", {"entry_id": None}))["leaf"] is None
+    await client.ask("PUT", f"{url}/leaf", {"entry_id": "nobody"}, status=404)
+    assert (await client.ask("GET", f"{url}/leaf"))["leaf"] is None
+    await client.ask("PUT", f"{url}/leaf", {"entry_id": ids[-1]})
+    assert (await client.ask("GET", f"{url}/tree"))["tree"] == as_json(session.tree())
+
+    cut = await client.ask("POST", f"{url}/truncate", {"keep_last": 2, "summary": "Earlier turns."})
+    assert cut["entry_id"] == session.leaf_id
+    assert len((await session.context()).messages) == 2
+    assert session.summary == "Earlier turns."
+    await client.ask("PUT", f"{url}/leaf", {"entry_id": ids[-1]})
+    unsafe = {"summary": "s", "first_kept_entry_id": ids[2], "tokens_before": 9}
+    assert (await client.ask("POST", f"{url}/compact", unsafe, status=422))["error"] == "UnsafeCut"
+    compacted = await client.ask("POST", f"{url}/compact", {**unsafe, "first_kept_entry_id": ids[3]}, status=201)
+    assert compacted["entry_id"] == session.leaf_id
+    renamed = await client.ask("PATCH", url, {"title": "Timeout"})
+    assert renamed["title"] == session.title == "Timeout"
+    part = await client.ask("POST", f"{url}/fork", {"entry_id": ids[2]}, status=201)
+    assert (await host.load(part["id"])).message_count == 3
+
+
+@pytest.mark.feature("S-6")
+async def test_contexts_are_those_of_the_library(client: Client, host: SessionHost) -> None:
+    ids = await filled(client, host)
+    session, url = await host.load("a"), "/v1/sessions/a/context"
+    assert (await client.ask("GET", url))["context"] == as_json(await session.context())
+    assert (await client.ask("GET", f"{url}?leaf={ids[4]}"))["context"] == as_json(await session.context(ids[4]))
+    await client.ask("GET", f"{url}?leaf=nobody", status=404)
+    head = session.cursor
+    for window in (4000, 700, 500):
+        body = {"model_context_window": window, "system_prompt": "Be brief.", "reserve_for_response": 50}
+        built = await client.ask("POST", url, body)
+        expected = await session.build_context(
+            calculate_budget(window, "Be brief.", reserve_for_response=50), ContextBuilder()
+        )
+        for name in ("strategy", "tokens_used", "included_message_count", "masked_message_count", "messages", "budget"):
+            assert built[name] == as_json(getattr(expected, name)), name
+    assert (await client.ask("POST", url, {"model_context_window": 20}, status=422))["error"] == "ContextOverflow"
+    await client.ask("POST", url, {"model_context_window": 0}, status=400)
+    assert session.cursor == head
+    assert (await client.ask("GET", "/v1/sessions/a/views/usage"))["usage"] == as_json(
+        await session.view(UsageProjection())
+    )
+    assert (await client.ask("GET", "/v1/sessions/a/views/stats"))["stats"] == as_json(await session.stats())
+
+
+@pytest.mark.feature("S-24")
+async def test_search_finds_what_the_library_finds_in_the_same_order(client: Client, host: SessionHost) -> None:
+    await filled(client, host)
+    other = await host.create("b", cwd="/work/q")
+    await other.append_message("user", "No timeout, ever: timeout, TIMEOUT")
+
+    def shown(hit: Hit) -> Json:
+        return {name: value for name, value in as_json(hit).items() if name != "ref"}
+
+    for query, filters in (
+        ("timeout", {}),
+        ('"it is 2"', {}),
+        ("timeout", {"project": "/work/p"}),
+        ("timeout", {"role": "tool"}),
+        ("y x", {"limit": 3}),
+    ):
+        expected = [shown(hit) async for hit in host.search(query, **filters)]
+        named = "".join(f"&{name}={value}" for name, value in filters.items())
+        page = await client.ask("GET", f"/v1/search?q={query}{named}")
+        assert page["items"] == expected
+        paged: list[Any] = []
+        word = ""
+        for _ in range(20):
+            part = await client.ask("GET", f"/v1/search?q={query}{named.replace('&limit=3', '')}&limit=1{word}")
+            paged += part["items"]
+            if part["next"] is None:
+                break
+            word = f"&page={part['next']}"
+        assert paged[: len(expected)] == expected
+    one = await client.ask("GET", "/v1/sessions/b/search?q=timeout")
+    assert [hit["session_id"] for hit in one["items"]] == ["b"]
+    assert one["items"][0]["ranges"] == [[3, 10], [18, 25], [27, 34]]
+    await client.ask("GET", "/v1/search?q=", status=400)
