@@ -257,7 +257,7 @@ async def _entries(
     try:
         async with subscription as items:
             while True:
-                if not caught_up and items.cursor.seq >= target.seq:
+                if not caught_up and _is_past(items.cursor, target):
                     caught_up = True
                     if with_ready:
                         await push(block("ready", encode(Ready(str(items.cursor))), str(items.cursor)))
@@ -285,6 +285,10 @@ async def _entries(
     except TreeringError as error:
         await push(block("problem", encode(problem_of(error))))
         return Bye("deleted", reconnect=False, retry_ms=0)
+
+
+def _is_past(cursor: Cursor, target: Cursor) -> bool:
+    return cursor.generation in ("", target.generation) and cursor.seq >= target.seq
 
 
 async def _push_entries(
