@@ -20,8 +20,8 @@ from treering import (
     plain_text,
 )
 from treering.cli.chat.models import Models, summarizer_for
-from treering.cli.chat.registry import all_commands
 from treering.cli.chat.slash import Slashes, slash
+from treering.cli.chat.slash_commands import all_commands
 from treering.models.echo import EchoModel
 from treering.projections.tokens import ByteEstimator
 

@@ -24,7 +24,7 @@ from ..events.entries import (
     UsageEntry,
 )
 from .output import clean, short_line
-from .time_output import in_zone
+from .rows import in_zone
 
 PREVIEW_CHARS = 90
 """The maximum length of the preview of an entry."""

@@ -10,8 +10,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-import click
-
 from ..actors.handles.session import Session
 from ..actors.host.host import SessionHost
 from ..actors.host.naming import SUFFIX
@@ -21,25 +19,11 @@ from ..events.disk.packed import packed_forms
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError
 from ..events.health.doctor import places
 from ..events.kinds import Kind
-from .home import Home, session_completion
-from .logs import logs_on_stderr, warn
+from .home import Home
+from .messages import logs_on_stderr, warn
 
 if TYPE_CHECKING:
     from ..actors.log.open_log import OpenLog
-
-session_file = click.argument(
-    "file", metavar="SESSION", type=click.Path(readable=False), shell_complete=session_completion
-)
-"""The session to read: the path of its file or, if there is no such file, a text that a root resolves."""
-
-leaf_option = click.option(
-    "--leaf", metavar="ID", help="Use this entry instead of the leaf: its id, or the beginning of it."
-)
-"""An entry to use in place of the session's leaf."""
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-"""Output for programs."""
-
 
 _CACHE_BYTES_MAX = 1024 * 1024
 """The maximum size of cached entries: a command reads each entry once, so a cache would only take memory."""

@@ -28,7 +28,7 @@ from ...events.health.doctor import examine
 from ...projections.feed import Reset
 from ..descriptions import preview_of, role_of, short
 from ..output import echo_lines, run
-from ..story import SESSION, TORN, story_clock, story_ids
+from .demo_worker import SESSION, TORN, story_clock, story_ids
 from .tree import tree_pages
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ async def _compact(plan: Session) -> None:
 
 def _kill_a_worker(folder: str) -> list[str]:
     acknowledged: list[str] = []
-    command = [sys.executable, "-m", "treering.cli.demo_child", folder]
+    command = [sys.executable, "-m", "treering.cli.commands.demo_worker", folder]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as worker:  # in its own process group: Ctrl-C reaches only this process, which kills the worker

@@ -16,11 +16,10 @@ from ...events.kinds import Kind
 from ...projections.context import DEFAULT_THINKING_LEVEL, ModelRef, level_of, model_of
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..descriptions import LABEL_CHARS_MAX, short
-from ..home import Home, root_option, session_completion
-from ..opening import json_option
+from ..home import Home
+from ..options import json_option, root_option, session_completion
 from ..output import echo_json, echo_lines, run, short_line
-from ..rows import name_of, place_of, status_of, used
-from ..time_output import when
+from ..rows import name_of, place_of, status_of, used, when
 
 VALUE_CHARS_MAX = 1000
 """The maximum length of a detail."""

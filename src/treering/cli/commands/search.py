@@ -14,16 +14,12 @@ from ...events.entries import ROLES
 from ...events.kinds import TYPE_NAMES
 from ...events.wording import counted
 from ..descriptions import ROLE_CHARS_MAX, colored, short
-from ..home import Home, root_option
-from ..logs import warn
-from ..number_input import Count
-from ..opening import json_option
+from ..home import Home
+from ..messages import warn
+from ..options import Count, Moment, json_option, quiet_option, root_option
 from ..output import as_json as encoded
-from ..output import clean, quiet_option, run, short_line, tell
-from ..prefixes import Prefixes
-from ..rows import NAMELESS
-from ..time_input import Moment
-from ..time_output import when
+from ..output import clean, run, short_line, tell
+from ..rows import NAMELESS, Prefixes, when
 
 if TYPE_CHECKING:
     from ...actors.host.host import SessionHost
