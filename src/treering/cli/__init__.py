@@ -70,6 +70,13 @@ _SECTIONS = (
         },
     ),
     Section(
+        "Serving",
+        {
+            "serve": Place("commands.serving", "Serve the sessions of a directory over HTTP."),
+            "token": Place("commands.serving", "Manage the tokens by which a server knows who asks."),
+        },
+    ),
+    Section(
         "More",
         {
             "demo": Place("commands.demo", "Play a short story with several agents, and draw the resulting tree."),

@@ -60,7 +60,9 @@ ROUTES = RouteTable(
 )
 """All routes of the interface."""
 
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "testserver")
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""The names by which a machine addresses itself."""
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SECURITY = {
@@ -82,9 +84,10 @@ class Application:
 
     Args:
         host: The host, which is open and stays open as long as requests come.
-        authorize: Tells who sends a request; None is nobody. By default, the tokens; without tokens everybody may do
-            everything, which only suits a server on loopback.
+        authorize: Tells who sends a request; None is nobody. By default, the tokens do.
         tokens: The tokens that are known.
+        open_without_tokens: Whether everybody may do everything as long as there are no tokens, which only suits a
+            server that nobody else can reach.
         limits: The bounds.
         read_only: Whether all writes are refused.
         allowed_hosts: The names by which requests may address the server, without ports; ("*",) for any, behind a proxy
@@ -98,15 +101,17 @@ class Application:
         *,
         authorize: Authorize | None = None,
         tokens: Tokens | None = None,
+        open_without_tokens: bool = True,
         limits: ServerLimits | None = None,
         read_only: bool = False,
-        allowed_hosts: Sequence[str] = _LOOPBACK,
+        allowed_hosts: Sequence[str] = LOOPBACK,
         allow_origins: Sequence[str] = (),
     ) -> None:
         if isinstance(allowed_hosts, str) or isinstance(allow_origins, str):
             raise InvalidInput("`allowed_hosts` and `allow_origins` are sequences of names, not one text")
         self.service = Service(host, limits or ServerLimits(), tokens, read_only=read_only)
         self._authorize = authorize
+        self._open_without_tokens = open_without_tokens
         self._allowed_hosts = frozenset(allowed_hosts)
         self._allow_origins = frozenset(allow_origins)
         self._open = 0
@@ -147,10 +152,10 @@ class Application:
         """Return who sends a request, or None."""
         if self._authorize is not None:
             return await self._authorize(request)
-        if self.service.tokens is None:
+        tokens, token = self.service.tokens, token_of(request)
+        if self._open_without_tokens and (tokens is None or not tokens.any()):
             return EVERYBODY
-        token = token_of(request)
-        return None if token is None else self.service.tokens.find(token)
+        return None if tokens is None or token is None else tokens.find(token)
 
     def check_host(self, headers: Headers) -> None:
         """Refuse a request for another host, as a page of another site makes it after rebinding its name.

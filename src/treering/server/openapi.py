@@ -1,11 +1,16 @@
-"""The interface as OpenAPI 3.1, made from the route table and the types that it names."""
+"""The interface as OpenAPI 3.1, made from the route table and the types that it names.
+
+`python -m treering.server.openapi docs/openapi.json` writes it to a file.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
+import sys
 import types
 from functools import cache
+from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -172,3 +177,7 @@ def _responses(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     for status in (*_ALWAYS, *route.errors):
         responses.setdefault(str(status), problem)
     return responses
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_bytes(document())

@@ -1,0 +1,226 @@
+"""Commands about the server: serve the sessions of a root over HTTP, and manage the tokens that it knows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import structlog
+
+from ...actors.host.host import SessionHost
+from ...events.disk.disk import OsDisk
+from ...events.errors import ExtraMissing, InvalidInput
+from ..home import Home
+from ..options import json_option, root_option
+from ..output import echo_json, run
+
+if TYPE_CHECKING:
+    from ...server.tokens import Tokens
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_TOKEN_VARIABLE = "TREERING_TOKEN"  # the name of a variable, not a token
+_UNITS_S = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@click.command()
+@click.argument("root", required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 for a free one."
+)
+@click.option("--uds", type=click.Path(path_type=Path), help="Listen at a Unix socket instead.")
+@click.option("--token-file", type=click.Path(path_type=Path), help="A file with a token that may do everything.")
+@click.option("--read-only", is_flag=True, help="Refuse all writes.")
+@click.option("--root-path", default="", help="The path under which a proxy shows the server.")
+@click.option("--allowed-host", multiple=True, help="Another name by which requests may address the server.")
+@click.option("--allow-origin", multiple=True, help="Another origin whose pages may ask, such as https://app.example.")
+@click.option("--trusted-proxy", multiple=True, help="The address of a proxy whose forwarded headers count.")
+@click.option("--ssl-certfile", type=click.Path(path_type=Path), help="The certificate, for TLS.")
+@click.option("--ssl-keyfile", type=click.Path(path_type=Path), help="The key of the certificate.")
+def serve(
+    root: str | None,
+    host: str,
+    port: int,
+    uds: Path | None,
+    token_file: Path | None,
+    read_only: bool,
+    root_path: str,
+    allowed_host: tuple[str, ...],
+    allow_origin: tuple[str, ...],
+    trusted_proxy: tuple[str, ...],
+    ssl_certfile: Path | None,
+    ssl_keyfile: Path | None,
+) -> None:
+    """Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C.
+
+    The one line on stdout is the address; requests and errors are logged on stderr as JSON. Without a token only this
+    machine may ask: `treering token create` makes one, and from then on each request needs one.
+
+    \b
+    Examples:
+      treering serve ~/sessions
+      treering serve --port 0 --read-only
+      curl localhost:8765/v1/sessions
+    """
+    home = Home.at(root)
+    tokens = _tokens(home.root, token_file)
+    is_private = uds is not None or host in _LOOPBACK
+    if not (is_private or tokens.any()):
+        raise InvalidInput(
+            f"without a token only this machine may ask, and {host} is open to others: make one by "
+            "`treering token create --role admin`, or listen at 127.0.0.1"
+        )
+    if (ssl_certfile is None) != (ssl_keyfile is None):
+        raise InvalidInput("TLS needs both --ssl-certfile and --ssl-keyfile")
+    certificate = None if ssl_certfile is None or ssl_keyfile is None else (ssl_certfile, ssl_keyfile)
+    run(
+        _serve,
+        home,
+        tokens,
+        (host, port, uds),
+        (read_only, is_private, root_path, allowed_host, allow_origin),
+        trusted_proxy,
+        certificate,
+    )
+
+
+async def _serve(
+    home: Home,
+    tokens: Tokens,
+    place: tuple[str, int, Path | None],
+    options: tuple[bool, bool, str, tuple[str, ...], tuple[str, ...]],
+    trusted_proxies: tuple[str, ...],
+    certificate: tuple[Path, Path] | None,
+) -> None:
+    from ...server.application import LOOPBACK, app
+    from ...server.serving import listen, serve
+
+    host, port, uds = place
+    read_only, is_private, root_path, allowed_hosts, allow_origins = options
+    listening = listen(host, port, uds)
+    scheme = "http" if certificate is None else "https"
+    address = f"unix:{uds}" if uds is not None else f"{scheme}://{_shown(host)}:{listening.getsockname()[1]}{root_path}"
+    _log_as_json()
+    async with SessionHost(home.root, settings=home.settings()) as sessions:
+        application = app(
+            sessions,
+            tokens=tokens,
+            open_without_tokens=is_private,
+            read_only=read_only,
+            allowed_hosts=[*LOOPBACK, _shown(host), *allowed_hosts],
+            allow_origins=allow_origins,
+        )
+        await serve(
+            application,
+            listening,
+            root_path=root_path,
+            trusted_proxies=trusted_proxies,
+            certificate=certificate,
+            started=lambda: click.echo(address),
+        )
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _log_as_json() -> None:
+    """Log events on stderr, one JSON object a line."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format='{"event": "log", "message": "%(message)s"}')
+
+
+def _tokens(root: str, token_file: Path | None) -> Tokens:
+    """Return the tokens of a root, and those that are given.
+
+    Raises:
+        ExtraMissing: The server's packages are not installed.
+        InvalidInput: The file holds no token.
+        OSError: It cannot be read.
+    """
+    try:
+        from ...server.tokens import Tokens
+    except ImportError as error:
+        raise ExtraMissing("the server needs more packages: pip install 'treering[server]'") from error
+    given = [os.environ[_TOKEN_VARIABLE]] if os.environ.get(_TOKEN_VARIABLE) else []
+    if token_file is not None:
+        given.append(token_file.read_text(encoding="utf-8").strip())
+    return Tokens(Path(root, ".treering", "tokens.json"), OsDisk(), given=given)
+
+
+@click.group()
+def token() -> None:
+    """Manage the tokens by which a server knows who asks."""
+
+
+@token.command()
+@click.option("--role", type=click.Choice(["read", "write", "admin"]), required=True, help="What its owner may do.")
+@click.option("--prefix", help="Only sessions whose key begins with this, which ends with ':'.")
+@click.option("--expires", help="When it ends: 30m, 12h, 30d or 2w from now; by default never.")
+@root_option
+def create(role: str, prefix: str | None, expires: str | None, root: str | None) -> None:
+    """Make a token, and print it; only a hash of it is kept.
+
+    \b
+    Examples:
+      treering token create --role admin
+      treering token create --role write --prefix team-a: --expires 30d
+    """
+    click.echo(_all_tokens(root).create(role, prefix=prefix, expires=_moment(expires)))  # type: ignore[arg-type]  # a choice
+
+
+@token.command("list")
+@json_option
+@root_option
+def list_tokens(as_json: bool, root: str | None) -> None:
+    """List the tokens: their ids, roles and prefixes, and when they end."""
+    kept = _all_tokens(root).all()
+    if as_json:
+        shown = ("id", "role", "prefix", "created", "expires")
+        echo_json([{name: getattr(each, name) for name in shown} for each in kept])
+        return
+    for each in kept:
+        ends = "never ends" if each.expires is None else f"ends {each.expires:%Y-%m-%d %H:%M}"
+        click.echo(f"{each.id}  {each.role:5}  {each.prefix or '(all sessions)'}  {ends}")
+
+
+@token.command()
+@click.argument("token_id")
+@root_option
+def revoke(token_id: str, root: str | None) -> None:
+    """End a token now, in servers that run too; TOKEN_ID is its id in the list."""
+    if not _all_tokens(root).revoke(token_id):
+        raise InvalidInput(f"there is no token {token_id!r}: `treering token list` shows their ids")
+
+
+def _all_tokens(root: str | None) -> Tokens:
+    from ...server.tokens import Tokens
+
+    return Tokens(Path(Home.at(root).root, ".treering", "tokens.json"), OsDisk())
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return the time that a duration from now means.
+
+    Raises:
+        InvalidInput: It is no duration.
+    """
+    if text is None:
+        return None
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS_S or not number.isascii() or not number.isdigit():
+        raise InvalidInput(f"{text!r} is no duration: give 30m, 12h, 30d or 2w")
+    return datetime.now(UTC) + timedelta(seconds=int(number) * _UNITS_S[unit])

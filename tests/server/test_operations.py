@@ -1,0 +1,188 @@
+"""The server itself: health, figures, its description, exports and imports, mounting, and the process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+from starlette.routing import Mount
+
+from treering import SessionHost
+from treering.server import Principal, app
+from treering.server.openapi import document
+
+from .conftest import Client
+
+KEPT = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
+HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}
+
+
+@pytest.mark.feature("S-26")
+async def test_the_figures_are_those_of_the_host(client: Client, host: SessionHost) -> None:
+    await client.ask("POST", "/v1/sessions", {"id": "a"})
+    for _ in range(3):
+        await client.ask("POST", "/v1/sessions/a/entries", HELLO)
+    text = (await client.reply("GET", "/metrics")).text
+    figures = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.labels
+    }
+    expected = host.statistics()
+    assert figures["treering_appends_total"] == expected.appends == 3
+    assert figures["treering_written_bytes_total"] == expected.bytes
+    assert figures["treering_sessions_live"] == expected.live == 1
+    assert 'treering_http_requests_total{route="/v1/sessions/{session_id}/entries",status="201"} 3.0' in text
+    assert '"a"' not in text
+
+
+@pytest.mark.feature("S-26")
+async def test_it_is_ready_as_long_as_its_disk_is(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await client.ask("GET", "/readyz"))["status"] == "ok"
+
+    async def fails(*_: object, **__: object) -> object:
+        raise OSError(5, "Input/output error", "/secret/place")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SessionHost, "list_sessions", fails)
+        problem = await client.ask("GET", "/readyz", status=503)
+        assert "secret" not in problem["detail"]
+        await client.ask("GET", "/healthz", status=200)
+    await client.ask("GET", "/readyz", status=200)
+
+
+@pytest.mark.feature("S-19")
+async def test_the_interface_is_described_by_what_is_checked_in(client: Client) -> None:
+    described = await client.reply("GET", "/openapi.json")
+    assert described.content == document()
+    assert await anyio.Path(KEPT).read_bytes() == document(), (
+        "run `python -m treering.server.openapi docs/openapi.json`"
+    )
+    assert described.json()["openapi"].startswith("3.1")
+
+
+@pytest.mark.feature("S-25")
+async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: SessionHost, tmp_path: Path) -> None:
+    session = await host.create("a")
+    for number in range(200):
+        await session.append_message("user", f"{number} " + "x" * 2000)
+    exported = await client.reply("GET", "/v1/sessions/a/export?format=native")
+    assert exported.content == await session.export("native")
+    assert exported.headers["content-disposition"] == 'attachment; filename="a.jsonl"'
+    for name, whole, media_type in (
+        ("html", await session.export("html"), "text/html; charset=utf-8"),
+        ("markdown", await session.export("markdown"), "text/markdown; charset=utf-8"),
+        ("json", await session.export("json"), "application/json"),
+    ):
+        reply = await client.reply("GET", f"/v1/sessions/a/export?format={name}")
+        assert (reply.status_code, reply.headers["content-type"]) == (200, media_type)
+        assert reply.content == whole
+    await client.ask("GET", "/v1/sessions/a/export?format=word", status=400)
+    await host.delete("a")
+    report = await client.ask("POST", "/v1/import", exported.content, status=201)
+    assert [(each["id"], each["added"]) for each in report["sessions"]] == [("a", 200)]
+    assert await (await host.load("a")).export("native") == exported.content
+    again = await client.ask("POST", "/v1/import", exported.content, status=201)
+    assert again["sessions"][0]["added"] == 0
+
+
+@pytest.mark.feature("S-25")
+async def test_a_broken_upload_leaves_nothing(client: Client, host: SessionHost, tmp_path: Path) -> None:
+    await client.ask("POST", "/v1/import", b"no session", status=422)
+    async with await anyio.connect_tcp(*client.address) as stream:
+        await stream.send(
+            b'POST /v1/import HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n{"type":"session"'
+        )
+    await client.ask("GET", "/healthz")
+    assert await host.list_sessions(status="any") == []
+
+
+@pytest.mark.feature("S-2")
+async def test_a_program_mounts_it_over_its_own_host_with_its_own_authorization(host: SessionHost) -> None:
+    async def who(connection: HTTPConnection) -> Principal | None:
+        name = connection.headers.get("x-user")
+        return None if name is None else Principal(name=name, role="write", prefix=f"{name}:")
+
+    sessions = app(host, authorize=who, allowed_hosts=["program"])
+    program = Starlette(routes=[Mount("/chat", app=sessions)])
+    transport = httpx2.ASGITransport(app=program)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://program") as http:
+        assert (await http.get("/chat/v1/sessions")).status_code == 401
+        made = await http.put("/chat/v1/keys/ada:1", json={}, headers={"x-user": "ada"})
+        assert made.status_code == 201
+        assert made.headers["location"] == f"/chat/v1/sessions/{made.json()['id']}"
+        appended = await http.post(
+            f"/chat/v1/sessions/{made.json()['id']}/entries", json=HELLO, headers={"x-user": "ada"}
+        )
+        assert appended.status_code == 201
+        assert (await http.get(made.headers["location"], headers={"x-user": "bob"})).status_code == 404
+        assert (await http.delete(made.headers["location"], headers={"x-user": "ada"})).status_code == 403
+        assert (await http.get("/v1/sessions", headers={"x-user": "ada"})).status_code == 404
+    assert (await host.get_or_create("ada:1")).message_count == 1
+
+
+@pytest.mark.feature("S-1", "S-28")
+async def test_the_process_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = await anyio.to_thread.run_sync(started, tmp_path / "root", "--port", "0")
+        async with httpx2.AsyncClient(base_url=process.address, timeout=30) as http:
+            assert (await http.get("/healthz")).status_code == 200
+            made = (await http.post("/v1/sessions", json={})).json()["id"]
+            await http.post(f"/v1/sessions/{made}/entries", json=HELLO)
+            async with http.stream("GET", f"/v1/sessions/{made}/events") as reply:
+                lines = reply.aiter_lines()
+                while not (await anext(lines)).startswith("data:"):
+                    pass
+                process.popen.send_signal(number)
+                rest = [line async for line in lines]
+            assert "event: bye" in rest
+        assert await anyio.to_thread.run_sync(process.popen.wait, 20) == 0
+        _, stderr = process.popen.communicate()
+        log = [json.loads(line) for line in stderr.splitlines()]
+        assert {entry["status"] for entry in log if entry["event"] == "request"} == {200, 201}
+        async with SessionHost(tmp_path / "root") as host:  # its locks are free
+            await (await host.load(made)).append_message("user", "mine")
+
+
+def started(root: Path, *options: str) -> SimpleNamespace:
+    """Start a server as a process, and wait for its address."""
+    popen = subprocess.Popen(
+        [sys.executable, "-m", "treering.cli", "serve", str(root), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert popen.stdout is not None
+    return SimpleNamespace(popen=popen, address=popen.stdout.readline().strip())
+
+
+@pytest.mark.feature("S-28")
+def test_a_server_for_others_needs_a_token(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    refused = treering("serve", str(root), "--host", "0.0.0.0", "--port", "0")
+    assert refused.returncode == 1
+    assert "treering token create" in refused.stderr
+    assert not root.exists()
+    made = treering("token", "create", "--role", "read", "--prefix", "a:", "--expires", "30d", "--root", str(root))
+    assert made.stdout.startswith("tr_")
+    listed = json.loads(treering("token", "list", "--json", "--root", str(root)).stdout)
+    assert [(each["role"], each["prefix"]) for each in listed] == [("read", "a:")]
+    assert treering("token", "revoke", listed[0]["id"], "--root", str(root)).returncode == 0
+    assert treering("token", "list", "--root", str(root)).stdout == ""
+    assert treering("token", "create", "--role", "read", "--expires", "soon", "--root", str(root)).returncode == 1
+
+
+def treering(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "treering.cli", *arguments], capture_output=True, text=True, check=False)
