@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..events.errors import InvalidInput
 from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.building.builder import ContextBuilder, StrategyFailure
 from ..projections.context import Context, ContextMessage
 from ..projections.stats import SessionStats
 from ..projections.usage import UsageProjection, UsageTotals
+from .fields import Count, Name, Tokens
 from .routing import Call, Nothing, Routes
 from .service import append_options, state_tag
 from .tree import Written, written
@@ -20,7 +20,7 @@ routes = Routes()
 class ContextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which path: the one to `leaf`, by default the session's."""
 
-    leaf: str | None = None
+    leaf: Name | None = None
 
 
 class ContextReply(Struct, frozen=True):
@@ -41,11 +41,11 @@ class BudgetRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         leaf: The end of the path; by default the session's leaf.
     """
 
-    model_context_window: int
+    model_context_window: Tokens
     system_prompt: str = ""
     tool_definitions: str = ""
-    reserve_for_response: int | None = None
-    leaf: str | None = None
+    reserve_for_response: Count | None = None
+    leaf: Name | None = None
 
 
 class BuiltContext(Struct, frozen=True):
@@ -69,7 +69,7 @@ class NewCompaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     summary: str
     first_kept_entry_id: str | None
-    tokens_before: int
+    tokens_before: Count
 
 
 class UsageReply(Struct, frozen=True):
@@ -114,8 +114,6 @@ async def get_context(call: Call[ContextQuery, None]) -> ContextReply:
 async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
     """Build a context that fits a budget; no model is called and nothing is written."""
     session, body = await call.service.reading(call), call.body
-    if body.model_context_window < 1:
-        raise InvalidInput(f"`model_context_window` is {body.model_context_window}: give the tokens of a window")
     budget = calculate_budget(
         body.model_context_window,
         body.system_prompt,

@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ..events.content import JSON
 from ..events.errors import EntryNotFound, LogReplaced, NotFound
 from ..events.stores.base import Cursor
+from .fields import After, Count, Limit, Name
 from .pages import check_limit
 from .problems import Malformed
 from .routing import Call, Nothing, Reply, Routes
@@ -21,10 +22,10 @@ routes = Routes()
 class EntriesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others."""
 
-    after: str | None = None
-    ids: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    limit: int = 100
+    after: After | None = None
+    ids: tuple[Name, ...] = ()
+    types: tuple[Name, ...] = ()
+    limit: Limit = 100
 
 
 class EntryPage(Struct, frozen=True):
@@ -59,16 +60,16 @@ class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     below: str | UnsetType | None = UNSET
     aside: bool = False
     expected_leaf: str | UnsetType | None = UNSET
-    expected_seq: int | None = None
+    expected_seq: Count | None = None
 
 
 class PathQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which path to read: to `leaf`, by default the session's; with `bodies`, its entries, not only their ids."""
 
-    leaf: str | None = None
+    leaf: Name | None = None
     bodies: bool = False
-    after: str | None = None
-    limit: int = 100
+    after: Name | None = None
+    limit: Limit = 100
 
 
 class PathPage(Struct, frozen=True):

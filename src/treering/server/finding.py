@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..actors.search.hits import Hit
-from ..events.errors import InvalidInput
+from ..events.entries import Moment
+from .fields import Folder, Limit, Name
 from .pages import Page, check_limit, page_word, read_page
 from .routing import Call, Routes
 
@@ -17,14 +19,14 @@ routes = Routes()
 class SearchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to search for: words and "phrases" in `q`, and where; see `SessionHost.search`."""
 
-    q: str
-    project: str | None = None
-    role: str | None = None
-    tool: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    limit: int = 50
-    page: str | None = None
+    q: Annotated[str, Meta(pattern=r"[^\s\"]")]
+    project: Folder | None = None
+    role: Name | None = None
+    tool: Name | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: Limit = 50
+    page: Name | None = None
 
 
 class FoundEntry(Struct, frozen=True):
@@ -58,8 +60,6 @@ async def _search(call: Call[SearchQuery, None], session_id: str | None) -> Page
     query, host = call.query, call.service.host
     check_limit(query.limit, call.service.limits.page_max)
     start = 0 if query.page is None else read_page(query.page)[0]
-    if start < 0:
-        raise InvalidInput("`page` is not what `next` of a page said")
     own: set[str] | None = None
     if call.principal.prefix is not None:
         own = {row.id for row in await host.list_sessions(status="any") if call.principal.sees(row.key)}

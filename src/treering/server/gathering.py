@@ -18,6 +18,7 @@ from ..events.errors import Conflict, InvalidInput, SessionNotFound, TreeringErr
 from ..events.stores.base import Cursor
 from ..projections.feed import Reset
 from .blocks import block
+from .fields import Count, Since
 from .problems import Problem, problem_of
 from .routing import Call, Nothing, Routes
 from .service import Service
@@ -32,7 +33,7 @@ _SESSIONS_MAX = 4096
 class Following(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where to follow a session from: "start", "end" or a cursor."""
 
-    since: str = "start"
+    since: Since = "start"
 
 
 class NewGathering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class NewGathering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class GatheringChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to add and remove; `revision` is the one that the caller knows."""
 
-    revision: int
+    revision: Count
     add: dict[str, Following] = {}
     remove: tuple[str, ...] = ()
 
@@ -53,7 +54,7 @@ class GatheringSet(Struct, frozen=True):
     """The set has changed: which sessions are followed from here on, which no longer, and which cannot be."""
 
     stream: str
-    revision: int
+    revision: Count
     added: list[str] = []
     removed: list[str] = []
     refused: dict[str, Problem] = {}
@@ -209,7 +210,7 @@ class Gathering:
     right="read",
     body=NewGathering,
     reply=bytes,
-    media_type="text/event-stream",
+    media_types=("text/event-stream",),
     streams=True,
 )
 async def follow_many(call: Call[Nothing, NewGathering]) -> EventStream:

@@ -18,6 +18,7 @@ from msgspec import NODEFAULT, Raw, structs
 
 from .application import ROUTES
 from .entries import NewEntries
+from .fields import KEY_PATTERN, MATCH_PATTERN
 from .problems import MEDIA_TYPE, Problem
 from .routing import Nothing, Route
 from .wire import new_entry_type
@@ -125,7 +126,8 @@ def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
                     },
                 ]
             }
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        is_needed = route.body is NewEntries or any(each.required for each in structs.fields(route.body))
+        described["requestBody"] = {"required": is_needed, "content": {"application/json": {"schema": schema}}}
     return described
 
 
@@ -145,14 +147,15 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
             if schema.get("type") == "array":
                 parameter |= {"style": "form", "explode": False}
             found.append(parameter)
-    for name, is_taken in (
-        ("Idempotency-Key", route.keyed),
-        ("If-Match", route.conditional),
-        ("If-None-Match", route.tagged),
-        ("Last-Event-ID", route.streams),
+    for name, is_taken, pattern in (
+        ("Idempotency-Key", route.keyed, KEY_PATTERN),
+        ("If-Match", route.conditional, MATCH_PATTERN),
+        ("If-None-Match", route.tagged, None),
+        ("Last-Event-ID", route.streams, None),
     ):
         if is_taken:
-            found.append({"name": name, "in": "header", "required": False, "schema": {"type": "string"}})
+            schema = {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}
+            found.append({"name": name, "in": "header", "required": False, "schema": schema})
     return found
 
 
@@ -161,13 +164,15 @@ def _query_schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401  # any annotatio
     if get_origin(hint) in (Union, types.UnionType) and len(options) == 1:
         hint = options[0]
     schema: dict[str, Any] = msgspec.json.schema(hint, schema_hook=_schema_of)
+    if schema.get("format") == "date-time":
+        schema["minLength"] = len("2026-01-01T00:00:00Z")
     return schema
 
 
 def _responses(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": route.summary}
-    if route.media_type is not None:
-        success["content"] = {route.media_type: {"schema": {"type": "string"}}}
+    if route.media_types:
+        success["content"] = {each: {"schema": {"type": "string"}} for each in route.media_types}
     elif route.reply is not None:
         success["content"] = {"application/json": {"schema": by_type[id(route.reply)]}}
     responses = {str(status): success for status in (route.status, *route.statuses)}

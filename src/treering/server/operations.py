@@ -69,7 +69,7 @@ async def readyz(call: Call[Nothing, None]) -> Health:
     return Health("ok")
 
 
-@routes.add("GET", "/metrics", right="read", reply=bytes, media_type="text/plain; version=0.0.4; charset=utf-8")
+@routes.add("GET", "/metrics", right="read", reply=bytes, media_types=("text/plain",))
 async def metrics(call: Call[Nothing, None]) -> Reply:
     """Return the figures of the server and its host for Prometheus."""
     text = call.service.metrics.text()

@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from ..events.errors import InvalidInput
-from .problems import Malformed
+from ..events.errors import InvalidInput, NotFound
 
 T = TypeVar("T")
 
@@ -43,7 +42,7 @@ def page_of(items: Sequence[T], page: str | None, limit: int, limit_max: int, *,
 
     Raises:
         InvalidInput: `limit` is out of range.
-        Malformed: `page` is no word of a page.
+        NotFound: `page` is no word of a page.
     """
     check_limit(limit, limit_max)
     start = 0
@@ -70,10 +69,10 @@ def read_page(word: str) -> tuple[int, str]:
     """Return the place and the item that a word of a page means.
 
     Raises:
-        Malformed: It is none.
+        NotFound: It is none.
     """
     try:
         place, _, last = base64.urlsafe_b64decode(word.encode() + b"=" * (-len(word) % 4)).decode().partition(" ")
-        return int(place), last
+        return max(int(place), 0), last
     except (binascii.Error, ValueError) as error:
-        raise Malformed("`page` is not what `next` of a page said") from error
+        raise NotFound("there is no such page: give what `next` of a page said") from error

@@ -144,7 +144,7 @@ class Route(Struct, frozen=True, kw_only=True):
         query: The type of its query.
         body: The type of its JSON body; None if it takes none, `bytes` if it streams one of any type.
         reply: The type of its JSON reply; None for no body, `bytes` for another media type.
-        media_type: The type of a reply that is not JSON.
+        media_types: The types of a reply that is not JSON.
         status: The status of success.
         statuses: Other statuses of success.
         errors: The statuses of refusals, beside those that every route may give.
@@ -161,7 +161,7 @@ class Route(Struct, frozen=True, kw_only=True):
     query: type = Nothing
     body: Any = None
     reply: Any = None
-    media_type: str | None = None
+    media_types: tuple[str, ...] = ()
     status: int = 200
     statuses: tuple[int, ...] = ()
     errors: tuple[int, ...] = ()

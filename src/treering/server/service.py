@@ -30,6 +30,7 @@ from ..events.errors import (
 from ..events.stores.base import Cursor
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
+from .fields import MATCH_PATTERN
 from .limits import ServerLimits
 from .metrics import Metrics
 from .problems import Malformed, Stale
@@ -290,14 +291,11 @@ def _wanted(call: Call[object, object]) -> str | None:
     if given is None or given.strip() == "*":
         return None
     tag = as_sent(given)
-    if not (len(tag) > 1 and tag[0] == tag[-1] == '"' and _STATE.match(tag[1:-1])):
+    if not re.match(MATCH_PATTERN, tag):
         raise Malformed(
             'If-Match takes one tag: "leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" or an ETag, in quotes'
         )
     return tag[1:-1]
-
-
-_STATE = re.compile(r"leaf:[^\"]*$|(head:)?(0|[1-9][0-9]*)-[^\"/]*(/[^\"]*)?$")
 
 
 def _moved(tag: str, session: Session) -> Stale:

@@ -13,6 +13,7 @@ from ..events.content import raw_object
 from ..events.entries import SessionInfo
 from ..events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
 from ..projections.summary import SessionSummary
+from .fields import Folder, Limit, Name, NewId, NewKey
 from .pages import Page, page_of
 from .principals import Principal
 from .problems import without_paths
@@ -57,22 +58,22 @@ class SessionDetail(SessionRow, frozen=True, kw_only=True):
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions to list, and which page."""
 
-    project: str | None = None
-    status: str | None = None
-    key: str | None = None
-    parent: str | None = None
+    project: Folder | None = None
+    status: Name | None = None
+    key: Name | None = None
+    parent: Name | None = None
     order: Literal["used", "created", "modified", "title"] = "used"
-    limit: int = 100
-    page: str | None = None
+    limit: Limit = 100
+    page: Name | None = None
     count: bool = False
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A session to create: all fields are optional; `id` and `key` exclude each other."""
 
-    id: str | None = None
-    key: str | None = None
-    cwd: str | None = None
+    id: NewId | None = None
+    key: NewKey | None = None
+    cwd: Folder | None = None
     parent_session: str | None = None
     parent_entry: str | None = None
     title: str | None = None
@@ -83,17 +84,17 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     title: str | UnsetType | None = UNSET
     description: str | UnsetType | None = UNSET
-    status: str | UnsetType | None = UNSET
+    status: Name | UnsetType | None = UNSET
     summary: str | UnsetType | None = UNSET
-    project: str | UnsetType = UNSET
+    project: Folder | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType | None = UNSET
 
 
 class Copy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A copy of a session: of all of it, or of the path to one entry."""
 
-    id: str | None = None
-    entry_id: str | None = None
+    id: NewId | None = None
+    entry_id: Name | None = None
 
 
 def row_of(summary: SessionSummary) -> SessionRow:
@@ -219,7 +220,7 @@ async def get_by_key(call: Call[Nothing, None]) -> SessionRow:
 class KeyedSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a session that does not exist yet is created with."""
 
-    cwd: str | None = None
+    cwd: Folder | None = None
 
 
 @routes.add("PUT", "/v1/keys/{key}", right="write", body=KeyedSession, reply=SessionRow, statuses=(201,))

@@ -26,6 +26,7 @@ from ..projections.changes import Changed, Snapshot
 from ..projections.feed import Reset, Transient
 from ..projections.usage import UsageProjection
 from .blocks import block, entry_block
+from .fields import Folder, Since
 from .problems import problem_of
 from .routing import Call, Routes
 from .sessions import SessionRow, row_of
@@ -64,7 +65,7 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         live: Whether to go on after the reader has caught up.
     """
 
-    since: str = "start"
+    since: Since = "start"
     kinds: tuple[Literal["entry", "transient", "ready"], ...] = ("entry",)
     view: View | None = None
     live: bool = True
@@ -73,7 +74,7 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class ListStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions to follow: those of a project, or all."""
 
-    project: str | None = None
+    project: Folder | None = None
 
 
 class Ready(Struct, frozen=True):
@@ -219,7 +220,7 @@ class EventStream:
     right="read",
     query=StreamQuery,
     reply=bytes,
-    media_type="text/event-stream",
+    media_types=("text/event-stream",),
     errors=(404,),
     streams=True,
 )
@@ -331,7 +332,7 @@ async def _view(session: Session, query: StreamQuery, push: Push) -> Bye | None:
     right="read",
     query=ListStreamQuery,
     reply=bytes,
-    media_type="text/event-stream",
+    media_types=("text/event-stream",),
     streams=True,
 )
 async def follow_list(call: Call[ListStreamQuery, None]) -> EventStream:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..actors.handles.exporting import ExportFormat
 from ..events.errors import NotAuthorized
+from .fields import Name
 from .problems import without_paths
 from .routing import Call, Routes
 
@@ -23,13 +24,13 @@ class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """In which format, and which path alone; see `Session.export`."""
 
     format: ExportFormat = "native"
-    leaf: str | None = None
+    leaf: Name | None = None
 
 
 class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The format of the file that is sent; by default it is detected."""
 
-    format: str | None = None
+    format: Name | None = None
 
 
 class Imported(Struct, frozen=True):
@@ -84,7 +85,7 @@ class FileReply:
     right="read",
     query=ExportQuery,
     reply=bytes,
-    media_type="application/octet-stream",
+    media_types=("application/x-ndjson", "application/json", "text/html", "text/markdown"),
     errors=(404, 409, 422),
 )
 async def export_session(call: Call[ExportQuery, None]) -> FileReply:

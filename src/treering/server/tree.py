@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ..actors.handles.session import Session
 from ..projections.tree import Tree
+from .fields import Count
 from .routing import Call, Nothing, Reply, Routes
 from .service import append_options, check_match, state_tag
 
@@ -70,7 +71,7 @@ class Branch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Truncation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many messages of the history to keep, and a summary that stands for the others."""
 
-    keep_last: int
+    keep_last: Count
     summary: str | None = None
 
 

@@ -1,0 +1,45 @@
+"""Types of fields that several requests have: what is refused before a handler runs, and stands in the description."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+"""A text that names something: never empty."""
+
+Folder: TypeAlias = Annotated[str, Meta(pattern=r"^[^\x00]+$")]
+"""The path of a folder."""
+
+NewId: TypeAlias = Annotated[str, Meta(pattern=r"^(?!\.{1,2}$)[^/\\\x00-\x1f]{1,180}$")]
+"""The id of a session to create."""
+
+NewKey: TypeAlias = Annotated[str, Meta(pattern=r"^(?!\.{1,2}$)[^\x00-\x1f]{1,1024}$")]
+"""The key of a session to create."""
+
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
+"""How many items a page may have."""
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+"""A number of things, which every JSON reader can hold."""
+
+Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
+"""A number of tokens, at least one."""
+
+_CURSOR = r"(0|[1-9][0-9]{0,17})-([A-Za-z0-9_.-]|~[0-9A-F]{2})*"
+
+CursorText: TypeAlias = Annotated[str, Meta(pattern=rf"^{_CURSOR}$")]
+"""A cursor, as text."""
+
+Since: TypeAlias = Annotated[str, Meta(pattern=rf"^(start|end|{_CURSOR})$")]
+"""Where a stream begins."""
+
+After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{_CURSOR})$")]
+"""The cursor, or the seq, after which a page begins."""
+
+KEY_PATTERN = r"^[!-~]{1,255}$"
+"""An Idempotency-Key."""
+
+MATCH_PATTERN = rf'^(\*|(W/)?"(leaf:[^"]*|(head:)?{_CURSOR}(/[^"/]*)?)")$'
+"""The tag of an If-Match: a leaf, a head, or the state of which a reply had the tag."""
