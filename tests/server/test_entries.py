@@ -156,7 +156,7 @@ async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(clien
     state = (await client.reply("GET", "/v1/sessions/a/tree")).headers["etag"]
     await client.ask("POST", url, HELLO, status=201, headers={"If-Match": f'{state[:-1]}-gzip"'})
     await client.ask("POST", url, HELLO, status=412, headers={"If-Match": state})
-    await client.ask("POST", url, HELLO, status=400, headers={"If-Match": "leaf"})
+    await client.ask("POST", url, HELLO, status=412, headers={"If-Match": "leaf"})
 
 
 @pytest.mark.feature("S-8")

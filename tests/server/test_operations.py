@@ -185,4 +185,6 @@ def test_a_server_for_others_needs_a_token(tmp_path: Path) -> None:
 
 
 def treering(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "treering.cli", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "treering.cli", *arguments], capture_output=True, text=True, check=False
+    )

@@ -126,6 +126,15 @@ async def test_only_a_whole_id_names_a_session(client: Client, name: str) -> Non
     assert (await client.ask("GET", f"/v1/sessions/{name}", status=404))["error"] in ("SessionNotFound", "NotFound")
 
 
+async def test_an_id_of_any_characters_has_an_address(client: Client) -> None:
+    for name in ("é?#%", "a b", "😀", "x" * 180, "per%2fcent"):
+        made = await client.reply("POST", "/v1/sessions", {"id": name})
+        assert made.status_code == 201, made.text
+        assert (await client.ask("GET", made.headers["location"]))["id"] == name
+    for name in ("", ".", "..", "a/b", "a\\b", "a\x00", "x" * 181, "é" * 91):
+        await client.ask("POST", "/v1/sessions", {"id": name}, status=400)
+
+
 async def test_a_session_that_was_deleted_and_made_anew_is_the_new_one(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "a"})
     await client.ask("POST", "/v1/sessions/a/entries", {"type": "message", "message": {"role": "user", "content": "1"}})

@@ -283,6 +283,8 @@ class Exchange:
         with self._service.counted(caller, streams=route.streams):
             body = await self._body(route)
             call = Call(self._service, caller, request, names, query, body)
+            if route.keyed:
+                call.check_key()
             try:
                 value = await route.handler(call)
             except (SessionNotFound, LogReplaced):  # of a handle that was kept: another session may have its id now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from msgspec import Struct
 
 from ..projections.building.budget import ContextBudget, calculate_budget
@@ -98,7 +100,7 @@ class StatsReply(Struct, frozen=True):
 async def get_context(call: Call[ContextQuery, None]) -> ContextReply:
     """Return what a model is shown of a path."""
     session = await call.service.reading(call)
-    call.unless_known(f"{state_tag(session)}/{call.query.leaf}")
+    call.unless_known(f"{state_tag(session)}/{quote(call.query.leaf or '')}")
     context = await session.context(call.query.leaf)
     return ContextReply(context, str(session.cursor))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..events.content import JSON
-from ..events.errors import EntryNotFound, LogReplaced, NotFound
+from ..events.errors import EntryNotFound, InvalidInput, LogReplaced, NotFound
 from ..events.stores.base import Cursor
 from .fields import After, Count, Limit, Name
 from .pages import check_limit
@@ -96,7 +97,7 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     check_limit(query.limit, limits.page_max)
     end = session.cursor
     seq = _seq_after(query.after, end)
-    call.unless_known(f"{state_tag(session)}/{seq}.{query.limit}.{','.join(query.ids)}.{','.join(query.types)}")
+    call.unless_known(f"{state_tag(session)}/{seq}.{quote(repr(query))}")
     if query.ids:
         found = [await session.entry(entry_id) for entry_id in query.ids[: limits.page_max]]
         missing = next((name for name, entry in zip(query.ids, found, strict=False) if entry is None), None)
@@ -125,7 +126,10 @@ def _seq_after(after: str | None, end: Cursor) -> int:
         return 0
     if after.isascii() and after.isdigit():
         return int(after)
-    cursor = Cursor.parse(after)
+    try:
+        cursor = Cursor.parse(after)
+    except InvalidInput:  # it looks like a cursor, and is none that a log ever had
+        cursor = Cursor("", 1)
     if cursor.generation != end.generation and cursor.seq:
         raise LogReplaced(f"the cursor {after!r} is of another generation, the log was replaced: read from the start")
     return cursor.seq
@@ -142,7 +146,7 @@ def _seq_after(after: str | None, end: Cursor) -> int:
 async def read_entry(call: Call[Nothing, None]) -> Raw:
     """Read one entry."""
     session, entry_id = await call.service.reading(call), call.names["entry_id"]
-    call.unless_known(f"{session.cursor.generation}.{entry_id}")
+    call.unless_known(f"{session.cursor.generation}/{quote(entry_id)}")
     entry = await session.entry(entry_id)
     if entry is None:
         raise EntryNotFound(entry_id)
@@ -205,7 +209,7 @@ async def read_path(call: Call[PathQuery, None]) -> PathPage:
     """Read the path from the root to an entry, page by page."""
     session, query, limits = await call.service.reading(call), call.query, call.service.limits
     check_limit(query.limit, limits.page_max)
-    call.unless_known(f"{state_tag(session)}/{query.leaf}.{query.after}.{query.limit}.{query.bodies}")
+    call.unless_known(f"{state_tag(session)}/{quote(repr(query))}")
     ids = session.path(query.leaf)
     start = 0
     if query.after is not None:

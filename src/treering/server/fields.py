@@ -27,19 +27,16 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 """A number of tokens, at least one."""
 
-_CURSOR = r"(0|[1-9][0-9]{0,17})-([A-Za-z0-9_.-]|~[0-9A-F]{2})*"
+CURSOR_PATTERN = r"(0|[1-9][0-9]{0,17})-([A-Za-z0-9_.-]|~[0-9A-F]{2})*"
 
-CursorText: TypeAlias = Annotated[str, Meta(pattern=rf"^{_CURSOR}$")]
+CursorText: TypeAlias = Annotated[str, Meta(pattern=rf"^{CURSOR_PATTERN}$")]
 """A cursor, as text."""
 
-Since: TypeAlias = Annotated[str, Meta(pattern=rf"^(start|end|{_CURSOR})$")]
+Since: TypeAlias = Annotated[str, Meta(pattern=rf"^(start|end|{CURSOR_PATTERN})$")]
 """Where a stream begins."""
 
-After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{_CURSOR})$")]
+After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{CURSOR_PATTERN})$")]
 """The cursor, or the seq, after which a page begins."""
 
 KEY_PATTERN = r"^[!-~]{1,255}$"
 """An Idempotency-Key."""
-
-MATCH_PATTERN = rf'^(\*|(W/)?"(leaf:[^"]*|(head:)?{_CURSOR}(/[^"/]*)?)")$'
-"""The tag of an If-Match: a leaf, a head, or the state of which a reply had the tag."""

@@ -18,7 +18,7 @@ from msgspec import NODEFAULT, Raw, structs
 
 from .application import ROUTES
 from .entries import NewEntries
-from .fields import KEY_PATTERN, MATCH_PATTERN
+from .fields import KEY_PATTERN
 from .problems import MEDIA_TYPE, Problem
 from .routing import Nothing, Route
 from .wire import new_entry_type
@@ -107,7 +107,7 @@ def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
     if route.body is bytes:
         described["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": {}}}}
     elif route.body is not None:
-        schema = by_type[id(_body_type(route))]
+        schema = {**by_type[id(_body_type(route))], **route.schema}
         if route.body is NewEntries:
             schema = {
                 "anyOf": [
@@ -149,7 +149,7 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
             found.append(parameter)
     for name, is_taken, pattern in (
         ("Idempotency-Key", route.keyed, KEY_PATTERN),
-        ("If-Match", route.conditional, MATCH_PATTERN),
+        ("If-Match", route.conditional, None),
         ("If-None-Match", route.tagged, None),
         ("Last-Event-ID", route.streams, None),
     ):

@@ -73,15 +73,17 @@ class Call(Generic[Q_co, B_co]):
 
     @property
     def key(self) -> str | None:
-        """The caller's id for this request: its Idempotency-Key.
+        """The caller's id for this request: its Idempotency-Key."""
+        return self.request.headers.get("idempotency-key")
+
+    def check_key(self) -> None:
+        """Refuse an Idempotency-Key that could be lost on the way.
 
         Raises:
             Malformed: It is not 1 to 255 visible ASCII characters.
         """
-        key = self.request.headers.get("idempotency-key")
-        if key is not None and not (0 < len(key) <= 255 and all("!" <= each <= "~" for each in key)):
+        if self.key is not None and not re.match(KEY_PATTERN, self.key):
             raise Malformed("the Idempotency-Key must be 1 to 255 visible ASCII characters")
-        return key
 
     def unless_known(self, etag: str) -> None:
         """Tag the reply, and answer 304 at once if the client has it: call this before reading anything.
@@ -152,6 +154,7 @@ class Route(Struct, frozen=True, kw_only=True):
         conditional: Whether it takes If-Match.
         tagged: Whether its reply has an ETag.
         streams: Whether its reply is a stream of events.
+        schema: What the JSON schema of its body says beyond its type.
     """
 
     verb: str
@@ -169,6 +172,7 @@ class Route(Struct, frozen=True, kw_only=True):
     conditional: bool = False
     tagged: bool = False
     streams: bool = False
+    schema: dict[str, Any] = {}
 
     @property
     def name(self) -> str:

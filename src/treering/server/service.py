@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 import anyio
 
@@ -30,10 +31,10 @@ from ..events.errors import (
 from ..events.stores.base import Cursor
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
-from .fields import MATCH_PATTERN
+from .fields import CURSOR_PATTERN
 from .limits import ServerLimits
 from .metrics import Metrics
-from .problems import Malformed, Stale
+from .problems import Stale
 from .routing import as_sent
 
 if TYPE_CHECKING:
@@ -249,9 +250,7 @@ def append_options(call: Call[object, object], session: Session) -> AppendOption
     The session's actor checks both at the moment of the append, the key first: a repeated request gets its old reply,
     whatever the state is now.
 
-    Raises:
-        Malformed: If-Match names no state.
-        Stale: It names one of another generation.
+    A tag that is no state of this log matches nothing.
     """
     options: AppendOptions = {}
     if call.key is not None:
@@ -259,16 +258,16 @@ def append_options(call: Call[object, object], session: Session) -> AppendOption
     tag = _wanted(call)
     if tag is None:
         return options
-    if tag.startswith("leaf:"):
-        options["expected_leaf"] = tag.removeprefix("leaf:") or None
-        return options
+    options["expected_leaf"] = tag  # which is no entry's id, unless it turns out to be a state of this log
     text, is_state, leaf = tag.removeprefix("head:").partition("/")
-    cursor = Cursor.parse(text)
-    if cursor.generation != session.cursor.generation:
-        raise _moved(tag, session)
-    options["expected_seq"] = cursor.seq
-    if is_state:
-        options["expected_leaf"] = leaf or None
+    if tag.startswith("leaf:"):
+        options["expected_leaf"] = unquote(tag.removeprefix("leaf:")) or None
+    elif re.fullmatch(CURSOR_PATTERN, text) and (cursor := Cursor.parse(text)).generation == session.cursor.generation:
+        options["expected_seq"] = cursor.seq
+        if is_state:
+            options["expected_leaf"] = unquote(leaf) or None
+        else:
+            del options["expected_leaf"]
     return options
 
 
@@ -277,10 +276,9 @@ def check_match(call: Call[object, object], session: Session) -> None:
 
     Raises:
         Stale: It does; the error says what they are now.
-        Malformed: It names no state.
     """
     tag = _wanted(call)
-    states = (f"leaf:{session.leaf_id or ''}", f"head:{session.cursor}", state_tag(session))
+    states = (f"leaf:{quote(session.leaf_id or '')}", f"head:{session.cursor}", state_tag(session))
     if tag is not None and tag not in states:
         raise _moved(tag, session)
 
@@ -290,22 +288,22 @@ def _wanted(call: Call[object, object]) -> str | None:
     given = call.request.headers.get("if-match")
     if given is None or given.strip() == "*":
         return None
-    tag = as_sent(given)
-    if not re.match(MATCH_PATTERN, tag):
-        raise Malformed(
-            'If-Match takes one tag: "leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" or an ETag, in quotes'
-        )
-    return tag[1:-1]
+    return as_sent(given).strip('"')
 
 
 def _moved(tag: str, session: Session) -> Stale:
     leaf, cursor = session.leaf_id, str(session.cursor)
-    return Stale(f"the session is not at {tag!r}: its leaf is {leaf!r}, its head {cursor!r}", leaf=leaf, cursor=cursor)
+    return Stale(
+        f"the session is not at {tag!r}: its leaf is {leaf!r}, its head {cursor!r}, and If-Match takes one of "
+        f'"leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" and the ETag of a reply',
+        leaf=leaf,
+        cursor=cursor,
+    )
 
 
 def state_tag(session: Session) -> str:
     """Return the tag of a session's state: its generation, head and leaf."""
-    return f"{session.cursor}/{session.leaf_id or ''}"
+    return f"{session.cursor}/{quote(session.leaf_id or '')}"
 
 
 def now() -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Literal
+from urllib.parse import quote
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -195,7 +196,7 @@ async def _created(call: Call[Nothing, object], session: Session) -> Reply:
 
 
 def _place(call: Call[Nothing, object], session_id: str) -> str:
-    return f"{call.request.scope.get('root_path', '')}/v1/sessions/{session_id}"
+    return f"{call.request.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
 
 
 def _check_own_key(principal: Principal, key: str | None) -> None:

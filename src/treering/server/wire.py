@@ -10,6 +10,7 @@ import json
 import math
 import types
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -182,7 +183,21 @@ def convert(value: JSON, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
+        if "got `float`" in str(error):
+            with suppress(msgspec.ValidationError):
+                return msgspec.convert(_with_whole_numbers(value), kind)
         raise Malformed(f"{error}") from error
+
+
+def _with_whole_numbers(value: JSON) -> JSON:
+    """Return a value whose whole numbers are integers, as some JSON writers do not write them: 8.0 for 8."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_with_whole_numbers(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(each) for key, each in value.items()}
+    return value
 
 
 def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
@@ -197,7 +212,7 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
         if len(given) > 1:
             raise Malformed(f"{name!r} stands {len(given)} times in the query: give it once")
         _check_str(given[0])
-        value[name] = given[0].split(",") if name in lists else given[0]
+        value[name] = [each for each in given[0].split(",") if each] if name in lists else given[0]
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
