@@ -6,6 +6,7 @@ and types that it refuses, OpenAPI.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
@@ -13,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 from starlette.requests import Request
 
+from .fields import KEY_PATTERN
 from .principals import Principal, Right
 from .problems import Malformed, NoSuchRoute, WrongMethod
 

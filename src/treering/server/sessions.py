@@ -148,7 +148,15 @@ async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
 
 
 @routes.add(
-    "POST", "/v1/sessions", right="write", body=NewSession, reply=SessionRow, status=201, errors=(409,), keyed=True
+    "POST",
+    "/v1/sessions",
+    right="write",
+    body=NewSession,
+    schema={"not": {"required": ["id", "key"], "properties": {"id": {"type": "string"}, "key": {"type": "string"}}}},
+    reply=SessionRow,
+    status=201,
+    errors=(409,),
+    keyed=True,
 )
 async def create_session(call: Call[Nothing, NewSession]) -> Reply:
     """Create a session."""
