@@ -21,6 +21,7 @@ from .peers import all_peers
 from .report import Report, describe_machine, show
 from .scenario import SCALES, Scale, Scenario
 from .scenarios import all_scenarios
+from .serving import serve_command
 from .workspace import Workspace
 
 POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -49,6 +50,7 @@ def main(context: click.Context) -> None:
     python -m bench prepare                           install the peers
     python -m bench soak                              a day with a thousand agents
     python -m bench path                              which functions an append passes, and what each costs
+    python -m bench serve                             what HTTP costs
     python -m bench house                             how large and how entangled the library is
     """
     if context.invoked_subcommand is None:
@@ -273,6 +275,7 @@ def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
 
 main.add_command(house_command)
 main.add_command(path_command)
+main.add_command(serve_command)
 
 if __name__ == "__main__":
     main(prog_name="python -m bench")
