@@ -32,22 +32,28 @@ def constant_program() -> Starlette:
     """Return the program that keeps nothing."""
     reply = {"ids": ["0" * 36], "seqs": [1], "leaf": "0" * 36, "cursor": "1-0"}
     entry = b"id: 1-0\nevent: entry\ndata: %b\n\n" % json.dumps({"message": "x" * 250, "id": "0" * 36}).encode()
-    bursts: list[anyio.Event] = [anyio.Event()]
+    wake: list[anyio.Event] = [anyio.Event()]
+    bursts = 0
 
     async def append(request: Request) -> Response:
         json.loads(await request.body())
         return JSONResponse(reply, status_code=201)
 
     async def burst(request: Request) -> Response:
-        bursts[0].set()
-        bursts[0] = anyio.Event()
+        nonlocal bursts
+        bursts += 1
+        wake[0].set()
+        wake[0] = anyio.Event()
         return Response(status_code=204)
 
     async def chunks() -> AsyncIterator[bytes]:
+        sent = bursts
         yield b": ok\n\n"
         while True:
-            await bursts[0].wait()
-            yield entry * ENTRIES
+            while sent == bursts:
+                await wake[0].wait()
+            behind, sent = bursts - sent, bursts
+            yield entry * (ENTRIES * behind)
 
     async def follow(request: Request) -> Response:
         return StreamingResponse(chunks(), media_type="text/event-stream")
@@ -73,7 +79,8 @@ async def main(kind: str, root: str) -> None:
         await uvicorn.Server(config).serve(sockets=[listening])
         return
     async with SessionHost(root) as host:
-        await serve(app(host, limits=ServerLimits(streams_max=1000)), listening, started=lambda: print(port, flush=True))
+        limits = ServerLimits(streams_max=1000, requests_max=1000)
+        await serve(app(host, limits=limits), listening, started=lambda: print(port, flush=True))
 
 
 if __name__ == "__main__":
