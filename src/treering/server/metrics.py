@@ -40,6 +40,17 @@ class Metrics:
         )
         self.errors = Counter("treering_errors", "Errors by class.", ("error",), registry=self._registry)
         self._registry.register(_HostCollector(host))
+        self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # looking labels up costs a lot
+
+    def answered(self, route: str, status: int, duration_s: float | None) -> None:
+        """Count a request, and its time unless it was a stream."""
+        known = self._answered.get((route, status))
+        if known is None:
+            known = self.requests.labels(route, str(status)), self.seconds.labels(route)
+            self._answered[route, status] = known
+        known[0].inc()
+        if duration_s is not None:
+            known[1].observe(duration_s)
 
     def text(self) -> bytes:
         """Return all figures."""

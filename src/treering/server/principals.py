@@ -57,5 +57,8 @@ class Principal(Struct, frozen=True, kw_only=True):
 EVERYBODY = Principal(name="local", role="admin")
 """The principal of all requests to a server that has no tokens and listens on loopback alone."""
 
+NOBODY = Principal(name="nobody", role="read")
+"""Who asks without a token, where none is needed."""
+
 Authorize: TypeAlias = Callable[[HTTPConnection], Awaitable[Principal | None]]
 """Tells who sends a request, by a program's own means; None is nobody."""

@@ -59,6 +59,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self.scope["extensions"] = {"treering.abort": {"abort": self.transport.abort}}
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """Let the application read the body without a deadline, since all of it has come."""
+        self.scope["extensions"]["treering.whole"] = {}
+        super().on_message_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the head that did not come."""
         self._forget_head()

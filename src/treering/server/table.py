@@ -1,0 +1,21 @@
+"""The table of all routes of the interface."""
+
+from __future__ import annotations
+
+from . import contexts, entries, finding, gathering, operations, sessions, streams, transfer, tree
+from .routing import RouteTable
+
+ROUTES = RouteTable(
+    [
+        *operations.routes.all,
+        *sessions.routes.all,
+        *entries.routes.all,
+        *tree.routes.all,
+        *contexts.routes.all,
+        *finding.routes.all,
+        *transfer.routes.all,
+        *streams.routes.all,
+        *gathering.routes.all,
+    ]
+)
+"""All routes, in the order in which the description lists them."""
