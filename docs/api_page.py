@@ -16,21 +16,20 @@ from msgspec import Struct
 import treering
 from treering import (
     AgentSession,
-    EntrySubscription,
     FileStore,
     KeyedSessions,
     MemoryStore,
     Session,
     SessionHost,
-    Store,
     SyncHost,
-    SyncKeyedSessions,
     SyncSession,
-    TransientSubscription,
     TreeringError,
 )
 from treering.actors.host.starting import Starting
 from treering.events.entries import EntryBase, OpaqueEntry
+from treering.stores import Store
+from treering.subscriptions import EntrySubscription, TransientSubscription
+from treering.sync import SyncKeyedSessions
 
 NOT_FOR_PROGRAMS: dict[type, set[str]] = {
     SessionHost: {"core"},
@@ -332,7 +331,8 @@ assignment to a slice:
 <!-- run: until the host closes -->
 ```python
 import msgspec
-from treering import Changed, ContextMessage
+from treering import Changed
+from treering.contexts import ContextMessage
 
 messages: list[ContextMessage] = []
 async with session.subscribe("context") as steps:

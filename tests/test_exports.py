@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import get_args, get_origin, get_type_hints
 
 import treering
+import treering.sync
 
 CALLED = (
     treering.SessionHost,
@@ -17,7 +18,7 @@ CALLED = (
     treering.AgentSession,
     treering.SyncHost,
     treering.SyncSession,
-    treering.SyncKeyedSessions,
+    treering.sync.SyncKeyedSessions,
     treering.ContextBuilder,
 )
 """Classes whose methods programs call."""

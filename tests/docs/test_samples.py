@@ -22,18 +22,9 @@ from anyio import to_thread
 from msgspec import Struct
 
 import treering
-from treering import (
-    AgentSession,
-    KeyedSessions,
-    Message,
-    SessionHost,
-    SummaryRequest,
-    Suspend,
-    calculate_budget,
-    default_root,
-    tool,
-    tool_use,
-)
+from treering import AgentSession, KeyedSessions, Message, SessionHost, default_root, tool, tool_use
+from treering.agents import Suspend
+from treering.contexts import SummaryRequest, calculate_budget
 from treering.projections.tokens import ByteEstimator
 from treering.testing.models import ScriptedModel, Step, answer
 

@@ -12,10 +12,11 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from treering import Cursor, SessionHost, TreeReplica
+from treering import Cursor, SessionHost
 from treering.projections.context import Context, ContextChange, apply_change
 from treering.projections.tree import Tree, TreeChange
 from treering.server import ServerLimits
+from treering.subscriptions import TreeReplica
 
 from .conftest import Client, Event, Serve
 

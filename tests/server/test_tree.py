@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from treering import ContextBuilder, Hit, SessionHost, UsageProjection, calculate_budget, tool_result, tool_use
+from treering import ContextBuilder, SessionHost, tool_result, tool_use
+from treering.contexts import calculate_budget
+from treering.projections import UsageProjection
+from treering.sessions import Hit
 
 from .conftest import Client, Json
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from ...actors.agents.sent_requests import SentContext
-from ...actors.agents.window import UNBOUNDED
+from ...actors.agents.events import SentContext
+from ...actors.agents.turn_storage import UNBOUNDED
 from ...actors.handles.compaction import KEEP_TOKENS, CompactionReport
 from ...actors.handles.session import Session
 from ...events.content import Content
