@@ -170,11 +170,17 @@ def can_write_unicode() -> bool:
 
 
 def transient_progress() -> Progress:
-    """Return a progress bar on stderr that disappears when it ends; stdout stays as it is."""
+    """Return a progress bar that disappears when it ends; it is shown if stderr is a terminal, unless suppressed."""
     from rich.console import Console
     from rich.progress import Progress
 
-    return Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    return Progress(
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=quiet() or not sys.stderr.isatty(),
+    )
 
 
 def confirmed(question: str) -> bool:

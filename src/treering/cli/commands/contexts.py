@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from textwrap import indent
-from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
 from ...actors.agents.sent_requests import SentContext
 from ...actors.agents.window import UNBOUNDED
@@ -24,9 +22,6 @@ from ..messages import warn
 from ..opening import find_leaf, opened
 from ..options import Count, json_option, leaf_option, quiet_option, root_option, session_argument, session_file
 from ..output import clean, echo_json, echo_lines, run, tell
-
-if TYPE_CHECKING:
-    from ...projections.building.summaries import Summarizer
 
 
 @click.command()
@@ -166,13 +161,6 @@ def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Ite
         yield indent(clean(part_text(part)), "  ")
 
 
-class _Request(Struct, frozen=True):
-    session: str
-    keep_tokens: int
-    model: str
-    base_url: str | None
-
-
 @click.command()
 @session_argument
 @click.option("--apply", "applying", is_flag=True, help="Append the compaction; requires --model.")
@@ -222,8 +210,7 @@ def compact(
     """
     if applying and model is None:
         raise click.UsageError("--apply needs --model: name the model that makes the summary")
-    request = _Request(session, keep_tokens, model or "", base_url)
-    report = run(_compact, Home.at(root), request, applying)
+    report = run(_compact, Home.at(root), session, keep_tokens, model if applying else None, base_url)
     if as_json:
         echo_json(report)
     else:
@@ -232,22 +219,21 @@ def compact(
         tell("nothing was written: pass --apply to compact")
 
 
-async def _compact(home: Home, request: _Request, applying: bool) -> CompactionReport:
+async def _compact(
+    home: Home, text: str, keep_tokens: int, model: str | None, base_url: str | None
+) -> CompactionReport:
+    """Compact a session with a model's summary, or without a model report what that would do."""
+    from ..chat.models import Models, summarizer_for
+
     async with home.opened() as host:
-        row = await host.resolve(request.session)
-        summarizer = _summarizer(request) if applying else None
+        row = await host.resolve(text)
+        summarizer = None if model is None else summarizer_for(Models.from_options(model, base_url).named(model))
         async with await host.load(row, read_only=True) as viewed:
-            planned = await viewed.dry_compact(keep_tokens=request.keep_tokens)
+            planned = await viewed.dry_compact(keep_tokens=keep_tokens)
         if summarizer is None or planned.first_kept_entry_id is None:  # opening it for writing would unarchive it
             return planned
         session = await host.load(row)
-        return await session.compact(summarizer, keep_tokens=request.keep_tokens)
-
-
-def _summarizer(request: _Request) -> Summarizer:
-    from ..chat.models import Models, summarizer_for
-
-    return summarizer_for(Models.from_options(request.model, request.base_url).named(request.model))
+        return await session.compact(summarizer, keep_tokens=keep_tokens)
 
 
 def report_lines(report: CompactionReport) -> Iterator[str]:
