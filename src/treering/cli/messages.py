@@ -168,11 +168,7 @@ _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
     (ExportExists, "overwrite=True", "--force"),
     (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and redirect stdout there"),
     (RedactedSession, "without `redact`", "without --redact"),
-    (
-        SessionLocked,
-        "open it read-only, or wait until the owner lets go",
-        "close it there, or wait; viewing it works",
-    ),
+    (SessionLocked, "open it read-only, or wait until the owner lets go", "close it there, or wait; viewing it works"),
     (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
     (ReadOnly, "; what exists can be loaded with `read_only=True`", "; viewing works"),
 )

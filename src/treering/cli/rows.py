@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
 import click
-from msgspec import Struct
 
 from ..events.entries import ARCHIVED
 from ..events.previews import TITLE_CHARS_MAX, preview
@@ -95,21 +94,9 @@ NAMELESS = "(no text by the user yet)"
 _STATUS_CHARS_MAX = 40
 
 
-class Named(Struct, frozen=True):
-    """The session that a command changed, for `--json`.
-
-    Attributes:
-        id: Its id.
-        path: The path of its file, which may be gone.
-    """
-
-    id: str
-    path: str | None
-
-
-def named(row: SessionSummary) -> Named:
-    """Return the id and path of a session."""
-    return Named(row.id, row.path)
+def named(row: SessionSummary) -> dict[str, str | None]:
+    """Return the id of a session that a command changed, and the path of its file, which may be gone, for `--json`."""
+    return {"id": row.id, "path": row.path}
 
 
 def name_of(row: SessionSummary) -> str:
@@ -161,11 +148,7 @@ WIDTH_OF_PIPES = 10_000
 
 
 def table_of(
-    rows: Sequence[SessionSummary],
-    *,
-    among: Iterable[SessionSummary],
-    places: bool,
-    current: Ref | None = None,
+    rows: Sequence[SessionSummary], *, among: Iterable[SessionSummary], places: bool, current: Ref | None = None
 ) -> Iterator[str]:
     """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
 

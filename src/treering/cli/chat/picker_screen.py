@@ -6,7 +6,6 @@ takes a while to import, so this module is imported when a person is to choose.
 
 from __future__ import annotations
 
-import signal
 import threading
 from datetime import UTC, datetime
 
@@ -29,12 +28,12 @@ from ..descriptions import preview_of, role_of
 from ..home import Home
 from ..messages import logs_held_back
 from ..output import can_write_unicode, clean, line, run
+from .job_runner import ENDING
 from .picker import Layout, Picked, Picking, draw
 
 _ESCAPE_S = 0.05  # the rest of a key arrives at once
 _LOOKED_AT = 40
 _PREVIEWED = 4
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _NAMES = {
     Keys.Escape: "escape",
     Keys.Up: "up",
@@ -150,7 +149,7 @@ class Picker:
 
     async def _follow_signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Let the screen be restored before a signal ends the program."""
-        with anyio.open_signal_receiver(*_ENDING) as signals:
+        with anyio.open_signal_receiver(*ENDING) as signals:
             task_status.started()
             async for number in signals:
                 self._signalled = int(number)

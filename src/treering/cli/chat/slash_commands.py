@@ -20,7 +20,7 @@ from ..opening import find_entry
 from ..output import as_json, clean, has_terminal, short_line
 from ..rows import NAMELESS, table_of
 from .chat import Chat
-from .slash import Slashes, slash
+from .slash import Slash, Slashes, slash
 from .terminal import PROMPT
 
 _SHOWN_MAX = 20
@@ -241,11 +241,15 @@ async def _entry_id(chat: Chat, text: str) -> str:
     return await find_entry(session, text)
 
 
-@slash("help", "", "List the commands.")
-async def help_(chat: Chat, rest: str) -> None:
-    commands = list(all_commands())
-    width = max(len(each.usage) for each in commands)
-    chat.lines(f"{each.usage:<{width}}  {each.help}" for each in commands)
+@slash("debug context", "[--json]", "Show exactly what was sent last, with its strategy and counts.")
+async def debug_context(chat: Chat, rest: str) -> None:
+    sent = chat.conversation.sent
+    if sent is None:
+        chat.note("nothing has been sent yet")
+    elif rest == "--json":
+        chat.lines([as_json(sent.to_json()).decode()])
+    else:
+        chat.lines(sent_lines(sent))
 
 
 @slash("model", "[NAME]", "Show which model answers, or switch to another one.")
@@ -277,15 +281,11 @@ def _usage_lines(scope: str, used: Usage) -> Iterator[str]:
     yield totals + (f", {cached} cached" if cached else "") + (f", cost {used.cost:.4f}" if used.cost else "")
 
 
-@slash("debug context", "[--json]", "Show exactly what was sent last, with its strategy and counts.")
-async def debug_context(chat: Chat, rest: str) -> None:
-    sent = chat.conversation.sent
-    if sent is None:
-        chat.note("nothing has been sent yet")
-    elif rest == "--json":
-        chat.lines([as_json(sent.to_json()).decode()])
-    else:
-        chat.lines(sent_lines(sent))
+@slash("help", "", "List the commands.")
+async def help_(chat: Chat, rest: str) -> None:
+    commands = list(all_commands())
+    width = max(len(each.usage) for each in commands)
+    chat.lines(f"{each.usage:<{width}}  {each.help}" for each in commands)
 
 
 @slash("exit", "", "Leave; everything is stored. Ctrl-D does the same.")
@@ -293,27 +293,9 @@ async def exit_(chat: Chat, rest: str) -> None:
     chat.leaving = True
 
 
+_COMMANDS = Slashes(each for each in list(globals().values()) if isinstance(each, Slash))
+
+
 def all_commands() -> Slashes:
-    """Return the slash commands of `treering chat`."""
-    return Slashes(
-        [
-            sessions,
-            sessions_all,
-            session_info,
-            session_export,
-            session_archive,
-            resume,
-            new,
-            rename,
-            tree,
-            branch,
-            retry,
-            label,
-            compact,
-            debug_context,
-            model,
-            usage,
-            help_,
-            exit_,
-        ]
-    )
+    """Return the slash commands of `treering chat`, in the order in which they are defined here."""
+    return _COMMANDS

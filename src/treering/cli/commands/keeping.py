@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeAlias
 
 import click
 
@@ -19,7 +20,9 @@ from ..home import Home, do_each, resolve_each
 from ..messages import sentence
 from ..options import json_option, quiet_option, root_option, sessions_argument
 from ..output import confirmed, echo_json, echo_lines, line, run, short_line, tell
-from ..rows import Named, name_of, named, table_of, when
+from ..rows import name_of, named, table_of, when
+
+_Named: TypeAlias = dict[str, str | None]
 
 
 @click.command()
@@ -71,7 +74,7 @@ async def _change_each(
     sessions: Sequence[str],
     change: Callable[[SessionHost, SessionSummary], Awaitable[object]],
     when_archived: bool,
-) -> tuple[list[Named], list[Named], bool]:
+) -> tuple[list[_Named], list[_Named], bool]:
     """Change sessions; return those that needed it, those that did not, and whether any failed.
 
     Args:
@@ -97,7 +100,7 @@ async def _archive(host: SessionHost, row: SessionSummary) -> None:
         click.echo(f"{line(name_of(row))}: archived, but not compressed: {sentence(error)}", err=True)
 
 
-def _report(done: str, before: str, changed: Sequence[Named], others: Sequence[Named]) -> None:
+def _report(done: str, before: str, changed: Sequence[_Named], others: Sequence[_Named]) -> None:
     parts = [f"{counted(len(changed), 'session')} {done}"] if changed or not others else []
     if others:
         parts.append(f"{counted(len(others), 'session')} {'was' if len(others) == 1 else 'were'} {before}")

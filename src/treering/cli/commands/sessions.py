@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from msgspec import to_builtins
 
 from ...events.entries import ARCHIVED
 from ...events.wording import counted
@@ -135,7 +134,7 @@ def rename(session: str, name: str, as_json: bool, root: str | None) -> None:
     """
     row = run(_rename, Home.at(root), session, name)
     if as_json:
-        echo_json({**to_builtins(named(row)), "name": row.name})
+        echo_json({**named(row), "name": row.name})
 
 
 async def _rename(home: Home, session: str, name: str) -> SessionSummary:

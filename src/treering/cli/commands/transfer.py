@@ -143,11 +143,7 @@ class _FormatName(click.ParamType[str]):
 @click.command("import")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
 @click.option(
-    "-f",
-    "--format",
-    "format_",
-    type=_FormatName(),
-    help="The format of the files; by default it is detected.",
+    "-f", "--format", "format_", type=_FormatName(), help="The format of the files; by default it is detected."
 )
 @json_option
 @quiet_option
