@@ -20,8 +20,6 @@ from .columns import GAP, aligned
 from .home import Home
 from .output import clean, columns, line, short_line
 
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
 
 def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
     """Return a time in a zone, by default the system's; return it unchanged if the result is out of range."""
@@ -42,10 +40,10 @@ def when(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
     then, present = in_zone(moment, zone), in_zone(now, zone)
     day, today = then.date(), present.date()
     if day == today:
-        return f"Today {then.hour % 12 or 12}:{then.minute:02} {'AM' if then.hour < 12 else 'PM'}"
+        return f"Today {then.hour % 12 or 12}:{then:%M %p}"
     if today - day == timedelta(days=1):
         return "Yesterday"
-    date = f"{_MONTHS[day.month - 1]} {day.day}"
+    date = f"{day:%b} {day.day}"
     return date if day.year == today.year else f"{date}, {day.year}"
 
 
@@ -70,9 +68,7 @@ class Prefixes:
         self._longest = longest
         self._common_chars: dict[str, int] = {}
         for one, other in pairwise(sorted(ids)):
-            common_chars = next(
-                (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-            )
+            common_chars = len(os.path.commonprefix([one, other]))
             for each in (one, other):
                 self._common_chars[each] = max(self._common_chars.get(each, 0), common_chars)
 

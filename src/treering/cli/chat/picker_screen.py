@@ -7,6 +7,7 @@ takes a while to import, so this module is imported when a person is to choose.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import anyio
@@ -113,14 +114,13 @@ class Picker:
         Raises:
             SystemExit: A signal ended the program.
         """
+        picked = Picked("interrupt")
         async with anyio.create_task_group() as tasks:
             if threading.current_thread() is threading.main_thread():  # signals reach only this one
-                await tasks.start(self._follow_signals)
+                await tasks.start(self._follow_signals, tasks.cancel_scope)
             tasks.start_soon(self._follow_selection)
-            try:
+            with suppress(EOFError):  # the terminal is gone
                 picked = await self._app.run_async(set_exception_handler=False)
-            except EOFError:  # the terminal is gone
-                picked = Picked("interrupt")
             tasks.cancel_scope.cancel()
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
@@ -147,13 +147,15 @@ class Picker:
             if self._reading is not None:
                 self._reading.cancel()
 
-    async def _follow_signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def _follow_signals(
+        self, ending: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
         """Let the screen be restored before a signal ends the program."""
         with anyio.open_signal_receiver(*ENDING) as signals:
             task_status.started()
             async for number in signals:
                 self._signalled = int(number)
-                self._app.exit(result=Picked("interrupt"))
+                ending.cancel()
                 return
 
     async def _follow_selection(self) -> None:
