@@ -82,6 +82,14 @@ def echo_json(value: object) -> None:
     click.echo(as_json(value))
 
 
+def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Write a result: as JSON, or as lines for people."""
+    if as_json:
+        echo_json(value)
+    else:
+        echo_lines(lines)
+
+
 async def echo_json_array(values: Iterable[object]) -> None:
     """Write a JSON array on a line, without holding all of its elements in memory; Ctrl-C ends it in between."""
     remaining, before = iter(values), b"["

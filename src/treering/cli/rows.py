@@ -68,7 +68,7 @@ class Prefixes:
         self._longest = longest
         self._common_chars: dict[str, int] = {}
         for one, other in pairwise(sorted(ids)):
-            common_chars = len(os.path.commonprefix([one, other]))
+            common_chars = len(os.path.commonprefix([one, other]))  # noqa: RUF071  # of texts, not paths
             for each in (one, other):
                 self._common_chars[each] = max(self._common_chars.get(each, 0), common_chars)
 

@@ -21,7 +21,7 @@ from ..home import Home
 from ..messages import warn
 from ..opening import find_leaf, opened
 from ..options import Count, json_option, leaf_option, quiet_option, root_option, session_argument, session_file
-from ..output import clean, echo_json, echo_lines, run, tell
+from ..output import clean, run, show, tell
 
 
 @click.command()
@@ -47,10 +47,7 @@ async def _show_context(file: str, root: str | None, leaf: str | None, as_json: 
         shown = await log.context(log.index.leaf if seq is None else seq)
     for warning in shown.warnings:
         warn(f"{file}: {warning}")
-    if as_json:
-        echo_json(json_fields(shown))
-    else:
-        echo_lines(_lines(shown))
+    show(json_fields(shown), _lines(shown), as_json=as_json)
 
 
 def _lines(shown: Context) -> Iterator[str]:
@@ -100,10 +97,7 @@ def debug_context(session: str, window: int | None, as_json: bool, root: str | N
     tell("nothing was sent: this is what would be sent now")
     if built.token_budget == UNBOUNDED:
         tell("the model's window is unknown, so nothing is left out: set it with --window")
-    if as_json:
-        echo_json(built.to_json())
-    else:
-        echo_lines(built_lines(built))
+    show(built.to_json(), built_lines(built), as_json=as_json)
 
 
 async def _build_context(home: Home, text: str, window: int | None) -> ContextBuildResult:
@@ -211,10 +205,7 @@ def compact(
     if applying and model is None:
         raise click.UsageError("--apply needs --model: name the model that makes the summary")
     report = run(_compact, Home.at(root), session, keep_tokens, model if applying else None, base_url)
-    if as_json:
-        echo_json(report)
-    else:
-        echo_lines(report_lines(report))
+    show(report, report_lines(report), as_json=as_json)
     if not report.applied and not report.reason:
         tell("nothing was written: pass --apply to compact")
 

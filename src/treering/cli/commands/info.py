@@ -18,7 +18,7 @@ from ...projections.summary import CORRUPTED, SessionSummary
 from ..descriptions import LABEL_CHARS_MAX, short
 from ..home import Home
 from ..options import json_option, root_option, session_completion
-from ..output import echo_json, echo_lines, run, short_line
+from ..output import run, short_line, show
 from ..rows import name_of, place_of, status_of, used, when
 
 VALUE_CHARS_MAX = 1000
@@ -74,10 +74,7 @@ def info(session: str | None, as_json: bool, root: str | None) -> None:
       treering info 5f0c12ab --json
     """
     details = run(_info, Home.at(root), session)
-    if as_json:
-        echo_json(details)
-    else:
-        echo_lines(_lines(details))
+    show(details, _lines(details), as_json=as_json)
 
 
 async def _info(home: Home, text: str | None) -> Info:

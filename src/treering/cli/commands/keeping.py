@@ -19,7 +19,7 @@ from ..descriptions import short
 from ..home import Home, do_each, resolve_each
 from ..messages import sentence
 from ..options import json_option, quiet_option, root_option, sessions_argument
-from ..output import confirmed, echo_json, echo_lines, line, run, short_line, tell
+from ..output import confirmed, echo_json, line, run, short_line, show, tell
 from ..rows import name_of, named, table_of, when
 
 _Named: TypeAlias = dict[str, str | None]
@@ -184,10 +184,7 @@ def gc(applying: bool, as_json: bool, root: str | None) -> None:
       treering gc --apply
     """
     report = run(_gc, Home.at(root), applying)
-    if as_json:
-        echo_json(report)
-    else:
-        echo_lines(_lines(report))
+    show(report, _lines(report), as_json=as_json)
     archived = counted(len(report.archived), "session")
     tell(f"{archived} archived" if applying else f"{archived} would be archived: pass --apply to archive")
 

@@ -21,7 +21,7 @@ from ..home import Home
 from ..messages import sentence
 from ..opening import find_entry
 from ..options import json_option, quiet_option, root_option, session_argument
-from ..output import echo_document, echo_json, echo_lines, line, run, tell, transient_progress
+from ..output import echo_document, echo_json, line, run, show, tell, transient_progress
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction
@@ -164,10 +164,7 @@ def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_
     """
     imported = run(_import, Home.at(root), paths, format_)
     reports = imported.sessions
-    if as_json:
-        echo_json(imported)
-    else:
-        echo_lines(_lines(reports))
+    show(imported, _lines(reports), as_json=as_json)
     if imported.unknown:
         tell(_unknown(imported, format_))
     if not reports:
