@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, get_args
 
 import click
-from click.shell_completion import CompletionItem
 from msgspec import Struct, field
 
 from ...actors.handles.exporting import ExportFormat
@@ -20,7 +19,7 @@ from ..descriptions import short
 from ..home import Home
 from ..messages import sentence
 from ..opening import find_entry
-from ..options import json_option, quiet_option, root_option, session_argument
+from ..options import FormatName, json_option, quiet_option, root_option, session_argument
 from ..output import echo_document, echo_json, line, run, show, tell, transient_progress
 
 if TYPE_CHECKING:
@@ -117,33 +116,20 @@ async def _export(
             return str(path)
 
 
-class _FormatName(click.ParamType[str]):
-    """A format that can be imported; the installed packages are asked for theirs when it is needed."""
+def _format_names() -> Sequence[str]:
+    from ...formats.detect import format_names
 
-    name = "format"
-
-    def _choice(self) -> click.Choice[str]:
-        from ...formats.detect import format_names
-
-        return click.Choice(format_names())
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse a format that does not exist."""
-        return self._choice().convert(value, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Return all formats, for the help."""
-        return self._choice().get_metavar(param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete a format."""
-        return self._choice().shell_complete(ctx, param, incomplete)
+    return format_names()
 
 
 @click.command("import")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
 @click.option(
-    "-f", "--format", "format_", type=_FormatName(), help="The format of the files; by default it is detected."
+    "-f",
+    "--format",
+    "format_",
+    type=FormatName(_format_names),
+    help="The format of the files; by default it is detected.",
 )
 @json_option
 @quiet_option
