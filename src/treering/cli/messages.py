@@ -27,6 +27,9 @@ from ..events.errors import (
 from ..events.telemetry import logging_to
 from .output import clean, line
 
+# -- log events
+
+
 _SENTENCES = {
     "line_damaged": "{where}: this line is not a JSON object and was skipped",
     "more_lines_damaged": "{count} more damaged lines were skipped: `treering doctor` lists them",
@@ -76,11 +79,6 @@ def sentence_of(name: str, fields: Mapping[str, object]) -> str | None:
     except KeyError:  # an event without a sentence, or without one of its fields
         session = f" (session {values['session_id']})" if "session_id" in values else ""
         return f"{name.replace('_', ' ')}{session}; run `treering --verbose` for details"
-
-
-def details_of(name: str, fields: Mapping[str, object]) -> str:
-    """Return an event with all of its fields, for troubleshooting."""
-    return " ".join([name, *(f"{key}={value}" for key, value in fields.items() if key != "exc_info")])
 
 
 class _Mode:
@@ -160,8 +158,11 @@ def _warning_of(name: str, fields: dict[str, object]) -> str | None:
     message = sentence_of(name, fields)
     if not _Mode.verbose:
         return message
-    details = details_of(name, fields)
+    details = " ".join([name, *(f"{key}={value}" for key, value in fields.items() if key != "exc_info")])
     return details if message is None else f"{message} [{details}]"
+
+
+# -- errors
 
 
 _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (

@@ -101,22 +101,22 @@ async def echo_json_array(values: Iterable[object]) -> None:
 
 
 def as_json(value: object) -> bytes:
-    """Encode a value for stdout, even if it contains lone surrogates; at a terminal, see `for_terminal`."""
+    """Encode a value for stdout, even if it contains lone surrogates; at a terminal, see `_for_terminal`."""
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
         import json
 
         data = json.dumps(msgspec.to_builtins(value)).encode()
-    return for_terminal(data)
+    return _for_terminal(data)
 
 
 def echo_document(data: bytes) -> None:
-    """Write a whole document to stdout: its own bytes, except at a terminal; see `for_terminal`."""
-    click.echo(for_terminal(data), nl=False)
+    """Write a whole document to stdout: its own bytes, except at a terminal; see `_for_terminal`."""
+    click.echo(_for_terminal(data), nl=False)
 
 
-def for_terminal(data: bytes) -> bytes:
+def _for_terminal(data: bytes) -> bytes:
     """Return text with its control characters as JSON escapes if stdout is a terminal, which would obey them.
 
     These are the sequences that set titles, colors or the clipboard, move the cursor or erase what was shown, and the

@@ -16,7 +16,6 @@ from ..events.previews import TITLE_CHARS_MAX, preview
 from ..events.stores.base import Ref
 from ..events.wording import counted
 from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
-from .columns import GAP, aligned
 from .home import Home
 from .output import clean, columns, line, short_line
 
@@ -47,9 +46,7 @@ def when(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
     return date if day.year == today.year else f"{date}, {day.year}"
 
 
-LEAST = 8
-"""The minimum number of characters shown of an id."""
-
+_LEAST = 8  # of the characters of an id
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -74,7 +71,7 @@ class Prefixes:
 
     def of(self, session_id: str) -> str:
         """Return the shortest unique prefix of a uuid or of an id that is too long; return any other id unchanged."""
-        least = LEAST if _UUID.fullmatch(session_id) else self._longest
+        least = _LEAST if _UUID.fullmatch(session_id) else self._longest
         if least is None or len(session_id) <= least:
             return clean(session_id)
         end = max(least, self._common_chars.get(session_id, 0) + 1)
@@ -158,10 +155,12 @@ def table_of(
         places: Also show the directory of each session.
         current: The log of the current session.
     """
+    from .columns import GAP, aligned
+
     now = datetime.now(UTC)
     in_terminal = sys.stdout.isatty()
     width = columns() if in_terminal else WIDTH_OF_PIPES
-    prefixes = Prefixes((row.id for row in among), longest=max(LEAST, width // 3))
+    prefixes = Prefixes((row.id for row in among), longest=max(_LEAST, width // 3))
     cells = [
         [
             name_of(row) if in_terminal else preview(name_of(row), TITLE_CHARS_MAX),

@@ -121,7 +121,7 @@ async def show_session(chat: Chat) -> None:
     chat.note(f"session {short(session.id)}, {title!r}: {counted(session.message_count, 'message')}")
     for warning in context.warnings:
         chat.note(f"warning: {warning}")
-    chat.lines(recent_lines(context))
+    chat.lines(_recent_lines(context))
     last = context.model
     if last is not None and (last.provider, last.model_id) != (
         conversation.model.provider,
@@ -132,7 +132,7 @@ async def show_session(chat: Chat) -> None:
         )
 
 
-def recent_lines(context: Context) -> Iterator[str]:
+def _recent_lines(context: Context) -> Iterator[str]:
     """Yield the latest part of a conversation, as the chat showed it."""
     messages = context.messages
     if len(messages) > _SHOWN_MAX:

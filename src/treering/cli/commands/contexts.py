@@ -97,7 +97,7 @@ def debug_context(session: str, window: int | None, as_json: bool, root: str | N
     tell("nothing was sent: this is what would be sent now")
     if built.token_budget == UNBOUNDED:
         tell("the model's window is unknown, so nothing is left out: set it with --window")
-    show(built.to_json(), built_lines(built), as_json=as_json)
+    show(built.to_json(), _built_lines(built), as_json=as_json)
 
 
 async def _build_context(home: Home, text: str, window: int | None) -> ContextBuildResult:
@@ -114,7 +114,7 @@ def _budget(session: Session, window: int | None) -> ContextBudget:
     return calculate_budget(known or UNBOUNDED, reserve_for_response=None if known else 0)
 
 
-def built_lines(built: ContextBuildResult) -> Iterator[str]:
+def _built_lines(built: ContextBuildResult) -> Iterator[str]:
     """Yield a built context for people: the strategy, the counts, failed strategies, the messages."""
     yield from _counts(built, "would be sent")
     for each in built.messages:

@@ -79,10 +79,10 @@ def info(session: str | None, as_json: bool, root: str | None) -> None:
 
 async def _info(home: Home, text: str | None) -> Info:
     async with home.opened() as host:
-        return await info_of(host, await session_or_default(host, home, text))
+        return await info_of(host, await _session_or_default(host, home, text))
 
 
-async def session_or_default(host: SessionHost, home: Home, text: str | None) -> SessionSummary:
+async def _session_or_default(host: SessionHost, home: Home, text: str | None) -> SessionSummary:
     """Return the named session, else the project's current one, else the one that was used last there.
 
     Raises:
