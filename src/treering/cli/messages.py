@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -190,6 +189,8 @@ _PROGRAMS = {
 
 def advice_on(path: str) -> str | None:
     """Return what a foreign file is and how to import it, or None if its format is unknown."""
+    import shlex
+
     from ..formats.detect import format_named, head_of
 
     source = Path(path)
