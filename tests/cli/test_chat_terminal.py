@@ -52,6 +52,19 @@ def test_a_conversation_with_paste_completion_and_slash_commands(cli: Cli) -> No
     ]
 
 
+def test_a_backslash_begins_a_new_line_and_the_history_keeps_it(cli: Cli) -> None:
+    terminal = start_chat(cli)
+    terminal.until("Ctrl-D leaves\n>")
+    terminal.press("one\\\rtwo\r")
+    terminal.until("> one\ntwo\n(echo, 1 message) one\ntwo\n\n>")
+    terminal.press("\x1b[A")  # up
+    terminal.until("\n\n> one\ntwo")
+    terminal.press("!\r")
+    terminal.until("(echo, 3 messages) one\ntwo!\n\n>")
+    assert terminal.leave() == 0
+    assert [text for role, text, _ in messages(cli) if role == "user"] == ["one\ntwo", "one\ntwo!"]
+
+
 @pytest.mark.feature("N-108")
 @pytest.mark.skipif(find_spec("openai") is None, reason="the extra `openai` is not installed")
 def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(cli: Cli, server: ModelServer) -> None:

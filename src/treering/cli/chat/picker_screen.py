@@ -6,6 +6,7 @@ takes a while to import, so this module is imported when a person is to choose.
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -116,7 +117,7 @@ class Picker:
         """
         picked = Picked("interrupt")
         async with anyio.create_task_group() as tasks:
-            if threading.current_thread() is threading.main_thread():  # signals reach only this one
+            if sys.platform != "win32" and threading.current_thread() is threading.main_thread():  # signals reach it
                 await tasks.start(self._follow_signals, tasks.cancel_scope)
             tasks.start_soon(self._follow_selection)
             with suppress(EOFError):  # the terminal is gone
