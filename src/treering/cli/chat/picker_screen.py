@@ -6,6 +6,7 @@ takes a while to import, so this module is imported when a person is to choose.
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -70,7 +71,12 @@ def choose(home: Home, *, everywhere: bool = False) -> Picked:
     Raises:
         SystemExit: A signal ended the program; the terminal is restored.
     """
-    return run(_pick, home, everywhere)
+    handlers = {each: signal.getsignal(each) or signal.SIG_DFL for each in ENDING}
+    try:
+        return run(_pick, home, everywhere)
+    finally:
+        for each, handler in handlers.items():  # the loop has left the default ones
+            signal.signal(each, handler)
 
 
 async def _pick(home: Home, everywhere: bool) -> Picked:
