@@ -13,7 +13,7 @@ from ...events.wording import counted
 from ...projections.context import Context
 from ...projections.usage import UsageProjection
 from ..commands.contexts import report_lines, sent_lines
-from ..commands.info import VALUE_CHARS_MAX, info_lines, info_of
+from ..commands.info import info_lines, info_of
 from ..commands.tree import tree_pages
 from ..descriptions import LABEL_CHARS_MAX, part_text, short
 from ..opening import find_entry
@@ -53,9 +53,8 @@ async def session_info(chat: Chat, rest: str) -> None:
         chat.note(f"session {conversation.session.id}: nothing has been said yet, so nothing is stored")
         return
     row = await conversation.host.resolve(conversation.session.id)
-    details = [*info_lines(await info_of(conversation.host, row)), ("answers", conversation.model_name)]
-    width = max(len(name) for name, _ in details)
-    chat.lines(f"{name:<{width}}  {short_line(value, VALUE_CHARS_MAX)}" for name, value in details)
+    details = await info_of(conversation.host, row)
+    chat.lines(info_lines(details, ("answers", conversation.model_name)))
 
 
 @slash("session export", "[FILE]", "Write the conversation as markdown, by default into this directory.")
