@@ -24,16 +24,11 @@ from ...projections.building.summaries import Summarizer
 from ..handles.branch_summaries import BranchReport
 from ..handles.handle import place_of
 from ..handles.session import Session
-from .conversation import ConversationSession
-from .events import AgentEvent, Turn
-from .hooks import AgentHooks
-from .leaving import leave
-from .live_turn import LiveTurn
+from .events import AgentEvent, RequestSubscription, SentContext, SentRequests, Turn
+from .live_turn import LiveTurn, leave
 from .model import Model
-from .options import DEFAULT_AGENT_OPTIONS, AgentOptions
-from .sent_requests import RequestSubscription, SentContext, SentRequests
+from .options import DEFAULT_AGENT_OPTIONS, AgentHooks, AgentOptions, ConversationSession
 from .streaming import TurnStream
-from .summarizing import summarizer_of
 from .tool import Tool
 from .turn_gate import one_turn_at_a_time
 from .turn_storage import BufferedTurn, Emit

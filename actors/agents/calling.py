@@ -19,7 +19,6 @@ from ...events.errors import InvalidEntry, InvalidInput
 from ...events.telemetry import failure_of, logger
 from .model import malformed_arguments
 from .tool import Suspend, Tool, ToolOutput
-from .tool_trace import trace_in_tool
 
 GRACE_S = 5.0
 """The seconds allowed for storing finished work after a turn is cancelled."""

@@ -16,7 +16,6 @@ from ...events.errors import TreeringError
 from ..handles.compaction import CompactionReport
 from ..handles.open_calls import OpenCall, Recovery
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
-from .sent_requests import SentContext
 
 
 class Recovered(Struct, frozen=True):

@@ -8,7 +8,7 @@ from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summar
 from ...projections.tokens import Tokenizer
 from ..handles.branch_summaries import BranchReport, left_between, shown_between
 from ..handles.session import Session
-from .hooks import LeavePolicy, LeftWork
+from .options import LeavePolicy, LeftWork
 
 
 async def leave(

@@ -26,11 +26,9 @@ from ..handles.open_calls import OpenCall, Recovery, suspension
 from ..handles.session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
-from .hooks import LeavePolicy
-from .leaving import leave
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
-from .turn_storage import Emit, history_change_error
-from .window import Window
+from .options import LeavePolicy
+from .turn_storage import Emit, Window, history_change_error
 
 _NO_SUMMARY = (ContextError, ModelError, LeafMoved)
 """The errors that mean that no summary could be made, whichever summarizer was asked."""

@@ -16,10 +16,9 @@ from ...projections.building.source import ContextSource
 from ...projections.context import Context, ContextMessage
 from ..handles.open_calls import OpenCall, Recovery, unanswered
 from .calling import Finished
-from .conversation import ConversationSession
 from .events import AgentEvent
+from .options import ConversationSession
 from .validation import answer_of
-from .window import Window
 
 Emit: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
 """Sends an event to the reader of a turn's stream."""

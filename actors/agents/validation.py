@@ -10,10 +10,8 @@ from typing import TypeAlias, TypeVar, cast
 from ...events.entries import Message
 from ...events.errors import InvalidInput
 from ..handles.session import Session
-from .conversation import ConversationSession
-from .hooks import AgentHooks, TurnInput
 from .model import Model, ModelEvent, ModelRequest
-from .options import AgentOptions
+from .options import AgentHooks, AgentOptions, ConversationSession, TurnInput
 from .tool import Tool, ToolOutput
 
 T = TypeVar("T")

@@ -26,11 +26,9 @@ from ..host.naming import DialectName
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
 from ..host.statistics import HostStatistics
 from ..imports.report import ImportReports
-from .bridge import Bridge
-from .searches import SyncSearch
+from .bridge import Bridge, exit_on_signals
 from .session import SyncSession
-from .signals import exit_on_signals
-from .subscriptions import SyncSubscription
+from .subscriptions import SyncSearch, SyncSubscription
 
 if TYPE_CHECKING:
     from ..catalog.archiving import RetentionReport

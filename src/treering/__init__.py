@@ -15,21 +15,18 @@ to subscribers::
 from __future__ import annotations
 
 from .actors.agents.agent import AgentSession as AgentSession
-from .actors.agents.conversation import ConversationSession as ConversationSession
+from .actors.agents.agent import summarizer_of
 from .actors.agents.events import AgentEvent as AgentEvent
 from .actors.agents.events import Compacted as Compacted
 from .actors.agents.events import MessageEnd as MessageEnd
 from .actors.agents.events import NotCompacted as NotCompacted
 from .actors.agents.events import Recovered as Recovered
 from .actors.agents.events import RequestSent as RequestSent
+from .actors.agents.events import RequestSubscription, SentContext
 from .actors.agents.events import Retrying as Retrying
 from .actors.agents.events import ToolExecutionEnd as ToolExecutionEnd
 from .actors.agents.events import Turn as Turn
 from .actors.agents.events import TurnEnd as TurnEnd
-from .actors.agents.hooks import AgentHooks as AgentHooks
-from .actors.agents.hooks import LeavePolicy as LeavePolicy
-from .actors.agents.hooks import LeftWork as LeftWork
-from .actors.agents.hooks import TurnInput as TurnInput
 from .actors.agents.model import Completed as Completed
 from .actors.agents.model import Model as Model
 from .actors.agents.model import ModelEvent as ModelEvent
@@ -39,11 +36,9 @@ from .actors.agents.model import ThinkingDelta as ThinkingDelta
 from .actors.agents.model import ToolCallStarted as ToolCallStarted
 from .actors.agents.model import ToolSpec as ToolSpec
 from .actors.agents.model import malformed_arguments as malformed_arguments
+from .actors.agents.options import AgentHooks, ConversationSession, LeavePolicy, LeftWork, TurnInput
 from .actors.agents.options import AgentOptions as AgentOptions
-from .actors.agents.sent_requests import RequestSubscription as RequestSubscription
-from .actors.agents.sent_requests import SentContext as SentContext
 from .actors.agents.streaming import TurnStream as TurnStream
-from .actors.agents.summarizing import summarizer_of as summarizer_of
 from .actors.agents.tool import Suspend as Suspend
 from .actors.agents.tool import Tool as Tool
 from .actors.agents.tool import ToolOutput as ToolOutput

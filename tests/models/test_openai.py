@@ -19,8 +19,7 @@ from treering import (
     tool_use,
 )
 from treering.events.content import ToolUsePart
-from treering.models.openai import OpenAIModel
-from treering.models.openai_answer import OpenAIAnswer, decode_chunk
+from treering.models.openai import OpenAIAnswer, OpenAIModel, decode_chunk
 from treering.testing.model_server import ModelServer, Raw
 
 from .asking import REQUEST, answer, streamed

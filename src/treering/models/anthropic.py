@@ -20,12 +20,10 @@ from ..events.content import JSON, json_value
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
-from .anthropic_answer import AnthropicAnswer, decode_event
-from .connecting import CONNECT_TIMEOUT_S, require
+from .calls import with_ids, with_names
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
-from .remote import RemoteModel
-from .sent_calls import with_ids, with_names
+from .remote import CONNECT_TIMEOUT_S, RemoteModel, require
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

@@ -22,7 +22,7 @@ from ..actors.agents.model import ModelEvent, TextDelta, ThinkingDelta, ToolCall
 from ..events.content import JSON, MaybeRaw, json_object
 from ..events.entries import Message
 from ..events.providers.anthropic import from_anthropic
-from .arguments import arguments_of
+from .calls import arguments_of
 
 _STOP_REASONS = {
     "max_tokens": "length",

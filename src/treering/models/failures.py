@@ -25,7 +25,6 @@ from ..events.errors import (
     RequestRefused,
     RequestTooLong,
 )
-from .reported_sizes import reported_sizes
 
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 

@@ -24,12 +24,10 @@ from ..events.content import JSON, json_value
 from ..events.entries import Message
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.openai import REFUSAL, to_openai
-from .connecting import CONNECT_TIMEOUT_S, require
+from .calls import with_ids, with_names
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
-from .openai_answer import OpenAIAnswer, decode_chunk
-from .remote import RemoteModel
-from .sent_calls import with_ids, with_names
+from .remote import CONNECT_TIMEOUT_S, RemoteModel, require
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -25,7 +25,7 @@ from ..actors.agents.model import ModelEvent, TextDelta, ThinkingDelta, ToolCall
 from ..events.content import JSON, MaybeRaw
 from ..events.entries import Message, Usage
 from ..events.providers.openai import REFUSAL, from_openai
-from .arguments import arguments_of
+from .calls import arguments_of
 
 _STOP_REASONS = {"length": "length", "content_filter": REFUSAL, "tool_calls": "tool_use", "function_call": "tool_use"}
 

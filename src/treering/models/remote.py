@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Generic, Protocol, Self, TypeVar
 
 from ..events.errors import AnswerCutOff, ModelError
-from .connecting import NO_KEY, Client, Clients, check_address
 
 ClientT = TypeVar("ClientT", bound=Client)
 """A client of a provider's library."""

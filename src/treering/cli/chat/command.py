@@ -8,7 +8,7 @@ import click
 from click.exceptions import Exit
 
 from ...events.errors import InvalidInput
-from ...models.connecting import check_address
+from ...models.remote import check_address
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..home import Home
 from ..options import Count, root_option, session_completion

@@ -10,8 +10,8 @@ from anyio.from_thread import start_blocking_portal
 from msgspec import Struct
 
 from ... import __version__
-from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import Model
+from ...actors.agents.options import LeftWork
 from ...events.characters import is_text
 from ...events.errors import InvalidInput
 from ..descriptions import short
