@@ -1,5 +1,13 @@
 """The read side: folds over entries, their views, and the changes by which a view is followed.
 
+A projection is a fold: an initial value, and `apply(value, entry)`. `Session.view` computes its value, and
+`Session.subscribe` follows it, if it also says what an entry changes::
+
+    from treering.projections import UsageProjection
+
+    usage = await session.view(UsageProjection())
+    tokens = usage.total.total_tokens
+
 Folds and the values built from them are pure: they name the seqs that they need, and the caller supplies the entries.
 Subscriptions and shared views are async, and read through a `Source`. Nothing here opens a log.
 """

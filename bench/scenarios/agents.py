@@ -21,12 +21,12 @@ from treering import (
     ContextBuilder,
     ContextStrategy,
     Message,
-    ModelRequest,
     SessionHost,
     Tool,
     plain_text,
     tool_use,
 )
+from treering.agents import ModelRequest
 from treering.projections.building.full_history import FullHistory
 from treering.projections.building.masking import MaskedTools
 from treering.projections.building.minimal_state import MinimalState

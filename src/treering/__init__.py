@@ -3,6 +3,8 @@
 A session is an append-only tree of entries in one JSONL file; one actor owns the file and is the only one that writes
 it; views are folded from the entries and streamed to subscribers::
 
+    import treering
+
     async with treering.SessionHost("~/sessions") as host:
         session = await host.create(cwd="/work/project")
         await session.append_message("user", "Hello")

@@ -2,6 +2,9 @@
 
 An `AgentSession` drives a `Model` turn by turn and, given a session, stores everything as it happens::
 
+    from treering import AgentSession, tool
+    from treering.models import EchoModel
+
     @tool
     async def weather(city: str) -> str:
         "Return the weather in a city."
@@ -11,7 +14,6 @@ An `AgentSession` drives a `Model` turn by turn and, given a session, stores eve
     turn = await agent.respond("How is the weather in Oslo?")
 
 A model of your own is any object that is a `Model`; `treering.models` has clients of real ones.
-`docs/agents.md` is the guide.
 """
 
 from .actors.agents.agent import AgentSession

@@ -3,13 +3,16 @@
 A context is folded from the path to the leaf. If it is too large, `Session.build_context` tries strategies in their
 order until the result fits the budget; it writes nothing and calls no model, unless it is given a summarizer::
 
-    budget = calculate_budget(32_768, system_prompt=system_prompt)
+    from treering import ContextBuilder
+    from treering.contexts import RecentPlusSummary, calculate_budget
+
+    budget = calculate_budget(32_768, system_prompt="You help.")
     builder = ContextBuilder()
     builder.register_strategy(RecentPlusSummary(target_ratio=0.2))
     result = await session.build_context(budget, builder)
     messages = result.to_messages()
 
-`Session.compact` shortens the path itself, by an appended entry. `docs/contexts.md` is the guide.
+`Session.compact` shortens the path itself, by an appended entry.
 """
 
 from .actors.agents.summarizing import summarizer_of

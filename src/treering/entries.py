@@ -1,15 +1,19 @@
 """What a session stores: entries, their payloads, and messages with their content.
 
 An entry is one line of the log. It has an `id`, a `parent_id`, a `timestamp`, a type, and the payload of that type
-under the type's name; `Session.append` takes any payload. A message has parts; functions make both::
+under the type's name; `Session.append` takes any payload. A message consists of parts; functions make both::
 
-    await session.append(Label(entry_id, "start"))
-    await session.append(message("assistant", [text("Here:"), image(data, "image/png")], usage=Usage(12, 3)))
+    from treering import MessageEntry, Usage, message, plain_text, text
+    from treering.entries import Label
+
+    answer = await session.append(message("assistant", ["Here:", text("42")], usage=Usage(12, 3)))
+    await session.append(Label(answer, "the answer"))
     async for entry in session.iter_entries():
         if isinstance(entry, MessageEntry):
-            print(entry.message.role, plain_text(entry.message.content))
+            said = entry.message.role, plain_text(entry.message.content)
 
-What a newer program wrote is an `OpaqueEntry`: a valid parent that contributes nothing.
+What a newer program wrote is an `OpaqueEntry`: a valid parent that contributes nothing. `isinstance` selects entries of
+one type, also for a type checker; `type` is a string, since a file may hold types that treering does not know.
 """
 
 from .events.content import (

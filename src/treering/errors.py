@@ -2,14 +2,16 @@
 
 Each says what happened, where, and what to do. Bad input is refused before a byte is written::
 
-    try:
-        await session.append_message("user", "Hello")
-    except AppendFailed:  # nothing of it is in the file
-        ...
-    except AppendInDoubt:  # it may be there: retry with the same command id
-        ...
+    from treering import AppendFailed, AppendInDoubt
 
-`treering.events.errors` draws the tree. A failed read of the operating system raises its own `OSError`.
+    try:
+        await session.append_message("user", "Hello", command_id="request-1")
+    except AppendFailed:
+        ...  # nothing of it is in the file
+    except AppendInDoubt:
+        ...  # it may be there: retry with the same command id
+
+A failed read of the operating system raises its own `OSError`.
 """
 
 from .events.errors import (

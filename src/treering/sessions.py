@@ -3,11 +3,13 @@
 A `SessionHost` finds, opens and keeps the sessions under a root; a `Session` is the handle by which one of them is read
 and appended to. `KeyedSessions` offers conversations by the program's own keys::
 
-    async with SessionHost("~/sessions", limits=Limits(idle_after_s=60)) as host:
+    from treering import Limits, SessionHost
+
+    async with SessionHost("~/sessions", limits=Limits(idle_after_s=10.0)) as host:
         session = await host.get_or_create("telegram:123456")
         await session.append_message("user", "Hello")
         async for hit in host.search("hello"):
-            print(hit.session_id, hit.snippet)
+            found = hit.session_id, hit.snippet
 
 `treering.sync` has the same without an event loop.
 """

@@ -1,15 +1,18 @@
 """Where logs live: the stores that exist, and what one needs to write another.
 
-A host makes its store from its root, a URL or nothing (`memory:`); a program calls none of a store's methods::
+A host makes its store from its root, a path or a URL; without one, it keeps its sessions in memory. `store=` takes any
+other, and a program calls none of its methods::
 
-    async with SessionHost(store=MemoryStore()) as host:
-        ...
-    async with SessionHost(store=FileStore("/srv/sessions", durability="group")) as host:
-        ...
+    from treering import FileStore, SessionHost
+
+    store = FileStore("sessions", durability="group", open_files_max=100)
+    async with SessionHost(store=store) as host:
+        session = await host.create()
 
 A store of your own implements `Store` and declares by `capability` what it can do beyond that (`AppendsAtOnce`,
-`LooksAtOnce`, `ScansChanges`, ...; `offered` answers for it). `treering.testing.stores.StoreSuite` tests all of it, and
-`examples/sqlite_store.py` shows how. The entry point group `treering.stores` makes it known by the scheme of a URL.
+`LooksAtOnce`, `ScansChanges`, ...); `offered` answers for it. `treering.testing.stores.StoreSuite` tests all of it, and
+`examples/sqlite_store.py` shows how, in 300 lines. An entry point of the group `treering.stores` offers it for URLs of
+the scheme that is its name: with `sqlite = "my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
 """
 
 from .events.stores.base import (

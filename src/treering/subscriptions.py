@@ -1,14 +1,15 @@
 """Following a session: its entries as they come, or a view and its changes.
 
-`Session.subscribe` begins at a cursor, reads the log up to its end and goes on live, without a gap or a duplicate. Of a
-view it yields a `Snapshot`, and then a `Changed` for each change; after too many missed ones another `Snapshot`. If the
-file was replaced or shortened from outside, subscribers to entries get a `Reset`::
+`Session.subscribe` begins at a cursor, reads the log up to its end and goes on live, without a gap or a duplicate. If
+the file was replaced or shortened from outside, it yields a `Reset`. Of a view, it yields a `Snapshot`, and then a
+`Changed` for each change; after too many missed ones, another `Snapshot`. `SessionHost.subscribe_sessions` follows the
+listing::
 
-    async with session.subscribe(after=Cursor.parse(last_event_id)) as entries:
+    from treering import Reset
+
+    async with session.subscribe(after=3) as entries:
         async for entry in entries:
-            send(entry, event_id=str(entries.cursor))
-
-`TreeReplica` applies the changes of a tree. A host's `subscribe_sessions` follows the listing.
+            what = "begin anew" if isinstance(entry, Reset) else entry.type
 """
 
 from .actors.agents.sent_requests import RequestSubscription, SentContext

@@ -17,7 +17,8 @@ from typing import Any
 
 import anyio
 
-from treering import AgentSession, MessageEnd, SessionHost, Suspend, Tool, ToolExecutionEnd, tool_use
+from treering import AgentSession, SessionHost, Tool, tool_use
+from treering.agents import MessageEnd, Suspend, ToolExecutionEnd
 from treering.testing.models import ScriptedModel, Stalled, answer
 
 

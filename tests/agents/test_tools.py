@@ -21,23 +21,20 @@ from structlog.testing import capture_logs
 from treering import (
     AgentOptions,
     AgentSession,
-    InvalidEntry,
     InvalidInput,
     MemoryStore,
     Session,
     SessionHost,
-    Suspend,
     Tool,
-    ToolExecutionEntry,
-    ToolOutput,
-    ToolUsePart,
-    TurnTooLong,
     image,
     text,
     tool,
     tool_use,
 )
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
+from treering.agents import Suspend, ToolOutput
+from treering.entries import ToolExecutionEntry, ToolUsePart
+from treering.errors import InvalidEntry, TurnTooLong
 from treering.events.content import JSON, ToolUse
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer

@@ -8,25 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treering import (
-    BashExecution,
-    Custom,
-    Message,
-    MessageEntry,
-    OpaqueEntry,
-    Payload,
-    Recovered,
-    SessionHost,
-    SessionInfo,
-    SyncHost,
-    ToolExecution,
-    ToolSpec,
-    Turn,
-    Usage,
-    message,
-    tool_result,
-    tool_use,
-)
+from treering import Message, MessageEntry, SessionHost, SyncHost, Usage, message, tool_result, tool_use
+from treering.agents import Recovered, ToolSpec, Turn
+from treering.entries import BashExecution, Custom, OpaqueEntry, Payload, SessionInfo, ToolExecution
 from treering.events.content import raw_json
 
 

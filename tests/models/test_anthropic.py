@@ -7,16 +7,9 @@ from typing import Literal
 
 import pytest
 
-from treering import (
-    InvalidEntry,
-    Message,
-    ModelRequest,
-    ToolSpec,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import Message, message, text, tool_result, tool_use
+from treering.agents import ModelRequest, ToolSpec
+from treering.errors import InvalidEntry
 from treering.events.content import Thinking, ThinkingPart
 from treering.models.anthropic import AnthropicModel
 from treering.testing.model_server import ModelServer, Speech

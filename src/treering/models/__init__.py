@@ -2,12 +2,14 @@
 
 They are models for the agent loop (`treering.agents.Model`), and summarizers through `summarizer_of`::
 
-    async with OpenAIModel("gpt-5", base_url="http://localhost:11434/v1") as model:
-        agent = AgentSession(model, session=session)
-        turn = await agent.respond("Hello")
+    from treering import AgentSession
+    from treering.models import OpenAIModel
 
-An extra installs a provider's library, which is loaded when a model first connects. A module of this package is loaded
-when one of its names is first asked for, since the chat needs one of them at most.
+    async with OpenAIModel("llama3.2", base_url="http://localhost:11434/v1") as model:
+        agent = AgentSession(model, session=session)
+
+An extra installs a provider's library, which is loaded when a model is made. A module of this package is loaded when
+one of its names is first asked for, since a program needs one of them at most.
 """
 
 from typing import TYPE_CHECKING
