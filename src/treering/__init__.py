@@ -22,8 +22,7 @@ projections to events; nothing inside imports this package or a chapter.
 from typing import TYPE_CHECKING
 
 from .actors.agents.agent import AgentSession
-from .actors.agents.conversation import ConversationSession
-from .actors.agents.options import AgentOptions
+from .actors.agents.options import AgentOptions, ConversationSession
 from .actors.agents.tool import Tool, tool
 from .actors.catalog.root import default_root
 from .actors.catalog.settings import Settings

@@ -17,7 +17,6 @@ A model of your own is any object that is a `Model`; `treering.models` has clien
 """
 
 from .actors.agents.agent import AgentSession
-from .actors.agents.conversation import ConversationSession
 from .actors.agents.events import (
     AgentEvent,
     Compacted,
@@ -30,7 +29,6 @@ from .actors.agents.events import (
     Turn,
     TurnEnd,
 )
-from .actors.agents.hooks import AgentHooks, LeavePolicy, LeftWork, TurnInput
 from .actors.agents.model import (
     Completed,
     Model,
@@ -42,7 +40,7 @@ from .actors.agents.model import (
     ToolSpec,
     malformed_arguments,
 )
-from .actors.agents.options import AgentOptions
+from .actors.agents.options import AgentHooks, AgentOptions, ConversationSession, LeavePolicy, LeftWork, TurnInput
 from .actors.agents.streaming import TurnStream
 from .actors.agents.tool import Suspend, Tool, ToolOutput, tool
 

@@ -15,7 +15,7 @@ order until the result fits the budget; it writes nothing and calls no model, un
 `Session.compact` shortens the path itself, by an appended entry.
 """
 
-from .actors.agents.summarizing import summarizer_of
+from .actors.agents.agent import summarizer_of
 from .projections.building.budget import ContextBudget, calculate_budget
 from .projections.building.builder import ContextBuilder, ContextBuildResult, StrategyFailure
 from .projections.building.composing import compose

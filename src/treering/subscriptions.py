@@ -12,7 +12,7 @@ listing::
             what = "begin anew" if isinstance(entry, Reset) else entry.type
 """
 
-from .actors.agents.sent_requests import RequestSubscription, SentContext
+from .actors.agents.events import RequestSubscription, SentContext
 from .actors.host.listing import SessionChanged, SessionsSubscription
 from .events.stores.base import Cursor
 from .projections.changes import Changed, Snapshot
