@@ -15,6 +15,8 @@ A store of your own implements `Store` and declares by `capability` what it can 
 the scheme that is its name: with `sqlite = "my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
 """
 
+from .events.dialects.base import Dialect
+from .events.dialects.detect import detect
 from .events.stores.base import (
     Append,
     Blob,
@@ -55,6 +57,7 @@ __all__ = [
     "Blob",
     "BlobKind",
     "Committed",
+    "Dialect",
     "Durability",
     "Failed",
     "Fenced",
@@ -80,5 +83,6 @@ __all__ = [
     "check_header",
     "check_kind",
     "check_lines",
+    "detect",
     "offered",
 ]
