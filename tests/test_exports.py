@@ -13,7 +13,19 @@ from typing import get_args, get_origin, get_type_hints
 import pytest
 
 import treering
-from treering import agents, contexts, entries, errors, models, projections, sessions, stores, subscriptions, sync
+from treering import (
+    agents,
+    contexts,
+    entries,
+    errors,
+    models,
+    projections,
+    sessions,
+    stores,
+    subscriptions,
+    sync,
+    testing,
+)
 
 CHAPTERS: tuple[ModuleType, ...] = (
     agents,
@@ -108,7 +120,7 @@ def test_importing_the_front_loads_no_chapter_that_it_does_not_need() -> None:
     assert loaded <= {"actors", "events", "formats", "projections"}
 
 
-@parametrized_by_chapter
+@pytest.mark.parametrize("chapter", [treering, *CHAPTERS, testing], ids=lambda it: it.__name__)
 def test_a_chapter_has_a_guide_with_an_example(chapter: ModuleType) -> None:
     guide = inspect.getdoc(chapter) or ""
     summary, _, example = guide.partition("::\n\n")

@@ -7,13 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Mapping
-from typing import (
-    Any,
-    Literal,
-    Self,
-    TypeAlias,
-    get_args,
-)
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from ...events.disk import Disk
 from ...events.errors import InvalidInput

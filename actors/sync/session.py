@@ -250,6 +250,9 @@ class SyncSession(Facade[Session]):
     updated = shown(lambda session: session.updated)
     event_count = awaited(Session.event_count)
     total_usage = awaited(Session.total_usage)
+
+    # -- contexts that fit
+
     build_context = awaited(Session.build_context)
     used_tokens = awaited(Session.used_tokens)
     compact = awaited(Session.compact)
