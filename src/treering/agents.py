@@ -5,10 +5,12 @@ An `AgentSession` drives a `Model` turn by turn and, given a session, stores eve
     from treering import AgentSession, tool
     from treering.models import EchoModel
 
+
     @tool
     async def weather(city: str) -> str:
         "Return the weather in a city."
         return f"sunny in {city}"
+
 
     agent = AgentSession(EchoModel(), session=session, tools=[weather])
     turn = await agent.respond("How is the weather in Oslo?")
