@@ -39,7 +39,11 @@ FLOATS = ("duration_ms", "min_gain", "target_ratio", "trigger", "value")
 PATHS = ("path", "root", "cwd", "directory", "folder", "destination", "project")
 """Arguments that name something in the file system."""
 
-TEXTS = {"ContextSource.of": "the project's path is shown to the model", "Where": "a place as it is written"}
+TEXTS = {
+    "ContextSource.of": "the project's path is shown to the model",
+    "Where": "a place as it is written",
+    "detect": "the name of a log in errors",
+}
 """Callables whose paths are texts, and why."""
 
 
