@@ -15,7 +15,7 @@ import pytest
 from bench.__main__ import main as bench_command
 from docs.picture import WIDTH, text_of, tree
 
-from treering import Settings
+from treering import SessionHost, Settings
 from treering.cli import main as treering_command
 from treering.events.dialects.native import NativeDialect
 from treering.events.errors import Where
@@ -104,10 +104,21 @@ def test_documents_are_valid_json() -> None:
     assert [document["format"] for document in documents] == ["treering-session"]
 
 
+async def test_the_lines_of_the_index_have_the_keys_that_are_shown(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        await (await host.create()).append_message("user", "Hello")
+    written = (tmp_path / ".treering" / "index.jsonl").read_text(encoding="utf-8").splitlines()
+    (block,) = [block for page, block in blocks("") if page == "catalog.md"]
+    shown = [json.loads(line.replace(",...", "")) for line in block.splitlines()]
+    assert [list(json.loads(line)) for line in written] == [list(line) for line in shown]
+
+
 def test_settings_are_ones_that_exist() -> None:
     page = (PROJECT / "docs" / "catalog.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `(\w+)` \| (true|false|\d+) \|", page, re.MULTILINE))
     assert {name: msgspec.json.decode(value) for name, value in listed.items()} == msgspec.to_builtins(Settings())
+    (example,) = re.findall(r"```toml\n(.*?)```", (PROJECT / "docs" / "cli.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert Settings.load(tomllib.loads(example)) != Settings()
 
 
 def test_the_picture_shows_the_tree_of_the_demo() -> None:
