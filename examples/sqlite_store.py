@@ -28,14 +28,23 @@ from typing import TypeVar
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
 
-from treering import AppendFailed, Durability, SessionHost, SessionLocked, SessionNotFound, plain_text
+from treering import (
+    AppendFailed,
+    Conflict,
+    Durability,
+    HostClosed,
+    InvalidInput,
+    LogReplaced,
+    SessionHost,
+    SessionLocked,
+    SessionNotFound,
+    plain_text,
+)
+from treering.errors import InvalidSessionId, Where
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import detect
-from treering.events.errors import Conflict, HostClosed, InvalidInput, InvalidSessionId, LogReplaced, Where
 from treering.events.stores import base
-from treering.events.stores.blobs import check_kind
-from treering.events.stores.capabilities import AppendsAtOnce, LooksAtOnce, NamesPlaces, offered
-from treering.events.stores.lines import check_header, check_lines
+from treering.stores import AppendsAtOnce, LooksAtOnce, NamesPlaces, check_header, check_kind, check_lines, offered
 
 T = TypeVar("T")
 PAGE_BYTES = 256 * 1024

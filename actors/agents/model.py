@@ -34,7 +34,7 @@ class ToolSpec(Struct, frozen=True):
     __repr__ = shown
 
     @classmethod
-    def of(cls, name: str, description: str, parameters: Mapping[str, object]) -> ToolSpec:
+    def of(cls, name: str, description: str, *, parameters: Mapping[str, object]) -> ToolSpec:
         """Make a description from a JSON schema of the arguments."""
         return cls(name, description, raw_json(dict(parameters)))
 

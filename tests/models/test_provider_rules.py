@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import ContextMessage, Message, image, text, tool_result, tool_use
+from treering import Message, image, text, tool_result, tool_use
+from treering.contexts import ContextMessage
 from treering.events.content import Thinking, ThinkingPart
 from treering.events.providers.anthropic import to_anthropic
 from treering.events.providers.google import to_google

@@ -22,26 +22,24 @@ import anyio
 import pytest
 
 from treering import (
-    Closed,
     Cursor,
     Entry,
-    Hit,
     HostClosed,
     KeyedSessions,
     LogReplaced,
     MessageEntry,
     Reset,
-    Search,
     Session,
     SessionHost,
-    SyncKeyedSessions,
-    WrongThread,
     plain_text,
 )
 from treering.actors.sync import SyncHost, SyncSession
+from treering.errors import Closed, WrongThread
 from treering.events.disk import OsDisk
 from treering.events.stores.files.log.table import CHUNK
 from treering.projections.subscriptions import EntrySubscription
+from treering.sessions import Hit, Search
+from treering.sync import SyncKeyedSessions
 from treering.testing.disks import WrappedDisk
 
 PATIENCE_S = 30
