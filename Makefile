@@ -58,7 +58,7 @@ soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to 
 	$(BIN)/python -m tests.soak --scale $(or $(SOAK),1) $(if $(RESUME),--resume)
 
 clean: ## remove what the other targets created
-	rm -rf .venv .node .bench .mutants .soak build dist site src/*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv .node .bench .mutants .soak .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNS): pyproject.toml
