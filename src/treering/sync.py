@@ -18,10 +18,10 @@ from .actors.sync import (
     SyncKeyedSessions,
     SyncSearch,
     SyncSession,
+    SyncSessionLike,
     SyncSubscription,
     SyncTransientSubscription,
 )
-from .actors.sync.host import SyncSessionLike
 
 __all__ = [
     "SyncEntrySubscription",
