@@ -125,7 +125,7 @@ async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[
         agent = AgentSession(
             model,
             session=session,
-            tools=[Tool("read", "Read a file.", {"type": "object"}, read)],
+            tools=[Tool("read", "Read a file.", parameters={"type": "object"}, handler=read)],
             options=AgentOptions(reserve_for_response=RESERVE, builder=ContextBuilder(strategies=strategies)),
         )
         for _ in range(turns):

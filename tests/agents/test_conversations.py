@@ -214,7 +214,7 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(kind: str, s
     sessions: dict[str, Session | PlainSession | None] = {"session": session, "plain": PlainSession(), "none": None}
     given = sessions[kind]
     model = ScriptedModel([answer(tool_use("1", "run", {"command": "rm -rf /"})), "Done."])
-    runner = Tool("run", "Run a command.", {"type": "object"}, run)
+    runner = Tool("run", "Run a command.", parameters={"type": "object"}, handler=run)
     agent = AgentSession(model, session=given, tools=[runner], hooks=AgentHooks(post_generation=(guard,)))
     turn = await agent.respond("Clean up")
     assert ran == [{"command": "ls"}]
@@ -319,7 +319,7 @@ async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(
                 await each.wait()
             return (await agents[(number + 1) % count].respond("You?")).text
 
-        return Tool("ask", "Ask the next.", {"type": "object"}, ask)
+        return Tool("ask", "Ask the next.", parameters={"type": "object"}, handler=ask)
 
     for number in range(count):
         model = ScriptedModel([answer(tool_use("1", "ask", {})), "First.", "Second."])

@@ -64,7 +64,7 @@ async def test_the_repr_of_open_calls_shows_their_input() -> None:
     for value in (recovery, Recovered(recovery), Turn((), Usage(), "suspended", (call,))):
         assert expected in repr(value)
         assert " object at 0x" not in repr(value)
-    spec = ToolSpec.of("run", "Run.", {"type": "object"})
+    spec = ToolSpec.of("run", "Run.", parameters={"type": "object"})
     assert repr(spec) == "ToolSpec(name='run', description='Run.', parameters={\"type\":\"object\"})"
 
 

@@ -108,7 +108,9 @@ async def test_an_answer_may_be_empty(server: ModelServer, model: Maker) -> None
 
 async def test_a_request_has_the_documented_form(server: ModelServer, model: Maker) -> None:
     server.says("Done")
-    tool = ToolSpec.of("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+    tool = ToolSpec.of(
+        "read", "Reads a file.", parameters={"type": "object", "properties": {"path": {"type": "string"}}}
+    )
     messages = (
         message("system", "You help."),
         message("user", "Read it"),

@@ -16,7 +16,10 @@ from treering.testing.model_server import ModelServer, Speech
 
 from .asking import answer
 
-TOOLS = (ToolSpec.of("read", "Reads.", {"type": "object"}), ToolSpec.of("list", "Lists.", {"type": "object"}))
+TOOLS = (
+    ToolSpec.of("read", "Reads.", parameters={"type": "object"}),
+    ToolSpec.of("list", "Lists.", parameters={"type": "object"}),
+)
 MESSAGES = (
     message("system", "You help."),
     message("user", "One"),
@@ -142,7 +145,7 @@ async def test_tool_names_of_other_models_are_replaced_by_accepted_ones(server: 
     for place, name in enumerate(("read", "files.list", "bash<|channel|>json", "", "n" * 70)):
         messages += [message("assistant", tool_use(f"c{place}", name)), message("tool", tool_result(f"c{place}", "x"))]
     server.says("So")
-    tools = (ToolSpec.of("files.list", "Lists.", {"type": "object"}),)
+    tools = (ToolSpec.of("files.list", "Lists.", parameters={"type": "object"}),)
     model = AnthropicModel("m", base_url=server.url, cache=None)
     await answer(model, ModelRequest(messages=tuple(messages), tools=tools))
     sent = [turn["content"][0]["name"] for turn in server.requests[0].body["messages"][1::2]]

@@ -11,6 +11,7 @@ import treering.entries
 import treering.projections
 import treering.sessions
 import treering.subscriptions
+import treering.sync
 from treering import Changed, Context, Cursor, Entry, Reset, Session, SessionHost, Snapshot
 from treering.subscriptions import ContextChange, Transient
 
@@ -191,3 +192,29 @@ async def agents(model: treering.agents.Model, session: Session) -> None:
             assert_type(sent, treering.subscriptions.SentContext)
     await agent.respond(session="an id")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     treering.AgentSession(model, session=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def without_an_event_loop(host: treering.SyncHost, keyed: treering.sync.SyncKeyedSessions) -> None:
+    """The members of the blocking facade that are derived have the signatures of their twins."""
+    session = host.create(cwd="/work", key="telegram:1")
+    assert_type(session, treering.SyncSession)
+    assert_type(host.find_recent(), treering.SyncSession | None)
+    assert_type(host.load(session, read_only=True).fork("copy"), treering.SyncSession)
+    assert_type(host.list_sessions(limit=5), list[treering.SessionSummary])
+    assert_type(session.append_message("user", ["a"], aside=True, below="id"), str)
+    assert_type(session.append_many([treering.entries.Label("id", "start")], command_id="c"), list[str])
+    assert_type(session.leaf_id, str | None)
+    assert_type(session.tree(), treering.projections.Tree)
+    assert_type(session.context("id"), Context)
+    assert_type(session.view(treering.projections.UsageProjection()), treering.projections.UsageTotals)
+    assert_type(session.export("html"), bytes)
+    assert_type(keyed.history("telegram:1"), list[treering.Message])
+    with session.subscribe(after=Cursor("g", 5)) as entries:
+        assert_type(next(entries), Entry | Reset)
+    for hit in host.search("timeout", limit=5):
+        assert_type(hit, treering.sessions.Hit)
+    session.append_message("user", 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    session.append_message("user", "x", belwo="id")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    session.tree(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    session.leaf_id = "id"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+    host.create(cmd="/work")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

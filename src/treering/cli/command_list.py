@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any, cast
@@ -178,6 +177,8 @@ class LazyCommands(click.Group):
 
     def _suggestions(self, ctx: click.Context, name: str) -> list[str]:
         """Return the commands for which other programs use this name, else commands with similar names."""
+        from difflib import get_close_matches
+
         return [*_OTHER_NAMES.get(name.lower(), ())] or get_close_matches(name.lower(), self.list_commands(ctx), 2)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

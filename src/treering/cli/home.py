@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..actors.host.host import SessionHost
     from ..projections.summary import SessionSummary
 
-CONFIG_NAMES = ("config.toml", "config.json")
+_CONFIG_NAMES = ("config.toml", "config.json")
 """The possible names of the settings file in the root."""
 
 
@@ -66,7 +66,7 @@ class Home(Struct, frozen=True):
         Raises:
             InvalidInput: There are two settings files.
         """
-        paths = [path for name in CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
+        paths = [path for name in _CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
         if len(paths) > 1:
             raise InvalidInput(f"there are two settings files, {' and '.join(paths)}: remove one")
         return paths[0] if paths else None

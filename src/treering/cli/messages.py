@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,9 @@ from ..events.errors import (
 )
 from ..events.telemetry import logging_to
 from .output import clean, line
+
+# -- log events
+
 
 _SENTENCES = {
     "line_damaged": "{where}: this line is not a JSON object and was skipped",
@@ -76,11 +78,6 @@ def sentence_of(name: str, fields: Mapping[str, object]) -> str | None:
     except KeyError:  # an event without a sentence, or without one of its fields
         session = f" (session {values['session_id']})" if "session_id" in values else ""
         return f"{name.replace('_', ' ')}{session}; run `treering --verbose` for details"
-
-
-def details_of(name: str, fields: Mapping[str, object]) -> str:
-    """Return an event with all of its fields, for troubleshooting."""
-    return " ".join([name, *(f"{key}={value}" for key, value in fields.items() if key != "exc_info")])
 
 
 class _Mode:
@@ -160,19 +157,18 @@ def _warning_of(name: str, fields: dict[str, object]) -> str | None:
     message = sentence_of(name, fields)
     if not _Mode.verbose:
         return message
-    details = details_of(name, fields)
+    details = " ".join([name, *(f"{key}={value}" for key, value in fields.items() if key != "exc_info")])
     return details if message is None else f"{message} [{details}]"
+
+
+# -- errors
 
 
 _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
     (ExportExists, "overwrite=True", "--force"),
     (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and redirect stdout there"),
     (RedactedSession, "without `redact`", "without --redact"),
-    (
-        SessionLocked,
-        "open it read-only, or wait until the owner lets go",
-        "close it there, or wait; viewing it works",
-    ),
+    (SessionLocked, "open it read-only, or wait until the owner lets go", "close it there, or wait; viewing it works"),
     (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
     (ReadOnly, "; what exists can be loaded with `read_only=True`", "; viewing works"),
 )
@@ -193,6 +189,8 @@ _PROGRAMS = {
 
 def advice_on(path: str) -> str | None:
     """Return what a foreign file is and how to import it, or None if its format is unknown."""
+    import shlex
+
     from ..formats.detect import format_named, head_of
 
     source = Path(path)

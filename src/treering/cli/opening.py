@@ -29,7 +29,7 @@ _CACHE_BYTES_MAX = 1024 * 1024
 """The maximum size of cached entries: a command reads each entry once, so a cache would only take memory."""
 
 
-class DamageReporter:
+class _DamageReporter:
     """Reports the damaged lines of one file, each once.
 
     Args:
@@ -88,7 +88,7 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
     if not _is_path(file):
         file = await _resolved_path(file, root)
     path, packed = _located(file)
-    reporter = None if packed else DamageReporter(file)  # positions in a compressed file are of no use
+    reporter = None if packed else _DamageReporter(file)  # positions in a compressed file are of no use
     with logs_on_stderr(None if reporter is None else reporter.note_line):
         async with SessionHost(os.path.dirname(path), limits=Limits(cache_bytes_max=_CACHE_BYTES_MAX)) as host:
             session = await host.load(path, read_only=True)

@@ -6,6 +6,7 @@ It knows no command, and opens no session but to complete its id.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,31 @@ class Moment(click.ParamType[datetime]):
             return datetime.fromisoformat(value).astimezone()
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time: use a form like 2026-01-31, 2026-01-31T14:30 or 7d", param, ctx)
+
+
+class FormatName(click.ParamType[str]):
+    """The name of a format. Packages may add formats, so all names are looked up when they are asked for.
+
+    Args:
+        names: Returns all names.
+    """
+
+    name = "format"
+
+    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+        self._names = names
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return all names, for the help."""
+        return click.Choice(self._names()).get_metavar(param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin like this."""
+        return click.Choice(self._names()).shell_complete(ctx, param, incomplete)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of a format, or refuse it and list the others."""
+        return click.Choice(self._names()).convert(value, param, ctx)
 
 
 leaf_option = click.option(

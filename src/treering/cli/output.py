@@ -82,6 +82,14 @@ def echo_json(value: object) -> None:
     click.echo(as_json(value))
 
 
+def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Write a result: as JSON, or as lines for people."""
+    if as_json:
+        echo_json(value)
+    else:
+        echo_lines(lines)
+
+
 async def echo_json_array(values: Iterable[object]) -> None:
     """Write a JSON array on a line, without holding all of its elements in memory; Ctrl-C ends it in between."""
     remaining, before = iter(values), b"["
@@ -93,22 +101,22 @@ async def echo_json_array(values: Iterable[object]) -> None:
 
 
 def as_json(value: object) -> bytes:
-    """Encode a value for stdout, even if it contains lone surrogates; at a terminal, see `for_terminal`."""
+    """Encode a value for stdout, even if it contains lone surrogates; at a terminal, see `_for_terminal`."""
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
         import json
 
         data = json.dumps(msgspec.to_builtins(value)).encode()
-    return for_terminal(data)
+    return _for_terminal(data)
 
 
 def echo_document(data: bytes) -> None:
-    """Write a whole document to stdout: its own bytes, except at a terminal; see `for_terminal`."""
-    click.echo(for_terminal(data), nl=False)
+    """Write a whole document to stdout: its own bytes, except at a terminal; see `_for_terminal`."""
+    click.echo(_for_terminal(data), nl=False)
 
 
-def for_terminal(data: bytes) -> bytes:
+def _for_terminal(data: bytes) -> bytes:
     """Return text with its control characters as JSON escapes if stdout is a terminal, which would obey them.
 
     These are the sequences that set titles, colors or the clipboard, move the cursor or erase what was shown, and the
@@ -170,11 +178,17 @@ def can_write_unicode() -> bool:
 
 
 def transient_progress() -> Progress:
-    """Return a progress bar on stderr that disappears when it ends; stdout stays as it is."""
+    """Return a progress bar that disappears when it ends; it is shown if stderr is a terminal, unless suppressed."""
     from rich.console import Console
     from rich.progress import Progress
 
-    return Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    return Progress(
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=quiet() or not sys.stderr.isatty(),
+    )
 
 
 def confirmed(question: str) -> bool:

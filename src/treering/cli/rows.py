@@ -10,18 +10,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
 import click
-from msgspec import Struct
 
 from ..events.entries import ARCHIVED
 from ..events.previews import TITLE_CHARS_MAX, preview
 from ..events.stores.base import Ref
 from ..events.wording import counted
 from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
-from .columns import GAP, aligned
 from .home import Home
 from .output import clean, columns, line, short_line
-
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
@@ -43,16 +39,14 @@ def when(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
     then, present = in_zone(moment, zone), in_zone(now, zone)
     day, today = then.date(), present.date()
     if day == today:
-        return f"Today {then.hour % 12 or 12}:{then.minute:02} {'AM' if then.hour < 12 else 'PM'}"
+        return f"Today {then.hour % 12 or 12}:{then:%M %p}"
     if today - day == timedelta(days=1):
         return "Yesterday"
-    date = f"{_MONTHS[day.month - 1]} {day.day}"
+    date = f"{day:%b} {day.day}"
     return date if day.year == today.year else f"{date}, {day.year}"
 
 
-LEAST = 8
-"""The minimum number of characters shown of an id."""
-
+_LEAST = 8  # of the characters of an id
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -71,15 +65,13 @@ class Prefixes:
         self._longest = longest
         self._common_chars: dict[str, int] = {}
         for one, other in pairwise(sorted(ids)):
-            common_chars = next(
-                (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-            )
+            common_chars = len(os.path.commonprefix([one, other]))  # noqa: RUF071  # of texts, not paths
             for each in (one, other):
                 self._common_chars[each] = max(self._common_chars.get(each, 0), common_chars)
 
     def of(self, session_id: str) -> str:
         """Return the shortest unique prefix of a uuid or of an id that is too long; return any other id unchanged."""
-        least = LEAST if _UUID.fullmatch(session_id) else self._longest
+        least = _LEAST if _UUID.fullmatch(session_id) else self._longest
         if least is None or len(session_id) <= least:
             return clean(session_id)
         end = max(least, self._common_chars.get(session_id, 0) + 1)
@@ -95,21 +87,9 @@ NAMELESS = "(no text by the user yet)"
 _STATUS_CHARS_MAX = 40
 
 
-class Named(Struct, frozen=True):
-    """The session that a command changed, for `--json`.
-
-    Attributes:
-        id: Its id.
-        path: The path of its file, which may be gone.
-    """
-
-    id: str
-    path: str | None
-
-
-def named(row: SessionSummary) -> Named:
-    """Return the id and path of a session."""
-    return Named(row.id, row.path)
+def named(row: SessionSummary) -> dict[str, str | None]:
+    """Return the id of a session that a command changed, and the path of its file, which may be gone, for `--json`."""
+    return {"id": row.id, "path": row.path}
 
 
 def name_of(row: SessionSummary) -> str:
@@ -161,11 +141,7 @@ WIDTH_OF_PIPES = 10_000
 
 
 def table_of(
-    rows: Sequence[SessionSummary],
-    *,
-    among: Iterable[SessionSummary],
-    places: bool,
-    current: Ref | None = None,
+    rows: Sequence[SessionSummary], *, among: Iterable[SessionSummary], places: bool, current: Ref | None = None
 ) -> Iterator[str]:
     """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
 
@@ -179,10 +155,12 @@ def table_of(
         places: Also show the directory of each session.
         current: The log of the current session.
     """
+    from .columns import GAP, aligned
+
     now = datetime.now(UTC)
     in_terminal = sys.stdout.isatty()
     width = columns() if in_terminal else WIDTH_OF_PIPES
-    prefixes = Prefixes((row.id for row in among), longest=max(LEAST, width // 3))
+    prefixes = Prefixes((row.id for row in among), longest=max(_LEAST, width // 3))
     cells = [
         [
             name_of(row) if in_terminal else preview(name_of(row), TITLE_CHARS_MAX),

@@ -122,12 +122,7 @@ def chat(
 @root_option
 @click.pass_context
 def resume(
-    ctx: click.Context,
-    session: str | None,
-    everywhere: bool,
-    model: str | None,
-    base_url: str | None,
-    root: str | None,
+    ctx: click.Context, session: str | None, everywhere: bool, model: str | None, base_url: str | None, root: str | None
 ) -> None:
     """Resume a session, by name or chosen from a list.
 

@@ -58,12 +58,7 @@ class Picking:
     """
 
     def __init__(
-        self,
-        rows: Sequence[SessionSummary],
-        project_hash: str,
-        *,
-        everywhere: bool = False,
-        current: str | None = None,
+        self, rows: Sequence[SessionSummary], project_hash: str, *, everywhere: bool = False, current: str | None = None
     ) -> None:
         self._rows = rows
         self._project_hash = project_hash

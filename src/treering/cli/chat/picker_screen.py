@@ -7,7 +7,9 @@ takes a while to import, so this module is imported when a person is to choose.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import anyio
@@ -29,12 +31,12 @@ from ..descriptions import preview_of, role_of
 from ..home import Home
 from ..messages import logs_held_back
 from ..output import can_write_unicode, clean, line, run
+from .job_runner import ENDING
 from .picker import Layout, Picked, Picking, draw
 
 _ESCAPE_S = 0.05  # the rest of a key arrives at once
 _LOOKED_AT = 40
 _PREVIEWED = 4
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _NAMES = {
     Keys.Escape: "escape",
     Keys.Up: "up",
@@ -69,7 +71,12 @@ def choose(home: Home, *, everywhere: bool = False) -> Picked:
     Raises:
         SystemExit: A signal ended the program; the terminal is restored.
     """
-    return run(_pick, home, everywhere)
+    handlers = {each: signal.getsignal(each) or signal.SIG_DFL for each in ENDING}
+    try:
+        return run(_pick, home, everywhere)
+    finally:
+        for each, handler in handlers.items():  # the loop has left the default ones
+            signal.signal(each, handler)
 
 
 async def _pick(home: Home, everywhere: bool) -> Picked:
@@ -114,14 +121,13 @@ class Picker:
         Raises:
             SystemExit: A signal ended the program.
         """
+        picked = Picked("interrupt")
         async with anyio.create_task_group() as tasks:
-            if threading.current_thread() is threading.main_thread():  # signals reach only this one
-                await tasks.start(self._follow_signals)
+            if sys.platform != "win32" and threading.current_thread() is threading.main_thread():  # signals reach it
+                await tasks.start(self._follow_signals, tasks.cancel_scope)
             tasks.start_soon(self._follow_selection)
-            try:
+            with suppress(EOFError):  # the terminal is gone
                 picked = await self._app.run_async(set_exception_handler=False)
-            except EOFError:  # the terminal is gone
-                picked = Picked("interrupt")
             tasks.cancel_scope.cancel()
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
@@ -148,13 +154,15 @@ class Picker:
             if self._reading is not None:
                 self._reading.cancel()
 
-    async def _follow_signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def _follow_signals(
+        self, ending: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
         """Let the screen be restored before a signal ends the program."""
-        with anyio.open_signal_receiver(*_ENDING) as signals:
+        with anyio.open_signal_receiver(*ENDING) as signals:
             task_status.started()
             async for number in signals:
                 self._signalled = int(number)
-                self._app.exit(result=Picked("interrupt"))
+                ending.cancel()
                 return
 
     async def _follow_selection(self) -> None:

@@ -13,14 +13,14 @@ from ...events.wording import counted
 from ...projections.context import Context
 from ...projections.usage import UsageProjection
 from ..commands.contexts import report_lines, sent_lines
-from ..commands.info import VALUE_CHARS_MAX, info_lines, info_of
+from ..commands.info import info_lines, info_of
 from ..commands.tree import tree_pages
 from ..descriptions import LABEL_CHARS_MAX, part_text, short
 from ..opening import find_entry
 from ..output import as_json, clean, has_terminal, short_line
 from ..rows import NAMELESS, table_of
 from .chat import Chat
-from .slash import Slashes, slash
+from .slash import Slash, Slashes, slash
 from .terminal import PROMPT
 
 _SHOWN_MAX = 20
@@ -53,9 +53,8 @@ async def session_info(chat: Chat, rest: str) -> None:
         chat.note(f"session {conversation.session.id}: nothing has been said yet, so nothing is stored")
         return
     row = await conversation.host.resolve(conversation.session.id)
-    details = [*info_lines(await info_of(conversation.host, row)), ("answers", conversation.model_name)]
-    width = max(len(name) for name, _ in details)
-    chat.lines(f"{name:<{width}}  {short_line(value, VALUE_CHARS_MAX)}" for name, value in details)
+    details = await info_of(conversation.host, row)
+    chat.lines(info_lines(details, ("answers", conversation.model_name)))
 
 
 @slash("session export", "[FILE]", "Write the conversation as markdown, by default into this directory.")
@@ -121,7 +120,7 @@ async def show_session(chat: Chat) -> None:
     chat.note(f"session {short(session.id)}, {title!r}: {counted(session.message_count, 'message')}")
     for warning in context.warnings:
         chat.note(f"warning: {warning}")
-    chat.lines(recent_lines(context))
+    chat.lines(_recent_lines(context))
     last = context.model
     if last is not None and (last.provider, last.model_id) != (
         conversation.model.provider,
@@ -132,7 +131,7 @@ async def show_session(chat: Chat) -> None:
         )
 
 
-def recent_lines(context: Context) -> Iterator[str]:
+def _recent_lines(context: Context) -> Iterator[str]:
     """Yield the latest part of a conversation, as the chat showed it."""
     messages = context.messages
     if len(messages) > _SHOWN_MAX:
@@ -241,11 +240,15 @@ async def _entry_id(chat: Chat, text: str) -> str:
     return await find_entry(session, text)
 
 
-@slash("help", "", "List the commands.")
-async def help_(chat: Chat, rest: str) -> None:
-    commands = list(all_commands())
-    width = max(len(each.usage) for each in commands)
-    chat.lines(f"{each.usage:<{width}}  {each.help}" for each in commands)
+@slash("debug context", "[--json]", "Show exactly what was sent last, with its strategy and counts.")
+async def debug_context(chat: Chat, rest: str) -> None:
+    sent = chat.conversation.sent
+    if sent is None:
+        chat.note("nothing has been sent yet")
+    elif rest == "--json":
+        chat.lines([as_json(sent.to_json()).decode()])
+    else:
+        chat.lines(sent_lines(sent))
 
 
 @slash("model", "[NAME]", "Show which model answers, or switch to another one.")
@@ -277,15 +280,11 @@ def _usage_lines(scope: str, used: Usage) -> Iterator[str]:
     yield totals + (f", {cached} cached" if cached else "") + (f", cost {used.cost:.4f}" if used.cost else "")
 
 
-@slash("debug context", "[--json]", "Show exactly what was sent last, with its strategy and counts.")
-async def debug_context(chat: Chat, rest: str) -> None:
-    sent = chat.conversation.sent
-    if sent is None:
-        chat.note("nothing has been sent yet")
-    elif rest == "--json":
-        chat.lines([as_json(sent.to_json()).decode()])
-    else:
-        chat.lines(sent_lines(sent))
+@slash("help", "", "List the commands.")
+async def help_(chat: Chat, rest: str) -> None:
+    commands = list(all_commands())
+    width = max(len(each.usage) for each in commands)
+    chat.lines(f"{each.usage:<{width}}  {each.help}" for each in commands)
 
 
 @slash("exit", "", "Leave; everything is stored. Ctrl-D does the same.")
@@ -293,27 +292,9 @@ async def exit_(chat: Chat, rest: str) -> None:
     chat.leaving = True
 
 
+_COMMANDS = Slashes(each for each in list(globals().values()) if isinstance(each, Slash))
+
+
 def all_commands() -> Slashes:
-    """Return the slash commands of `treering chat`."""
-    return Slashes(
-        [
-            sessions,
-            sessions_all,
-            session_info,
-            session_export,
-            session_archive,
-            resume,
-            new,
-            rename,
-            tree,
-            branch,
-            retry,
-            label,
-            compact,
-            debug_context,
-            model,
-            usage,
-            help_,
-            exit_,
-        ]
-    )
+    """Return the slash commands of `treering chat`, in the order in which they are defined here."""
+    return _COMMANDS

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from textwrap import indent
-from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
 from ...actors.agents.events import SentContext
 from ...actors.agents.turn_storage import UNBOUNDED
@@ -23,10 +21,7 @@ from ..home import Home
 from ..messages import warn
 from ..opening import find_leaf, opened
 from ..options import Count, json_option, leaf_option, quiet_option, root_option, session_argument, session_file
-from ..output import clean, echo_json, echo_lines, run, tell
-
-if TYPE_CHECKING:
-    from ...projections.building.summaries import Summarizer
+from ..output import clean, run, show, tell
 
 
 @click.command()
@@ -52,10 +47,7 @@ async def _show_context(file: str, root: str | None, leaf: str | None, as_json: 
         shown = await log.context(log.index.leaf if seq is None else seq)
     for warning in shown.warnings:
         warn(f"{file}: {warning}")
-    if as_json:
-        echo_json(json_fields(shown))
-    else:
-        echo_lines(_lines(shown))
+    show(json_fields(shown), _lines(shown), as_json=as_json)
 
 
 def _lines(shown: Context) -> Iterator[str]:
@@ -105,10 +97,7 @@ def debug_context(session: str, window: int | None, as_json: bool, root: str | N
     tell("nothing was sent: this is what would be sent now")
     if built.token_budget == UNBOUNDED:
         tell("the model's window is unknown, so nothing is left out: set it with --window")
-    if as_json:
-        echo_json(built.to_json())
-    else:
-        echo_lines(built_lines(built))
+    show(built.to_json(), _built_lines(built), as_json=as_json)
 
 
 async def _build_context(home: Home, text: str, window: int | None) -> ContextBuildResult:
@@ -125,7 +114,7 @@ def _budget(session: Session, window: int | None) -> ContextBudget:
     return calculate_budget(known or UNBOUNDED, reserve_for_response=None if known else 0)
 
 
-def built_lines(built: ContextBuildResult) -> Iterator[str]:
+def _built_lines(built: ContextBuildResult) -> Iterator[str]:
     """Yield a built context for people: the strategy, the counts, failed strategies, the messages."""
     yield from _counts(built, "would be sent")
     for each in built.messages:
@@ -164,13 +153,6 @@ def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Ite
     yield colored(clean(role)) + (f"  {click.style(short(entry_id), dim=True)}" if entry_id else "")
     for part in content:
         yield indent(clean(part_text(part)), "  ")
-
-
-class _Request(Struct, frozen=True):
-    session: str
-    keep_tokens: int
-    model: str
-    base_url: str | None
 
 
 @click.command()
@@ -222,32 +204,27 @@ def compact(
     """
     if applying and model is None:
         raise click.UsageError("--apply needs --model: name the model that makes the summary")
-    request = _Request(session, keep_tokens, model or "", base_url)
-    report = run(_compact, Home.at(root), request, applying)
-    if as_json:
-        echo_json(report)
-    else:
-        echo_lines(report_lines(report))
+    report = run(_compact, Home.at(root), session, keep_tokens, model if applying else None, base_url)
+    show(report, report_lines(report), as_json=as_json)
     if not report.applied and not report.reason:
         tell("nothing was written: pass --apply to compact")
 
 
-async def _compact(home: Home, request: _Request, applying: bool) -> CompactionReport:
+async def _compact(
+    home: Home, text: str, keep_tokens: int, model: str | None, base_url: str | None
+) -> CompactionReport:
+    """Compact a session with a model's summary, or without a model report what that would do."""
+    from ..chat.models import Models, summarizer_for
+
     async with home.opened() as host:
-        row = await host.resolve(request.session)
-        summarizer = _summarizer(request) if applying else None
+        row = await host.resolve(text)
+        summarizer = None if model is None else summarizer_for(Models.from_options(model, base_url).named(model))
         async with await host.load(row, read_only=True) as viewed:
-            planned = await viewed.dry_compact(keep_tokens=request.keep_tokens)
+            planned = await viewed.dry_compact(keep_tokens=keep_tokens)
         if summarizer is None or planned.first_kept_entry_id is None:  # opening it for writing would unarchive it
             return planned
         session = await host.load(row)
-        return await session.compact(summarizer, keep_tokens=request.keep_tokens)
-
-
-def _summarizer(request: _Request) -> Summarizer:
-    from ..chat.models import Models, summarizer_for
-
-    return summarizer_for(Models.from_options(request.model, request.base_url).named(request.model))
+        return await session.compact(summarizer, keep_tokens=keep_tokens)
 
 
 def report_lines(report: CompactionReport) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""What both processes of the demo share: the name of a session, and a clock and ids that repeat on every run."""
+"""The worker of the demo, a separate process that `demo` starts and kills, and what both share.
+
+Both have a clock and ids that repeat on every run. The worker prints the id of each entry to stdout once the append is
+acknowledged. Then it writes half a line to its file, reports that, and waits to be killed.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from ...events.entries import Entry, OpaqueEntry
 from ...projections.feed import Reset
 from ...projections.labels import LabelledEntry
 from ...projections.labels import labels as labels_of
-from ..columns import GAP, aligned
 from ..descriptions import LABEL_CHARS_MAX, line_of, preview_of, role_of, short
 from ..home import Home
 from ..messages import warn
@@ -75,12 +74,12 @@ def show(entries: list[Entry], *, as_json: bool) -> None:
     if not entries:
         return
     if as_json:
-        click.echo(b"\n".join(native_line(entry) for entry in entries))
+        click.echo(b"\n".join(_native_line(entry) for entry in entries))
     else:
         click.echo("\n".join(line_of(entry) for entry in entries))
 
 
-def native_line(entry: Entry) -> bytes:
+def _native_line(entry: Entry) -> bytes:
     """Encode an entry in the native format, with its seq.
 
     An opaque entry keeps the keys of its own line and gets those of every native entry; `opaque` gives the reason.
@@ -190,6 +189,8 @@ async def _labels(file: str, root: str | None, leaf: str | None, as_json: bool) 
 
 def _show_labels(labelled: list[LabelledEntry], previews: list[str]) -> None:
     """Write a line for each label; in a narrow terminal, the previews are cut first."""
+    from ..columns import GAP, aligned
+
     rows = [
         (preview, short_line(label, LABEL_CHARS_MAX), short(entry_id))
         for (entry_id, label), preview in zip(labelled, previews, strict=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TypeAlias
 
 import click
 
 from ...actors.catalog.archiving import RetentionReport
+from ...actors.host.host import SessionHost
 from ...events.errors import TreeringError
 from ...events.wording import counted
 from ...projections.summary import SessionSummary
@@ -17,11 +19,10 @@ from ..descriptions import short
 from ..home import Home, do_each, resolve_each
 from ..messages import sentence
 from ..options import json_option, quiet_option, root_option, sessions_argument
-from ..output import confirmed, echo_json, echo_lines, line, run, short_line, tell
-from ..rows import Named, name_of, named, table_of, when
+from ..output import confirmed, echo_json, line, run, short_line, show, tell
+from ..rows import name_of, named, table_of, when
 
-if TYPE_CHECKING:
-    from ...actors.host.host import SessionHost
+_Named: TypeAlias = dict[str, str | None]
 
 
 @click.command()
@@ -41,7 +42,7 @@ def archive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: 
       treering archive 5f0c12ab
       treering archive last
     """
-    changed, others, failed = run(_archive, Home.at(root), sessions)
+    changed, others, failed = run(_change_each, Home.at(root), sessions, _archive, False)
     if as_json:
         echo_json({"archived": changed, "archived_before": others})
     _report("archived", "already archived", changed, others)
@@ -61,22 +62,35 @@ def unarchive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root
     Examples:
       treering unarchive 5f0c12ab
     """
-    changed, others, failed = run(_unarchive, Home.at(root), sessions)
+    changed, others, failed = run(_change_each, Home.at(root), sessions, SessionHost.unarchive, True)
     if as_json:
         echo_json({"brought_back": changed, "active_before": others})
     _report("restored", "not archived", changed, others)
     ctx.exit(int(failed))
 
 
-async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named], bool]:
-    """Archive sessions; return those that were not archived before, those that were, and whether any failed."""
+async def _change_each(
+    home: Home,
+    sessions: Sequence[str],
+    change: Callable[[SessionHost, SessionSummary], Awaitable[object]],
+    when_archived: bool,
+) -> tuple[list[_Named], list[_Named], bool]:
+    """Change sessions; return those that needed it, those that did not, and whether any failed.
+
+    Args:
+        home: The root.
+        sessions: The sessions, as a person names them.
+        change: Archives or restores a session.
+        when_archived: Whether archived sessions are those that need it.
+    """
     async with home.opened() as host:
         rows = await resolve_each(host, sessions)
-        done = await do_each(rows, lambda row: _archive_one(host, row))
-    return *_split(done, lambda row: not row.archived), len(done) < len(rows)
+        done = await do_each(rows, partial(change, host))
+    needed = [named(row) for row in done if row.archived == when_archived]
+    return needed, [named(row) for row in done if row.archived != when_archived], len(done) < len(rows)
 
 
-async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
+async def _archive(host: SessionHost, row: SessionSummary) -> None:
     """Archive a session; if its file cannot be compressed, report that it is archived all the same."""
     try:
         await host.archive(row)
@@ -86,21 +100,7 @@ async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
         click.echo(f"{line(name_of(row))}: archived, but not compressed: {sentence(error)}", err=True)
 
 
-async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named], bool]:
-    """Restore sessions; return those that were archived before, those that were not, and whether any failed."""
-    async with home.opened() as host:
-        rows = await resolve_each(host, sessions)
-        done = await do_each(rows, host.unarchive)
-    return *_split(done, lambda row: row.archived), len(done) < len(rows)
-
-
-def _split(
-    rows: Sequence[SessionSummary], changes: Callable[[SessionSummary], bool]
-) -> tuple[list[Named], list[Named]]:
-    return [named(row) for row in rows if changes(row)], [named(row) for row in rows if not changes(row)]
-
-
-def _report(done: str, before: str, changed: Sequence[Named], others: Sequence[Named]) -> None:
+def _report(done: str, before: str, changed: Sequence[_Named], others: Sequence[_Named]) -> None:
     parts = [f"{counted(len(changed), 'session')} {done}"] if changed or not others else []
     if others:
         parts.append(f"{counted(len(others), 'session')} {'was' if len(others) == 1 else 'were'} {before}")
@@ -184,10 +184,7 @@ def gc(applying: bool, as_json: bool, root: str | None) -> None:
       treering gc --apply
     """
     report = run(_gc, Home.at(root), applying)
-    if as_json:
-        echo_json(report)
-    else:
-        echo_lines(_lines(report))
+    show(report, _lines(report), as_json=as_json)
     archived = counted(len(report.archived), "session")
     tell(f"{archived} archived" if applying else f"{archived} would be archived: pass --apply to archive")
 

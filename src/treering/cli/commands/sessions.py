@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import click
-from msgspec import to_builtins
 
 from ...events.entries import ARCHIVED
 from ...events.wording import counted
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..home import Home
 from ..options import Count, json_option, quiet_option, root_option, session_argument, session_completion
-from ..output import echo_json, echo_lines, run, tell
+from ..output import echo_json, echo_lines, run, show, tell
 from ..rows import name_of, named, table_of
 
 
@@ -49,10 +48,11 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
         unlisted = [] if archived or rows else await host.list_sessions(project=project, status=ARCHIVED)
     elsewhere = [] if everywhere else [row for row in among if row.archived == archived]
     broken = [] if everywhere else [row for row in among if row.status == CORRUPTED]
-    if as_json:
-        echo_json(rows)
-    else:
-        echo_lines(table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref))
+    show(
+        rows,
+        table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref),
+        as_json=as_json,
+    )
     if not rows and limit != 0:
         kind = "archived sessions" if archived else "sessions"
         others = len(elsewhere) - (0 if archived else len(broken))
@@ -135,7 +135,7 @@ def rename(session: str, name: str, as_json: bool, root: str | None) -> None:
     """
     row = run(_rename, Home.at(root), session, name)
     if as_json:
-        echo_json({**to_builtins(named(row)), "name": row.name})
+        echo_json({**named(row), "name": row.name})
 
 
 async def _rename(home: Home, session: str, name: str) -> SessionSummary:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Protocol, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 from msgspec import Struct, field
@@ -17,14 +15,12 @@ from ...actors.imports.report import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
 from ...events.wording import counted
-from ...formats.detect import format_names
-from ...formats.walk import UNKNOWN_SHOWN
 from ..descriptions import short
 from ..home import Home
 from ..messages import sentence
 from ..opening import find_entry
-from ..options import json_option, quiet_option, root_option, session_argument
-from ..output import echo_document, echo_json, echo_lines, line, quiet, run, tell, transient_progress
+from ..options import FormatName, json_option, quiet_option, root_option, session_argument
+from ..output import echo_document, echo_json, line, run, show, tell, transient_progress
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction
@@ -120,13 +116,19 @@ async def _export(
             return str(path)
 
 
+def _format_names() -> Sequence[str]:
+    from ...formats.detect import format_names
+
+    return format_names()
+
+
 @click.command("import")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
 @click.option(
     "-f",
     "--format",
     "format_",
-    type=click.Choice(format_names()),
+    type=FormatName(_format_names),
     help="The format of the files; by default it is detected.",
 )
 @json_option
@@ -148,10 +150,7 @@ def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_
     """
     imported = run(_import, Home.at(root), paths, format_)
     reports = imported.sessions
-    if as_json:
-        echo_json(imported)
-    else:
-        echo_lines(_lines(reports))
+    show(imported, _lines(reports), as_json=as_json)
     if imported.unknown:
         tell(_unknown(imported, format_))
     if not reports:
@@ -185,6 +184,8 @@ class _Imported(Struct):
 
     def add(self, batch: ImportReports) -> None:
         """Add the result for one path."""
+        from ...formats.walk import UNKNOWN_SHOWN
+
         self.sessions += batch
         self.unknown += batch.unknown
         self.unknown_paths += batch.unknown_paths[: UNKNOWN_SHOWN - len(self.unknown_paths)]
@@ -197,20 +198,26 @@ class _Imported(Struct):
 
 
 async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imported:
+    """Import what each path holds, with a progress bar at a terminal and what goes wrong on stderr."""
+    from rich.markup import escape
+    from rich.text import Text
+
     result = _Imported()
-    async with home.opened() as host:
-        with _progress(len(paths)) as progress:
-            for path in paths:
-                progress.begin(path)
+    with transient_progress() as bar:
+        task = bar.add_task("importing", total=len(paths))
+        async with home.opened() as host:
+            for number, path in enumerate(paths):
+                bar.update(task, completed=number, description=f"importing {escape(line(path))}")
                 try:
                     batch = await host.import_sessions(path, format=format_)
                 except (TreeringError, OSError) as error:
                     result.refuse(path, sentence(error))
-                    progress.say(f"treering: {_with_path(path, sentence(error))}")
+                    problems = [f"treering: {_with_path(path, sentence(error))}"]
                 else:
                     result.add(batch)
-                    for text in _problems(batch):
-                        progress.say(text)
+                    problems = list(_problems(batch))
+                for each in problems:
+                    bar.console.print(Text(line(each)), soft_wrap=True)
     return result
 
 
@@ -255,50 +262,3 @@ def _lines(reports: Sequence[ImportReport]) -> Iterator[str]:
     for each in reports:
         what = f"{each.added} of {counted(each.entries, 'line')} added" if each.added else "nothing to add"
         yield f"{click.style(short(each.id), bold=True)}  {each.format}  {what}  {line(each.source)}"
-
-
-class _Progress(Protocol):
-    def begin(self, path: str) -> None:
-        """Announce the next path."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Write a line to stderr, above the progress bar."""
-        ...
-
-
-class _Lines:
-    """Writes lines, without a progress bar."""
-
-    def begin(self, path: str) -> None:
-        """Do nothing."""
-
-    def say(self, text: str) -> None:
-        """Write a line to stderr."""
-        click.echo(line(text), err=True)
-
-
-@contextmanager
-def _progress(count: int) -> Generator[_Progress, None, None]:
-    """Show a transient progress bar if stderr is a terminal."""
-    if quiet() or not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.markup import escape
-    from rich.text import Text
-
-    bar = transient_progress()
-    task = bar.add_task("importing", total=count)
-
-    class _Bar:
-        begun = 0
-
-        def begin(self, path: str) -> None:
-            bar.update(task, completed=self.begun, description=f"importing {escape(line(path))}")
-            self.begun += 1
-
-        def say(self, text: str) -> None:
-            bar.console.print(Text(line(text)), soft_wrap=True)
-
-    with bar:
-        yield _Bar()

@@ -15,7 +15,6 @@ import click
 from ...actors.handles.session import Session
 from ...events.entries import Entry
 from ...projections.tree import TreeNode, iter_nodes, to_json
-from ..columns import cut, width_of
 from ..descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short
 from ..opening import find_leaf, opened
 from ..options import json_option, leaf_option, root_option, session_file
@@ -117,6 +116,8 @@ async def tree_pages(session: Session, leaf: int | None = None) -> AsyncGenerato
 def _lines(
     drawn: Iterable[tuple[TreeNode, str]], entries_by_seq: Mapping[int, Entry | None], leaf: int
 ) -> Iterator[str]:
+    from ..columns import cut, width_of
+
     width = columns()
     dot = "•" if can_write_unicode() else "*"
     for node, gutter in drawn:
