@@ -24,6 +24,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..events.columns import MISSING
 from ..events.content import (
     Content,
     ImagePart,
@@ -45,9 +46,9 @@ from ..events.entries import (
     ModelChangeEntry,
     ThinkingLevelEntry,
 )
-from ..events.index import MISSING, LogIndex
+from ..events.index import LogIndex
 from ..events.kinds import MESSAGE_KINDS, Kind
-from ..events.providers.rendering import bash_text, with_sections
+from ..events.providers.common import bash_text, with_sections
 
 DEFAULT_THINKING_LEVEL = "off"
 """The thinking level of a path that sets none."""

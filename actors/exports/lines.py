@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
-from ...events.dialects.base import Dialect
-from ...events.dialects.torn import still_torn
+from ...events.dialects.base import Dialect, still_torn
 from ...events.entries import Header
 from ...events.kinds import Kind
 from ...formats.dialect_conversion import Restated
 from ..host.naming import current
 from ..log.open_log import OpenLog
-from .selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible
+from ..transfer.selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible
 
 if TYPE_CHECKING:
     from ..handles.handle import Handle

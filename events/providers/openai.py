@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Struct
 
 from ..content import (
-    JSON,
     Content,
     ImagePart,
     TextPart,
@@ -33,8 +32,8 @@ from ..content import (
 )
 from ..entries import Message
 from ..errors import InvalidEntry
-from .reading import Block, image_at, images_of, read, result_text, url_of, with_true_type
-from .rendering import sendable
+from ..json_values import JSON
+from .common import Block, image_at, images_of, read, result_text, sendable, url_of, with_true_type
 
 REFUSAL = "refusal"
 """The stop reason of an answer in which the model refuses the request."""

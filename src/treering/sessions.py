@@ -30,14 +30,13 @@ from .actors.host.keys import SessionKey
 from .actors.host.lookup import SessionLike
 from .actors.host.runtime import Limits
 from .actors.host.statistics import HostStatistics, Latency, SessionStatistics
-from .actors.imports.report import ImportReport, ImportReports
 from .actors.search.hits import Hit, Search
+from .actors.transfer.reports import ImportReport, ImportReports
 from .events.findings import Finding, LeftOut
 from .events.redaction import Redaction
-from .projections.building.used_tokens import UsedTokens
-from .projections.metadata import SessionMetadata
+from .projections.building.budget import UsedTokens
 from .projections.stats import SessionStats
-from .projections.summary import SessionSummary
+from .projections.summary import SessionMetadata, SessionSummary
 
 __all__ = [
     "AppendOptions",

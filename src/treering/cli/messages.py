@@ -191,7 +191,8 @@ def advice_on(path: str) -> str | None:
     """Return what a foreign file is and how to import it, or None if its format is unknown."""
     import shlex
 
-    from ..formats.detect import format_named, head_of
+    from ..formats.opening import head_of
+    from ..formats.programs import format_named
 
     source = Path(path)
     try:

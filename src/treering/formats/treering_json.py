@@ -27,9 +27,10 @@ from ..events.dialects.native import NativeDialect
 from ..events.entries import Entry, Header, OpaqueEntry
 from ..events.errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
 from ..events.findings import Finding
-from ..events.undecodable import UNDECODABLE
+from ..events.json_values import UNDECODABLE
+from .base import KeptSession
 from .dialect_conversion import kept, own_line
-from .own_dialects import KeptFormat, KeptSession
+from .own import KeptFormat
 
 FORMAT = "treering-session"
 """The value of the document's `format` field."""

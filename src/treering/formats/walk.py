@@ -16,16 +16,15 @@ from os import scandir
 from pathlib import Path
 from typing import NamedTuple
 
-from ..events.disk.private_folder import PRIVATE_FOLDER
+from ..events.disk.disk import PRIVATE_FOLDER
 from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
 from ..events.health.surroundings import log_of
-from .base import ForeignSession, Format
+from .base import ForeignSession, Format, KeptSession
 from .claude_code.agents import PREFIX
-from .detect import HEAD_MAX, format_named, format_names, head_of
 from .json_lines import beginning
-from .opening import beginning_of, cannot_read, is_packed
-from .own_dialects import KeptFormat, KeptSession
-from .unread import program_of
+from .opening import HEAD_MAX, beginning_of, cannot_read, head_of, is_packed
+from .own import KeptFormat
+from .programs import format_named, format_names
 
 UNKNOWN_SHOWN = 5
 """How many of the files that are not sessions are listed by path."""

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..events.content import JSON
 from ..events.errors import EntryNotFound, InvalidInput, LogReplaced, NotFound
+from ..events.json_values import JSON
 from ..events.stores.base import Cursor
 from .fields import After, Count, Limit, Name
 from .pages import check_limit

@@ -10,9 +10,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ..actors.handles.session import Session
 from ..actors.host.host import SessionHost
-from ..events.content import raw_object
 from ..events.entries import SessionInfo
 from ..events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
+from ..events.json_values import raw_object
 from ..projections.summary import SessionSummary
 from .fields import Folder, Limit, Name, NewId, NewKey
 from .pages import Page, page_of

@@ -22,9 +22,9 @@ from ..actors.host.listing import SessionChanged
 from ..events.entries import Entry
 from ..events.errors import InvalidInput, TreeringError
 from ..events.stores.base import Cursor
-from ..projections.changes import Changed, Snapshot
 from ..projections.feed import Reset, Transient
 from ..projections.usage import UsageProjection
+from ..projections.views import Changed, Snapshot
 from .blocks import block, entry_block
 from .fields import Folder, Since
 from .problems import problem_of

@@ -11,10 +11,10 @@ import click
 from msgspec import Struct, field
 
 from ...actors.handles.exporting import ExportFormat
-from ...actors.imports.report import ImportReport, ImportReports
+from ...actors.transfer.reports import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.texts import counted
 from ..descriptions import short
 from ..home import Home
 from ..messages import sentence
@@ -117,7 +117,7 @@ async def _export(
 
 
 def _format_names() -> Sequence[str]:
-    from ...formats.detect import format_names
+    from ...formats.programs import format_names
 
     return format_names()
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, Content, TextPart, plain_text, raw_json
+from ...events.content import Content, TextPart, plain_text
 from ...events.entries import (
     Compaction,
     CompactionEntry,
@@ -21,13 +21,13 @@ from ...events.entries import (
 )
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.json_values import JSON, raw_json
+from ...events.texts import counted
 from ..chain import derived_id
 from ..json_lines import Notes, replaced_in
 from ..values import as_time
-from .attachments import read_attachment
+from .attachments import note_unknown_attachment, note_unknown_fields, read_attachment
 from .content import Reading, marks_of_user, stop_reason_of, text_of, usage_of
-from .known import note_unknown_attachment, note_unknown_fields
 from .lines import Line, Tokens, line_of, unread_in
 from .scan import BUFFER, RESULT, Node, Scan
 from .tree import Conversation, Step

@@ -24,9 +24,9 @@ from msgspec.structs import replace
 from ...events.entries import EPOCH, NATIVE_VERSION, Header
 from ...events.errors import ForeignFormatError
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.texts import counted
 from ..base import ForeignSession
-from ..storage_reading import unreadable
+from ..opening import unreadable
 from .agents import PREFIX, AgentFiles, Callers, meta_of
 from .entries import Entries, time_of
 from .lines import Outline, outline_of

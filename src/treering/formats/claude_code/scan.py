@@ -17,11 +17,10 @@ from msgspec import Struct
 
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.texts import counted
 from ..chain import derived_id
 from ..json_lines import Notes
-from .attachments import has_content
-from .known import is_known
+from .attachments import has_content, is_known
 from .lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
 
 Kind: TypeAlias = Literal[

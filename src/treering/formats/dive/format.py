@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from ...events.content import JSON, TextPart, plain_text, raw_json
+from ...events.content import TextPart, plain_text
 from ...events.entries import (
     NATIVE_VERSION,
     Batch,
@@ -36,12 +36,13 @@ from ...events.entries import (
 )
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
+from ...events.json_values import JSON, raw_json
 from ..base import ForeignSession
-from ..block_messages import LEFT_OUT, read_message, write_message
 from ..chain import Chain, Names, derived_id
 from ..json_lines import Line, Notes, beginning, decoded, document, first_item, objects
-from ..simple_messages import is_empty_answer, message_of
+from ..messages import is_empty_answer, message_of
 from ..values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
+from .events import LEFT_OUT, read_message, write_message
 
 NAME = "dive"
 TURN = "turn"

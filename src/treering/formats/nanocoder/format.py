@@ -17,15 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...events.content import JSON
 from ...events.entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, ModelChange, Provider, SessionInfo
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
-from ...events.providers.reading import ANY_IMAGE
+from ...events.json_values import JSON
+from ...events.providers.common import ANY_IMAGE
 from ..base import ForeignSession
 from ..chain import Chain, derived_id
-from ..chat_messages import read_message
 from ..json_lines import Notes, beginning, decoded, document, first_object
+from ..messages import read_message
 from ..values import Object, as_list, as_object, as_text, as_time
 from .folder import MESSAGES, METADATA, NAME, PREFIX, read_folder
 
