@@ -17,7 +17,7 @@ from ...events.entries import Message, Usage
 from ...events.errors import ContextError, ContextOverflow, LeafMoved, ModelError
 from ...events.telemetry import failure_of, logger
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.full_history import FullHistory
+from ...projections.building.strategies import FullHistory
 from ...projections.building.strategy import needs_path
 from ...projections.building.summaries import Summarizer, SummarizerOptions, Summary, SummaryRequest
 from ..handles.contexts import source_of

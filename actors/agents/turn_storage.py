@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias
 from ...events.entries import Message, Usage
 from ...events.errors import InvalidInput, ModelError
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.paired_messages import PairedMessages
-from ...projections.building.source import ContextSource
+from ...projections.building.pairing import PairedMessages
+from ...projections.building.strategy import ContextSource
 from ...projections.context import Context, ContextMessage
 from ..handles.open_calls import OpenCall, Recovery, unanswered
 from .calling import Finished

@@ -26,8 +26,7 @@ from ...events.errors import (
 )
 from ...events.telemetry import failure_of, logger
 from ...events.wording import counted
-from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.composing import compose
+from ...projections.building.builder import ContextBuilder, ContextBuildResult, compose
 from ..handles.open_calls import OpenCall, closing
 from .answers import calls_of, with_missing_fields, with_unique_call_ids
 from .calling import GRACE_S, Finished, Waiting, carry_out

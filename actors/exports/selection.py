@@ -20,7 +20,7 @@ from ...events.entries import Entry, Header, LabelEntry, Message, MessageEntry
 from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
 from ...events.previews import preview
 from ...events.redaction import Redaction
-from ...projections.exporting.view import About
+from ...projections.documents.document import About
 from ..handles.path_labels import labels_for
 from ..log.open_log import OpenLog
 

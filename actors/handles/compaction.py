@@ -22,7 +22,7 @@ from ...events.errors import CompactionLoop, ContextOverflow, SummaryRefused
 from ...events.wording import counted
 from ...projections.building.budget import ContextBudget, checked_budget
 from ...projections.building.pairing import paired, request_at
-from ...projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
+from ...projections.building.strategies import SUMMARY_TARGET_RATIO
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
     GeneratedSummary,

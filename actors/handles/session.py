@@ -15,7 +15,8 @@ from ...events.errors import InvalidInput
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
-from ...projections.context import Context, ContextChange
+from ...projections.context import Context
+from ...projections.context_changes import ContextChange
 from ...projections.feed import transient
 from ...projections.labels import LabelChange
 from ...projections.subscriptions import (

@@ -33,7 +33,7 @@ from ...events.entries import (
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...formats.base import Restate
 from ...formats.nanocoder.records import derived_run_id
-from ...projections.context import edited
+from ...projections.context_edits import edited
 from ..exports.shown import calls_of, results_of, without_results
 
 COMPARED_KINDS = frozenset(

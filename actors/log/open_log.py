@@ -24,7 +24,7 @@ from ...events.kinds import Kind
 from ...events.stores.base import Blob, Cursor, Page, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
-from ...projections.building.paired_messages import PairedMessages
+from ...projections.building.pairing import PairedMessages
 from ...projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
 from ...projections.feed import EntryAdded, Feed, LeafChange
 from ...projections.tokens import Tokenizer

@@ -15,19 +15,18 @@ from ...events.entries import Entry, Header, Message, Payload, Provider, ToolExe
 from ...events.redaction import Redaction
 from ...events.stores.base import Cursor
 from ...projections.base import Projection, Valued
-from ...projections.building.budget import ContextBudget
+from ...projections.building.budget import ContextBudget, UsedTokens
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
-from ...projections.building.summary_cache import StoredSummary
-from ...projections.building.used_tokens import UsedTokens
-from ...projections.changes import Changed, Snapshot
-from ...projections.context import Context, ContextChange
+from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, StoredSummary, Summarizer, SummarizerOptions
+from ...projections.context import Context
+from ...projections.context_changes import ContextChange
 from ...projections.labels import LabelChange
-from ...projections.metadata import SessionMetadata
 from ...projections.stats import SessionStats
 from ...projections.subscriptions import refuse_entry_arguments
+from ...projections.summary import SessionMetadata
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
+from ...projections.views import Changed, Snapshot
 from ..commands import AppendOptions
 from ..handles.branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport
 from ..handles.compaction import CompactionReport

@@ -191,37 +191,35 @@ from .events.stores.memory import MemoryStore as MemoryStore
 from .projections.base import Projection as Projection
 from .projections.base import Valued as Valued
 from .projections.building.budget import ContextBudget as ContextBudget
+from .projections.building.budget import UsedTokens
 from .projections.building.budget import calculate_budget as calculate_budget
 from .projections.building.builder import ContextBuilder as ContextBuilder
 from .projections.building.builder import ContextBuildResult as ContextBuildResult
 from .projections.building.builder import StrategyFailure as StrategyFailure
-from .projections.building.composing import compose as compose
+from .projections.building.builder import compose
 from .projections.building.pairing import safe_start as safe_start
-from .projections.building.source import ContextSource as ContextSource
+from .projections.building.strategy import ContextSource
 from .projections.building.strategy import ContextStrategy as ContextStrategy
 from .projections.building.strategy import NeededSummary as NeededSummary
 from .projections.building.strategy import StrategyResult as StrategyResult
+from .projections.building.summaries import StoredSummary
 from .projections.building.summaries import Summarizer as Summarizer
 from .projections.building.summaries import SummarizerOptions as SummarizerOptions
 from .projections.building.summaries import SummaryRequest as SummaryRequest
-from .projections.building.summary_cache import StoredSummary as StoredSummary
-from .projections.building.used_tokens import UsedTokens as UsedTokens
-from .projections.changes import Changed as Changed
-from .projections.changes import Snapshot as Snapshot
 from .projections.context import Context as Context
-from .projections.context import ContextChange as ContextChange
 from .projections.context import ContextMessage as ContextMessage
 from .projections.context import ModelRef as ModelRef
+from .projections.context_changes import ContextChange as ContextChange
 from .projections.feed import Reset as Reset
 from .projections.feed import Transient as Transient
 from .projections.labels import LabelChange as LabelChange
-from .projections.metadata import SessionMetadata as SessionMetadata
 from .projections.state import WorkProjection as WorkProjection
 from .projections.state import WorkState as WorkState
 from .projections.stats import SessionStats as SessionStats
 from .projections.subscriptions import EntrySubscription as EntrySubscription
 from .projections.subscriptions import TransientSubscription as TransientSubscription
 from .projections.subscriptions import ViewSubscription as ViewSubscription
+from .projections.summary import SessionMetadata
 from .projections.summary import SessionSummary as SessionSummary
 from .projections.tokens import ByteEstimator as ByteEstimator
 from .projections.tokens import MessageTokenizer as MessageTokenizer
@@ -236,6 +234,7 @@ from .projections.tree import TreeReplica as TreeReplica
 from .projections.usage import ModelUsage as ModelUsage
 from .projections.usage import UsageProjection as UsageProjection
 from .projections.usage import UsageTotals as UsageTotals
+from .projections.views import Changed, Snapshot
 
 __version__ = "0.1.0"
 

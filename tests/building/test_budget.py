@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from treering import BashExecution, Context, InvalidInput, Message, Usage, image, message, text, tool_result, tool_use
-from treering.projections.building.budget import ContextBudget, calculate_budget
-from treering.projections.building.used_tokens import UsedTokens, last_measured, used_since
+from treering.projections.building.budget import ContextBudget, UsedTokens, calculate_budget, last_measured, used_since
 from treering.projections.tokens import (
     IMAGE_TOKENS,
     MESSAGE_TOKENS,

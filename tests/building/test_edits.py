@@ -23,7 +23,7 @@ from treering import (
     tool_use,
 )
 from treering.projections.building.pairing import pairing_fault
-from treering.projections.context import LEFT_OUT
+from treering.projections.context_edits import LEFT_OUT
 from treering.testing.models import ScriptedModel
 
 from .making import append_call, budget, content

@@ -29,7 +29,7 @@ from treering import (
 from treering.events.errors import DialectCannot, InvalidEntry, UnsafeCut
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
-from treering.projections.building.masking import MaskedTools
+from treering.projections.building.strategies import MaskedTools
 from treering.projections.tokens import ByteEstimator, count_messages
 
 STEPS = 40

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering import BashExecution, ContextMessage, ContextSource, Message, image, message, text, tool_result, tool_use
-from treering.projections.building.paired_messages import PairedMessages
 from treering.projections.building.pairing import (
     NO_RESULT,
+    PairedMessages,
     last_turn,
     paired,
     pairing_fault,

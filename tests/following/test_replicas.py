@@ -34,8 +34,7 @@ from treering import (
     TreeReplica,
     message,
 )
-from treering.projections import context as contexts
-from treering.projections import labels
+from treering.projections import context_changes, labels
 
 T = TypeVar("T")
 
@@ -118,7 +117,7 @@ class ContextReplica:
             self.value = item.value
         else:
             assert self.value is not None
-            self.value = contexts.apply_change(self.value, item.change)
+            self.value = context_changes.apply_change(self.value, item.change)
         return self.value
 
 

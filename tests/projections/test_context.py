@@ -47,16 +47,14 @@ from treering.events.providers.rendering import rendered
 from treering.projections.context import (
     Context,
     ModelRef,
-    apply_change,
     boundary,
     build,
-    diff,
-    extended,
     extended_to,
     json_fields,
     plan,
     plan_since,
 )
+from treering.projections.context_changes import apply_change, diff, extended
 from treering.projections.tokens import entry_tokens
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

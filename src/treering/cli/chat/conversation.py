@@ -17,8 +17,7 @@ from ...actors.handles.session import Session
 from ...actors.host.host import SessionHost
 from ...events.characters import is_text
 from ...events.errors import Closed
-from ...projections.building.budget import ContextBudget, calculate_budget
-from ...projections.building.used_tokens import UsedTokens
+from ...projections.building.budget import ContextBudget, UsedTokens, calculate_budget
 from ...projections.tokens import ByteEstimator
 from .models import Models, summarizer_for
 

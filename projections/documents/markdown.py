@@ -34,7 +34,8 @@ from ...events.entries import (
     MessageEntry,
 )
 from ...events.wording import entries_counted
-from .descriptions import (
+from .document import About
+from .texts import (
     describe_compaction,
     describe_event,
     describe_image,
@@ -46,7 +47,6 @@ from .descriptions import (
     one_line,
     speaker,
 )
-from .view import About
 
 PARSED_CHARS_MAX = 200_000
 """Longer texts are put into a code block without being parsed."""
