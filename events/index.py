@@ -1,17 +1,4 @@
-"""The index of one log: what the session layer knows about every line without reading it again.
-
-The index is a fold over entries. `LogIndex.fold` both replays a stored log and follows a live one, so a reopened
-session knows exactly what the running one knew. The index is columnar: a handful of numbers and the id for each line;
-bodies stay on disk. Offsets belong to the store and are not part of it.
-
-Damage never stops a fold:
-
-- a parent that is missing, or later in the file than its child, ends the path there (`MISSING`);
-- an entry that is its own ancestor is a root whose path is corrupt (`CYCLE`);
-- of two entries with one id, a reference means the latest line before it;
-- the lines of an atomic batch are withheld until the last of them is there, and become opaque ("aborted") when another
-  line comes first.
-"""
+"""The entries whose parents do not precede them in the log, and the cycles that such a parent closes if it follows."""
 
 from __future__ import annotations
 
@@ -23,16 +10,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from .entries import (
-    EPOCH,
-    Entry,
-    Header,
-    LabelEntry,
-    Message,
-    MessageEntry,
-    SessionInfo,
-    SessionInfoEntry,
-)
+from .entries import EPOCH, Entry, Header, LabelEntry, Message, MessageEntry, SessionInfo, SessionInfoEntry
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
 from .kinds import (
@@ -40,14 +18,58 @@ from .kinds import (
     MESSAGE_KINDS,
     TYPE_NAMES,
     Kind,
+    UnknownTypes,
     asked_text,
     kind_of,
     kinds_of_messages,
     names_model,
 )
-from .missing_parents import MissingParents
-from .previews import preview
-from .unknown_types import UnknownTypes
+from .texts import preview
+
+
+class MissingParents:
+    """The entries that name a parent which the log does not hold so far.
+
+    An entry's parent is fixed when the entry is added, so a parent that comes later does not become one. But if it is a
+    descendant of the entry that names it, that entry is its own ancestor.
+
+    Attributes:
+        children: The seqs of the entries, by the id of the missing parent.
+    """
+
+    __slots__ = ("_roots", "children")
+
+    def __init__(self, children: dict[str, list[int]] | None = None) -> None:
+        self.children: dict[str, list[int]] = {} if children is None else children
+        self._roots: dict[int, int] = {}  # of entries whose path was walked, so that no part is walked twice
+
+    def add(self, parent_id: str, seq: int) -> None:
+        """Note that an entry names a parent that is missing."""
+        self.children.setdefault(parent_id, []).append(seq)
+
+    def found(self, entry_id: str, seq: int, parents: Sequence[int]) -> int:
+        """Note that an entry was added, and return the entry that is its own ancestor because of that; 0 if none is.
+
+        Args:
+            entry_id: The id of the added entry.
+            seq: Its seq.
+            parents: The parents of all entries, by seq; not positive where there is none.
+        """
+        children = self.children.pop(entry_id, None)
+        if not children:
+            return 0
+        root = self._root_of(seq, parents)
+        return root if root in children else 0
+
+    def _root_of(self, seq: int, parents: Sequence[int]) -> int:
+        walked: list[int] = []
+        while seq not in self._roots and parents[seq] > 0:
+            walked.append(seq)
+            seq = parents[seq]
+        root = self._roots.get(seq, seq)
+        self._roots.update(dict.fromkeys(walked, root))
+        return root
+
 
 ROOT = 0
 """The parent of an entry that has none."""

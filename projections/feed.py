@@ -17,9 +17,9 @@ from typing import Protocol, TypeAlias
 from anyio import Event
 from msgspec import Raw, Struct
 
-from ..events.content import JSON, json_value, raw_json
 from ..events.entries import Entry
 from ..events.index import LogIndex
+from ..events.json_values import JSON, json_value, raw_json
 from ..events.stores.base import Cursor
 from .context import Context
 

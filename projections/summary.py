@@ -10,13 +10,13 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ..events.content import JSON
 from ..events.entries import ARCHIVED, Provider, SessionInfo
 from ..events.errors import TreeringError
 from ..events.findings import Finding, unreadable
 from ..events.index import LogIndex
+from ..events.json_values import JSON
 from ..events.kinds import Kind
-from ..events.previews import TITLE_CHARS_MAX, preview
+from ..events.texts import TITLE_CHARS_MAX, preview
 
 ACTIVE = "active"
 """The status of a session to which no program gave another one, and which is not archived."""

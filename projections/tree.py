@@ -18,10 +18,10 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..events.content import JSON
 from ..events.entries import Entry, LabelEntry
 from ..events.errors import EntryNotFound, InvalidInput
 from ..events.index import LogIndex
+from ..events.json_values import JSON
 from ..events.kinds import Kind
 from .feed import EntryAdded, LeafChange, LogView
 from .labels import label_change

@@ -12,10 +12,10 @@ from typing import cast
 import anyio
 from msgspec.structs import replace
 
-from ...events.characters import whole
 from ...events.entries import Message, Usage
 from ...events.errors import ContextError, ContextOverflow, LeafMoved, ModelError
 from ...events.telemetry import failure_of, logger
+from ...events.texts import whole
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.strategies import FullHistory
 from ...projections.building.strategy import needs_path

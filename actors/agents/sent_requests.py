@@ -16,9 +16,9 @@ import anyio
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, json_object
 from ...events.entries import Message
 from ...events.errors import Closed
+from ...events.json_values import JSON, json_object
 from ...projections.building.builder import ContextBuildResult
 from .model import ModelRequest
 

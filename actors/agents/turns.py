@@ -10,7 +10,6 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.characters import whole
 from ...events.content import ToolUse, plain_text, text
 from ...events.entries import Message, Usage
 from ...events.errors import (
@@ -25,7 +24,7 @@ from ...events.errors import (
     TurnTooLong,
 )
 from ...events.telemetry import failure_of, logger
-from ...events.wording import counted
+from ...events.texts import counted, whole
 from ...projections.building.builder import ContextBuilder, ContextBuildResult, compose
 from ..handles.open_calls import OpenCall, closing
 from .answers import calls_of, with_missing_fields, with_unique_call_ids

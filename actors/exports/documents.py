@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Raw
 
-from ...events.characters import whole
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header, KnownEntry
 from ...events.redaction import Redaction
+from ...events.texts import whole
 from ...formats.treering_json import document_entry, document_head, document_tail
 from ...projections.context_edits import last_edits
 from ...projections.documents.document import About, BranchBegins, BranchEnds, Show, Step, View, reading_order

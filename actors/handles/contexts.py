@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.entries import CustomEntry, UsageRecord
 from ...events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ...events.kinds import Kind
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, UsedTokens, checked_budget, last_measured, used_since
 from ...projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
 from ...projections.building.pairing import is_request, paired

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from ...events.content import raw_json
 from ...events.entries import BranchSummary
 from ...events.errors import InvalidInput
+from ...events.json_values import raw_json
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions

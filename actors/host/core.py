@@ -13,13 +13,12 @@ from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ...events.characters import check_text
+from ...events.arguments import check_text, check_word
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, WrongThread
 from ...events.index import LogIndex
 from ...events.stores.base import Cursor, Ref
-from ...events.words import check_word
 from ...projections.base import Projection, Valued
 from ...projections.feed import Feed, LogView, Source, Transient
 from ...projections.subscriptions import VIEWS as NAMED_VIEWS

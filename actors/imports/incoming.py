@@ -32,7 +32,7 @@ from ...events.entries import (
 )
 from ...events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
 from ...events.findings import Finding, Severity
-from ...events.wording import counted
+from ...events.texts import counted
 from ...formats.base import ForeignSession
 from ...formats.chain import derived_id
 from ...formats.own_dialects import KeptSession

@@ -17,7 +17,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from ...events.content import JSON
 from ...events.entries import (
     CompactionEntry,
     ContextEdit,
@@ -30,6 +29,7 @@ from ...events.entries import (
     ToolExecutionEntry,
     UsageEntry,
 )
+from ...events.json_values import JSON
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...formats.base import Restate
 from ...formats.nanocoder.records import derived_run_id

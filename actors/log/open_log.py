@@ -14,8 +14,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from ...events.block import size_of
-from ...events.dialects.base import Dialect
+from ...events.dialects.base import Dialect, size_of
 from ...events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
 from ...events.errors import LogReplaced, NotLive, SessionNotFound
 from ...events.ids import RECENT_MAX

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
+from ...events.arguments import check_count
 from ...events.content import ContentLike, ImagePart, TextPart
-from ...events.counts import check_count
 from ...events.entries import Entry, Header, Message, Payload, Provider, ToolExecutionEntry, Usage
 from ...events.redaction import Redaction
 from ...events.stores.base import Cursor

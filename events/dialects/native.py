@@ -24,9 +24,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from ..block import Block
-from ..characters import whole, why_unwritable
-from ..content import JSON, Text, TextPart, plain_str
+from ..content import Text, TextPart
 from ..entries import (
     ENTRY_CLASSES,
     ENTRY_TYPES,
@@ -41,8 +39,9 @@ from ..entries import (
     OpaqueEntry,
 )
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
-from ..undecodable import UNDECODABLE
-from .as_given import check_as_given
+from ..json_values import JSON, UNDECODABLE
+from ..texts import whole, why_unwritable
+from .base import Block, check_as_given, encode_json, object_of, well_formed, with_key
 
 Fields: TypeAlias = dict[str, JSON]
 
@@ -56,7 +55,6 @@ _CONTENT = frozenset({"content", "replacement"})
 _NO_LINE_BREAKS = -1  # the indent for `msgspec.json.format`
 _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
-_encoder = msgspec.json.Encoder(enc_hook=plain_str)
 _decode_known: Callable[[bytes], KnownEntry] = msgspec.json.Decoder(KnownEntry).decode
 _decode_lines: Callable[[bytes], list[KnownEntry]] = msgspec.json.Decoder(KnownEntry).decode_lines
 _decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict).decode
@@ -110,7 +108,7 @@ class NativeDialect:
         """Return the header line, newline included."""
         fields = msgspec.structs.asdict(header)
         fields["timestamp"] = in_utc(header.timestamp)
-        return _encoder.encode(_HeaderLine(**fields)) + b"\n"
+        return encode_json(_HeaderLine(**fields)) + b"\n"
 
     def encode(self, entry: KnownEntry) -> bytes:
         """Return the entry's line, newline included; see `Dialect.encode`."""
@@ -122,7 +120,7 @@ class NativeDialect:
         if not is_plain:
             entry = _checked(entry)
         try:
-            line = _encoder.encode(entry)
+            line = encode_json(entry)
             read = entry if is_plain else _decode_known(line)
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
@@ -158,6 +156,10 @@ class NativeDialect:
         if taken(uuid):
             raise InvalidEntry(f"the id source returned {uuid!r} twice: it must return a fresh id each time")
         return uuid
+
+    def with_batch(self, line: bytes, batch: Batch | None) -> bytes:
+        """Return a line with another batch mark or without one; see `Dialect.with_batch`."""
+        return encode_json(with_key(object_of(well_formed(line)) or {}, "batch", batch))
 
     def migrated(self, line: bytes, seq: int) -> bytes:
         """Return the line unchanged: there is no older native version."""
@@ -231,7 +233,7 @@ def _decode_slowly(line: bytes, seq: int) -> Entry | None:
         return None
     try:
         # Encoded and decoded again, since msgspec cannot convert a decoded value to `Raw`.
-        entry = _decode_known(_encoder.encode(_normalized(fields)))
+        entry = _decode_known(encode_json(_normalized(fields)))
     except (ValueError, TypeError, RecursionError) as error:
         # later readers of the raw line could not decode half of a character either
         return opaque(fields, bytes(whole(Raw(line))), seq, str(error))

@@ -37,11 +37,11 @@ from ..errors import ExtraMissing, LogDamaged, LogError, UnsupportedVersion, Whe
 from ..findings import Finding, Severity
 from ..ids import RECENT_MAX, Ids
 from ..index import CYCLE, LogIndex
+from ..json_values import UNDECODABLE
 from ..kinds import Kind
 from ..stores.files.log.head import read_head
 from ..stores.files.log.table import chunks
-from ..undecodable import UNDECODABLE
-from ..wording import counted
+from ..texts import counted
 from .known_damage import KnownDamage
 from .session_ids import SessionIds
 from .surroundings import Surroundings, examine_folder, is_beside, log_of

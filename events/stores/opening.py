@@ -14,8 +14,8 @@ from importlib.metadata import entry_points
 
 from ..disk import Disk
 from ..errors import InvalidInput
+from ..folders import scheme_of, without_file_scheme
 from ..offload import Offload
-from ..roots import scheme_of, without_file_scheme
 from .base import Store
 from .files import Durability, FileStore, Writes
 from .memory import MemoryStore

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.entries import Message, Usage
 from ...events.errors import InvalidInput
 from ..context import ContextMessage

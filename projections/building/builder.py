@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, ContentLike, as_content, json_object, text
+from ...events.content import ContentLike, as_content, text
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
+from ...events.json_values import JSON, json_object
 from ..context import Context, ContextMessage
 from ..tokens import Tokenizer, tokenizer_of
 from .budget import ContextBudget

@@ -22,8 +22,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ...events.arguments import check_word
 from ...events.entries import Entry
-from ...events.words import check_word
 from ..context import Context, ContextMessage
 from ..tokens import Tokenizer, context_tokens, message_tokens
 from .pairing import PairedMessages, is_request, paired, request_at

@@ -32,10 +32,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import plain_text, raw_json, text
-from ...events.counts import check_count
+from ...events.arguments import check_count
+from ...events.content import plain_text, text
 from ...events.entries import Custom, CustomEntry, Entry, Message, Usage
 from ...events.errors import ContextOverflow, InvalidInput, SummaryRefused
+from ...events.json_values import raw_json
 from ..context import ContextMessage
 from ..tokens import Tokenizer, tokenizer_of
 from .transcript import bounded, transcript

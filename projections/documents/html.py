@@ -28,7 +28,6 @@ from ...events.content import (
     ToolResult,
     ToolResultPart,
     ToolUsePart,
-    json_value,
     plain_text,
 )
 from ...events.entries import (
@@ -40,8 +39,8 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
-from ...events.undecodable import UNDECODABLE
-from ...events.wording import counted, entries_counted
+from ...events.json_values import UNDECODABLE, json_value
+from ...events.texts import counted, entries_counted
 from .document import About
 from .texts import (
     RichText,

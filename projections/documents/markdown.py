@@ -33,7 +33,7 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
-from ...events.wording import entries_counted
+from ...events.texts import entries_counted
 from .document import About
 from .texts import (
     describe_compaction,

@@ -34,7 +34,7 @@ from treering import (
 )
 from treering.actors.commands import AppendOptions
 from treering.actors.host.naming import DialectName
-from treering.events.dialects.pi import PiDialect
+from treering.events.dialects.pi.dialect import PiDialect
 from treering.events.entries import EPOCH, MessageEntry
 from treering.events.stores.base import (
     Append,

@@ -38,7 +38,8 @@ from treering import (
     tool_use,
 )
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
-from treering.events.content import JSON, ToolUse
+from treering.events.content import ToolUse
+from treering.events.json_values import JSON
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 

@@ -23,8 +23,8 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.events.content import raw_json
 from treering.events.errors import ContextOverflow
+from treering.events.json_values import raw_json
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.minimal_state import (

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treering.events.content import image, raw_json, text
+from treering.events.content import image, text
 from treering.events.entries import (
     Batch,
     Compaction,
@@ -36,6 +36,7 @@ from treering.events.entries import (
 )
 from treering.events.errors import CorruptTree
 from treering.events.index import CYCLE, MISSING, ROOT, LabelMark, LogIndex
+from treering.events.json_values import raw_json
 from treering.events.kinds import Kind
 from treering.testing import strategies
 

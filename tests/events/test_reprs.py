@@ -27,7 +27,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.events.content import raw_json
+from treering.events.json_values import raw_json
 
 
 @pytest.mark.parametrize(

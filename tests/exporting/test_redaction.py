@@ -37,7 +37,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.events.content import JSON
+from treering.events.json_values import JSON
 
 from .conftest import append_everywhere
 

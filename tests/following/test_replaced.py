@@ -28,8 +28,8 @@ from treering import (
     Snapshot,
     SyncHost,
 )
-from treering.events.content import raw_json
 from treering.events.index import LogIndex
+from treering.events.json_values import raw_json
 from treering.events.stores.base import Page, Ref
 from treering.events.stores.files import FileStore
 

@@ -32,7 +32,8 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.events.content import NESTING_MAX, ToolUsePart
+from treering.events.content import ToolUsePart
+from treering.events.json_values import NESTING_MAX
 from treering.models import event_stream
 from treering.models.event_stream import EventData
 from treering.testing.model_server import Call, Counts, ModelServer, Speech

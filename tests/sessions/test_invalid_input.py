@@ -43,8 +43,8 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.events.arguments import check_word
 from treering.events.stores.base import Cursor
-from treering.events.words import check_word
 from treering.models.echo import EchoModel
 from treering.models.exact_tokens import ExactTokenizer
 from treering.projections.building.budget import calculate_budget

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ..actors.catalog.root import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
-from ..events.roots import folder_of
+from ..events.folders import folder_of
 from .logs import logs_on_stderr
 from .output import run, sentence
 from .rows import name_of

@@ -30,7 +30,7 @@ from ..events.errors import (
     SessionLocked,
     TreeringError,
 )
-from ..events.previews import PREVIEW_CHARS_MAX, preview
+from ..events.texts import PREVIEW_CHARS_MAX, preview
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 import click
 from rich.cells import cell_len, set_cell_size
 
-from ..events.wording import counted
+from ..events.texts import counted
 from ..projections.summary import SessionSummary
 from .columns import GAP, aligned, cut
 from .output import clean, line

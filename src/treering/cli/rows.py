@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from msgspec import Struct
 
 from ..events.entries import ARCHIVED
-from ..events.wording import counted
+from ..events.texts import counted
 from ..projections.summary import ACTIVE, SessionSummary
 from .output import line, short_line
 from .time_output import when

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import click
 
-from ..events.previews import TITLE_CHARS_MAX, preview
 from ..events.stores.base import Ref
+from ..events.texts import TITLE_CHARS_MAX, preview
 from ..projections.summary import CORRUPTED, SessionSummary
 from .output import columns
 from .prefixes import LEAST, Prefixes

@@ -16,8 +16,8 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest
-from ..events.content import JSON, json_value
 from ..events.errors import ModelError, RequestRefused
+from ..events.json_values import JSON, json_value
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event

@@ -19,8 +19,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..actors.agents.model import ModelEvent, TextDelta, ThinkingDelta, ToolCallStarted
-from ..events.content import JSON, MaybeRaw, json_object
 from ..events.entries import Message
+from ..events.json_values import JSON, MaybeRaw, json_object
 from ..events.providers.anthropic import from_anthropic
 from .arguments import arguments_of
 

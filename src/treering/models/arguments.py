@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from ..actors.agents.model import MALFORMED_ARGUMENTS
-from ..events.characters import whole_json
-from ..events.content import raw_json
+from ..events.json_values import raw_json
+from ..events.texts import whole_json
 
 
 def arguments_of(written: str, *, cut: bool) -> str:

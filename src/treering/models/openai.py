@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Literal, cast
 from msgspec.structs import replace
 
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest, ToolSpec
-from ..events.content import JSON, json_value
 from ..events.entries import Message
 from ..events.errors import ModelError, RequestRefused
+from ..events.json_values import JSON, json_value
 from ..events.providers.openai import REFUSAL, to_openai
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData, decoded

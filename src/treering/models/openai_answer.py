@@ -22,8 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..actors.agents.model import ModelEvent, TextDelta, ThinkingDelta, ToolCallStarted
-from ..events.content import JSON, MaybeRaw
 from ..events.entries import Message, Usage
+from ..events.json_values import JSON, MaybeRaw
 from ..events.providers.openai import REFUSAL, from_openai
 from .arguments import arguments_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...events.errors import InvalidInput, NotFound
-from ...events.wording import counted
+from ...events.texts import counted
 from ..commands.compact import report_lines
 from ..commands.tree import tree_pages
 from ..descriptions import LABEL_CHARS_MAX, short

@@ -14,7 +14,7 @@ from ...actors.agents.model import TextDelta
 from ...actors.agents.streaming import TurnStream
 from ...actors.handles.open_calls import Recovery
 from ...events.errors import ModelError, TreeringError
-from ...events.wording import counted
+from ...events.texts import counted
 from ..home import Home
 from ..picking import Picked
 from .conversation import Conversation

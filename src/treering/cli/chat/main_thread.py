@@ -10,7 +10,7 @@ from anyio.from_thread import start_blocking_portal
 from ... import __version__
 from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import Model
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.errors import InvalidInput
 from ..descriptions import short
 from ..home import Home

@@ -8,8 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...events.content import ThinkingPart, plain_text
-from ...events.previews import preview
-from ...events.wording import counted
+from ...events.texts import counted, preview
 from ...projections.context import Context
 from ..descriptions import part_text
 from ..home import Home

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...events.errors import InvalidInput
-from ...events.wording import counted
+from ...events.texts import counted
 from ..commands.info import VALUE_CHARS_MAX, info_lines, info_of
 from ..descriptions import short
 from ..output import short_line

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...events.errors import TreeringError
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import SessionSummary
 from ..home import Home, do_each, resolve_each, root_option, sessions_argument
 from ..opening import json_option

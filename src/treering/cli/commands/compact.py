@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from ...actors.handles.compaction import KEEP_TOKENS, CompactionReport
-from ...events.wording import counted
+from ...events.texts import counted
 from ..descriptions import short
 from ..home import Home, root_option, session_argument
 from ..number_input import Count

@@ -11,7 +11,7 @@ from ...actors.agents.sent_requests import SentContext
 from ...actors.agents.window import UNBOUNDED
 from ...actors.handles.session import Session
 from ...events.content import Content
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuildResult
 from ..descriptions import colored, part_text, short

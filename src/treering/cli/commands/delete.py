@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import SessionSummary
 from ..home import Home, do_each, resolve_each, root_option, sessions_argument
 from ..opening import json_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from ...actors.handles.exporting import ExportFormat
-from ...events.wording import counted
+from ...events.texts import counted
 from ..home import Home, root_option, session_argument
 from ..opening import find_entry
 from ..output import echo_document, echo_json, quiet_option, run, tell

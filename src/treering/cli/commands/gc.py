@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from ...actors.catalog.archiving import RetentionReport
-from ...events.wording import counted
+from ...events.texts import counted
 from ..descriptions import short
 from ..home import Home, root_option
 from ..opening import json_option

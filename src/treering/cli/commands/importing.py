@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from ...actors.imports.report import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.texts import counted
 from ...formats.detect import format_names
 from ...formats.walk import UNKNOWN_SHOWN
 from ..descriptions import short

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...events.entries import ARCHIVED
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import CORRUPTED
 from ..home import Home, root_option
 from ..number_input import Count

@@ -6,7 +6,7 @@ A block carries its payload beside its type::
     {"type":"toolCall","id":"call_1","name":"read","arguments":{"path":"main.go"}}
 
 Content may also be one string, or null. In pi, a tool's result is not a block but a message of its own, see
-`camel_messages`.
+`messages`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ..content import (
+from ...content import (
     Content,
     Image,
     ImagePart,
@@ -32,8 +32,9 @@ from ..content import (
     ToolUse,
     ToolUsePart,
 )
-from ..errors import DialectCannot
-from .camel_values import as_list, as_object, as_string, attempt, encode_json, is_null
+from ...errors import DialectCannot
+from ..base import as_object, as_string, attempt, encode_json
+from .values import as_list, is_null
 
 
 class _Block(Struct, tag_field="type", forbid_unknown_fields=True, omit_defaults=True, rename="camel"):

@@ -7,7 +7,7 @@ A file of three entries::
     {"type":"model_change","id":"07444024","parentId":"9e9abd18","timestamp":"2026-01-01T10:00:02.000Z","provider":"anthropic","modelId":"claude-x"}
     {"type":"custom","customType":"ext","data":{"n":1},"id":"39ea2594","parentId":"07444024","timestamp":"2026-01-01T10:00:03.000Z"}
 
-Fields of an entry that such a line cannot represent go under the key `treering` at its end (see `camel_values.Mark`),
+Fields of an entry that such a line cannot represent go under the key `treering` at its end (see `values.Mark`),
 so that the entry reads back unchanged, and the other program can still open the file. `seq` is not written.
 """
 
@@ -16,33 +16,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Union, cast
+from zlib import crc32
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ..entries import Entry, Header, KnownEntry, MessageEntry, OpaqueEntry, Payload, SessionInfo, payload_of
-from ..errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
-from .camel_lines import Line, entry_of
-from .camel_messages import name_model, read_message
-from .camel_values import (
-    ABSENT,
-    READ_ERRORS,
-    Mark,
-    as_int,
-    as_mark,
-    as_string,
-    attempt,
-    encode_json,
-    iso,
-    milliseconds,
-    moment,
-    object_of,
-    unrepresented,
-    well_formed,
-)
-from .camel_writers import Writer
-from .native import NativeDialect, one_line, opaque
+from ...entries import Batch, Entry, Header, KnownEntry, MessageEntry, OpaqueEntry, Payload, SessionInfo, payload_of
+from ...errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
+from ..base import RawFields, as_int, as_object, as_string, attempt, encode_json, object_of, well_formed, with_key
+from ..native import NativeDialect, one_line, opaque
+from .lines import PI_LINES, PI_WRITERS, Line, Writer, entry_of
+from .messages import name_model, read_message
+from .values import ABSENT, READ_ERRORS, Mark, as_mark, iso, milliseconds, moment, unrepresented
 
 VERSION = 3
 """The version that pi 0.50 to 1.5 and oh-my-pi write."""
@@ -263,6 +249,12 @@ class CamelDialect:
             raise InvalidEntry(f"the id source returned {uuid!r} twice: it must return a fresh id each time")
         return uuid
 
+    def with_batch(self, line: bytes, batch: Batch | None) -> bytes:
+        """Return a line with another batch mark or without one; see `Dialect.with_batch`."""
+        fields = object_of(well_formed(line)) or {}
+        own = with_key(object_of(bytes(fields.get("treering", b"{}"))) or {}, "batch", batch)
+        return encode_json(with_key(fields, "treering", own or None))
+
     def migrated(self, line: bytes, seq: int) -> bytes:
         """Return the line unchanged: it has the current version."""
         return line + b"\n"
@@ -290,3 +282,104 @@ def _with_mark(entry: OpaqueEntry, mark: Mark) -> OpaqueEntry:
 def types_of(lines: tuple[type[Line], ...]) -> frozenset[str]:
     """Return the type names of line structs."""
     return frozenset(str(line.__struct_config__.tag) for line in lines)
+
+
+_BOM = b"\xef\xbb\xbf"
+
+# any odd number spreads the seqs over all ids without collisions; this one is 2**32 divided by the golden ratio
+_SPREAD = 0x9E3779B1
+
+
+def pi_directory_name(cwd: str) -> str:
+    """Return the name of the folder in which pi keeps the sessions of a working directory."""
+    return "--" + re.sub(r"[/\\:]", "-", re.sub(r"^[/\\]", "", cwd)) + "--"
+
+
+def pi_file_name(header: Header) -> str:
+    """Return the name of the file in which pi keeps a session."""
+    return f"{re.sub('[:.]', '-', iso(header.timestamp))}_{header.id}.jsonl"
+
+
+class PiDialect(CamelDialect):
+    """Reads and writes pi's version 3 like pi 0.73 to 1.5.2; where they differ, like 1.5.2."""
+
+    name = "pi"
+    types = types_of(PI_LINES)
+    writers = PI_WRITERS
+    _read = staticmethod(line_decoder(PI_LINES))
+
+
+class PiOldDialect(PiDialect):
+    """Reads pi's versions 1 and 2 as version 3 without changing the file, and migrates their lines.
+
+    It records which lines are not part of the chain of version 1. For that, lines must first be read in order;
+    afterwards they can be read in any order.
+    """
+
+    old = True
+
+    def __init__(self, header: Header) -> None:
+        self._linear = header.version < 2
+        self._offset = crc32(header.id.encode("utf-8", "surrogatepass"))
+        self._damaged: set[int] = set()
+        self._headers: set[int] = set()
+
+    def decode(self, line: bytes, seq: int) -> Entry | None:
+        """Return the entry of a line as the migration would leave it; see `Dialect.decode`."""
+        return super().decode(self.migrated(line, seq)[:-1], seq)
+
+    def migrated(self, line: bytes, seq: int) -> bytes:
+        """Return the line in version 3; see `Dialect.migrated`."""
+        fields = object_of(well_formed(line))
+        if fields is None:
+            self._damaged.add(seq)
+            return line + b"\n"
+        name = attempt(as_string, fields.get("type"))
+        if name == "session":
+            self._headers.add(seq)
+            return line + b"\n"
+        changed = name == "message" and _rename_role(fields)
+        if self._linear:
+            self._chain(fields, name, seq)
+            changed = True
+        return (encode_json(fields) if changed else line) + b"\n"
+
+    def migrated_header(self, block: bytes) -> bytes:
+        """Return the header in version 3, with its other fields unchanged; see `Dialect.migrated_header`."""
+        fields = object_of(well_formed(block.removeprefix(_BOM).strip())) or {}
+        fields["version"] = Raw(b"%d" % VERSION)
+        return encode_json(fields) + b"\n"
+
+    def _chain(self, fields: RawFields, name: str | None, seq: int) -> None:
+        """Add the id and the parent to a line of version 1, and to a compaction the id of the first kept entry."""
+        earlier = range(seq - 1, 0, -1)
+        parent = next((each for each in earlier if each not in self._damaged and each not in self._headers), None)
+        fields["id"] = self._id(seq)
+        fields["parentId"] = Raw(b"null") if parent is None else self._id(parent)
+        index = attempt(as_int, fields.pop("firstKeptEntryIndex", None)) if name == "compaction" else None
+        if index is not None and index > 0:
+            first_kept = self._seq_at(index)
+            if first_kept not in self._headers:
+                fields["firstKeptEntryId"] = self._id(first_kept)
+
+    def _seq_at(self, index: int) -> int:
+        """Return the seq of the record at an index; the index counts only lines that are JSON, the header as 0."""
+        seq = index
+        for damaged in sorted(self._damaged):
+            if damaged > seq:
+                break
+            seq += 1
+        return seq
+
+    def _id(self, seq: int) -> Raw:
+        return Raw(b'"%08x"' % ((seq * _SPREAD + self._offset) % 2**32))
+
+
+def _rename_role(fields: RawFields) -> bool:
+    """Rename a message's role to its name in version 3; return whether it had another name."""
+    message = attempt(as_object, fields.get("message"))
+    if message is None or attempt(as_string, message.get("role")) != "hookMessage":
+        return False
+    message["role"] = Raw(b'"custom"')
+    fields["message"] = Raw(encode_json(message))
+    return True

@@ -1,11 +1,13 @@
-"""Text made safe to write: half of a surrogate pair is not a character, and neither files nor providers accept it.
+"""Texts: made safe to write, shortened to one line, and counts in words.
 
-Such halves come from file names that are not UTF-8, and from text that was cut in the middle of a character.
+Half of a surrogate pair is not a character, and neither files nor providers accept it. Such halves come from file names
+that are not UTF-8, and from text that was cut in the middle of a character.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from contextlib import suppress
 from typing import TypeVar, cast
 
@@ -13,32 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from .errors import InvalidInput
-
 T = TypeVar("T")
-
-
-def is_text(name: str) -> bool:
-    """Return whether a name is valid text; file names may be arbitrary bytes, which cannot be stored."""
-    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
-
-
-def check_text(name: str, value: object) -> None:
-    """Refuse a value that cannot be stored as text; None is accepted.
-
-    Args:
-        name: The caller's name for it.
-        value: The value.
-
-    Raises:
-        InvalidInput: It is not a string, or contains bytes that are not UTF-8.
-    """
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name} is of type `{type(value).__name__}`: give a string")
-    if not is_text(value):
-        raise InvalidInput(f"{name} is {value!r}, which is not valid text: leave out what is not UTF-8")
 
 
 def whole_text(text: str) -> str:
@@ -97,3 +74,39 @@ def whole_json(data: bytes) -> bytes:
         ValueError: `data` is not JSON.
     """
     return whole_text(json.dumps(json.loads(data), ensure_ascii=False)).encode()
+
+
+PREVIEW_CHARS_MAX = 200
+"""The greatest length of a preview of the first message."""
+
+TITLE_CHARS_MAX = 80
+"""The greatest length of a title made from the first message."""
+
+_JOINER = "\u200d"
+
+
+def preview(text: str, chars_max: int = PREVIEW_CHARS_MAX) -> str:
+    """Return the beginning of a text on one line; a cut is marked by an ellipsis and never splits a grapheme."""
+    # Long pastes are common, so only a small multiple of the preview's length is processed.
+    line = " ".join(text[: 8 * chars_max].split())
+    if len(line) <= chars_max:
+        return line if len(text) <= 8 * chars_max else f"{line}…"
+    end = chars_max - 1
+    while end > 0 and (_continues(line[end]) or line[end - 1] == _JOINER):
+        end -= 1
+    return f"{line[:end].rstrip()}…"
+
+
+def _continues(char: str) -> bool:
+    """Return whether a character is displayed as part of the one before it."""
+    return char == _JOINER or unicodedata.category(char).startswith("M") or "\U0001f3fb" <= char <= "\U0001f3ff"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless the count is 1."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def entries_counted(count: int) -> str:
+    """Return a count of entries in words."""
+    return "1 entry" if count == 1 else f"{count:,} entries"

@@ -6,22 +6,21 @@ sense. Values that do not make sense remain only in the line; nothing here decid
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ..content import MaybeRaw, json_value, plain_str
-from ..entries import EPOCH, Batch, Payload, Usage
-from .native import in_utc
+from ...entries import EPOCH, Batch, Payload, Usage
+from ...json_values import MaybeRaw, json_value
+from ..base import as_object, attempt, encode_json
+from ..native import in_utc
 
 T = TypeVar("T")
-RawFields: TypeAlias = dict[str, Raw]
 
 ABSENT = Raw(b"")
 """The value of a key that the line does not have; compare by identity."""
@@ -29,29 +28,13 @@ ABSENT = Raw(b"")
 READ_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 """The errors that reading a line of arbitrary content can raise."""
 
-as_string: Callable[[bytes | Raw], str] = Decoder(str).decode
 as_flag: Callable[[bytes | Raw], bool] = Decoder(bool).decode
-as_int: Callable[[bytes | Raw], int] = Decoder(int).decode
 as_number: Callable[[bytes | Raw], float] = Decoder(float).decode
-as_object: Callable[[bytes | Raw], RawFields] = Decoder(dict[str, Raw]).decode
 as_list: Callable[[bytes | Raw], list[Raw]] = Decoder(list[Raw]).decode
 _as_datetime: Callable[[bytes | Raw], datetime] = Decoder(datetime).decode
 
-encode_json = msgspec.json.Encoder(enc_hook=plain_str).encode
 
 _MILLISECOND = timedelta(milliseconds=1)
-_ESCAPE = re.compile(r"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
-
-
-def attempt(decode: Callable[[bytes | Raw], T], raw: bytes | Raw | None) -> T | None:
-    """Decode a value, or return None if it is absent or of another type."""
-    if raw is None:
-        return None
-    try:
-        return decode(raw)
-    except (ValueError, RecursionError):
-        pass
-    return None
 
 
 def is_null(raw: Raw) -> bool:
@@ -62,33 +45,6 @@ def is_null(raw: Raw) -> bool:
 def none_if_absent(raw: Raw) -> Raw | None:
     """Return a value as entries hold it: None if the line does not have the key."""
     return None if raw is ABSENT else raw
-
-
-# -- whole lines
-
-
-def well_formed(line: bytes) -> bytes:
-    """Return the line with invalid UTF-8 replaced, as pi sees it."""
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return line.decode(errors="replace").encode()
-    return line
-
-
-def object_of(line: bytes) -> RawFields | None:
-    """Return the keys of a line with their raw values, or None if it is not a JSON object.
-
-    JavaScript writes an unpaired half of a surrogate pair as an escape, which is read as U+FFFD.
-    """
-    fields = attempt(as_object, line)
-    if fields is None:
-        fields = attempt(as_object, _ESCAPE.sub(_whole_escape, line.decode(errors="replace")).encode())
-    return fields
-
-
-def _whole_escape(match: re.Match[str]) -> str:
-    return "\\ufffd" if match.group(2) else match.group()
 
 
 # -- times
