@@ -15,7 +15,7 @@ a million of them does not pause to traverse them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
 
@@ -243,6 +243,50 @@ def _content_error(name: str, value: object) -> InvalidEntry:
     elif isinstance(value, (bytes, bytearray, memoryview)):
         message += "; decode bytes first"
     return InvalidEntry(message)
+
+
+def shown_text(part: Content) -> str:
+    """Return the text that people see for a part."""
+    match part:
+        case TextPart():
+            return part.text.content
+        case ThinkingPart():
+            return f"(thinking) {part.thinking.content}"
+        case ImagePart():
+            return f"[image {part.image.source.media_type}]"
+        case ToolUsePart():
+            arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
+            return f"calls {part.tool_use.name}({'' if arguments == '{}' else arguments})"
+        case ToolResultPart():
+            result = part.tool_result
+            body = result.content if isinstance(result.content, str) else "\n".join(map(shown_text, result.content))
+            return f"failed: {body}" if result.is_error else body
+
+
+def searched_texts(content: Sequence[Content]) -> Iterator[str]:
+    """Yield the texts by which a search finds parts; images have none."""
+    for part in content:
+        if isinstance(part, TextPart):
+            yield part.text.content
+        elif isinstance(part, ThinkingPart):
+            yield part.thinking.content
+        elif isinstance(part, ToolUsePart):
+            yield part.tool_use.name
+            yield from _strings(part.tool_use.input)
+        elif isinstance(part, ToolResultPart):
+            yield part.tool_result.text
+
+
+def _strings(value: JSON) -> Iterator[str]:
+    """Yield the strings in a JSON value, in order, without the keys of objects."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _strings(each)
 
 
 def plain_text(content: Sequence[Content]) -> str:

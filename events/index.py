@@ -5,12 +5,25 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import cast
+from typing import cast, get_args
 
 import msgspec
 from msgspec import Struct
 
-from .entries import EPOCH, Entry, Header, LabelEntry, Message, MessageEntry, SessionInfo, SessionInfoEntry
+from .entries import (
+    EPOCH,
+    Column,
+    Entry,
+    Header,
+    LabelEntry,
+    Message,
+    MessageEntry,
+    OpaqueEntry,
+    SessionInfo,
+    SessionInfoEntry,
+    asked_text,
+    names_model,
+)
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
 from .kinds import (
@@ -19,10 +32,9 @@ from .kinds import (
     TYPE_NAMES,
     Kind,
     UnknownTypes,
-    asked_text,
     kind_of,
+    kinds_marking,
     kinds_of_messages,
-    names_model,
 )
 from .texts import preview
 
@@ -78,9 +90,7 @@ MISSING = -1
 CYCLE = -2
 """The parent of an entry that is its own ancestor."""
 
-_MARKING = frozenset(
-    {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
-)
+_MARKING = frozenset({Kind.ASSISTANT, *(kind for column in get_args(Column) for kind in kinds_marking(column))})
 _SPOKEN = frozenset({Kind.USER, Kind.ASSISTANT})
 _RUN_MIN = 4  # for shorter runs, the search for a run costs more than it saves
 _SNAPSHOT_VERSION = 5
@@ -470,7 +480,7 @@ class LogIndex:
         self.edits.append(self.edits[above])
         self.models.append(self.models[above])
         if kind in _MARKING:
-            self._mark(entry, kind, seq, above)
+            self._mark(entry, seq, above)
         if self._missing_parents.children:
             own_ancestor = self._missing_parents.found(entry.id, seq, self.parents)
             if own_ancestor:
@@ -481,19 +491,16 @@ class LogIndex:
         if entry.timestamp > self.last_time:  # noqa: PLR1730 - max() costs a call on the hot path
             self.last_time = entry.timestamp
 
-    def _mark(self, entry: Entry, kind: int, seq: int, above: int) -> None:
+    def _mark(self, entry: Entry, seq: int, above: int) -> None:
         """Record that this entry is the latest of its kind from here on the path."""
-        if kind == Kind.MODEL_CHANGE:
-            self.models[seq] = seq
+        if isinstance(entry, OpaqueEntry):  # a reset
+            self.boundaries[seq] = seq
         elif isinstance(entry, MessageEntry):
             if names_model(entry.message) and not self._overrides_answers(self.models[above]):
                 self.models[seq] = seq
-        elif kind == Kind.THINKING_LEVEL:
-            self.levels[seq] = seq
-        elif kind == Kind.CONTEXT_EDIT:
-            self.edits[seq] = seq
-        else:
-            self.boundaries[seq] = seq
+        elif entry.marks is not None:
+            column: array[int] = getattr(self, entry.marks)
+            column[seq] = seq
 
     def _add_nameless(self, entry: Entry | None) -> None:
         """Add a line that nothing can refer to: it keeps its seq and is skipped."""

@@ -7,6 +7,7 @@ that are not UTF-8, and from text that was cut in the middle of a character.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from contextlib import suppress
 from typing import TypeVar, cast
@@ -16,6 +17,11 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 T = TypeVar("T")
+
+LINE_CHARS = 120
+"""The length of a one-line preview of what is no message."""
+
+_SPACES = re.compile(r"\s+")
 
 
 def whole_text(text: str) -> str:
@@ -110,3 +116,9 @@ def counted(count: int, noun: str) -> str:
 def entries_counted(count: int) -> str:
     """Return a count of entries in words."""
     return "1 entry" if count == 1 else f"{count:,} entries"
+
+
+def one_line(text: str, chars: int = LINE_CHARS) -> str:
+    """Return the beginning of a text on one line, with an ellipsis if it was cut off."""
+    flat = _SPACES.sub(" ", text[: chars * 8]).strip()
+    return flat if len(flat) <= chars and len(text) <= chars * 8 else flat[: chars - 1].rstrip() + "…"

@@ -28,26 +28,29 @@ from ..events.content import (
     text,
 )
 from ..events.entries import (
-    BranchSummaryEntry,
     CompactionEntry,
     ContextEdit,
-    CustomMessageEntry,
     Entry,
     Message,
     MessageEntry,
     ModelChangeEntry,
+    OpaqueEntry,
     ThinkingLevelEntry,
+    payload_of,
 )
 from ..events.index import MISSING, LogIndex
-from ..events.kinds import MESSAGE_KINDS, Kind
+from ..events.kinds import CONTRIBUTING_KINDS, MESSAGE_KINDS, Kind, kinds_marking
 from ..events.providers.rendering import bash_text, with_sections
 from .context_edits import NO_EDIT, last_edits, referenced, with_edits
 
 DEFAULT_THINKING_LEVEL = "off"
 """The thinking level of a path that sets none."""
 
-RELEVANT = frozenset({*MESSAGE_KINDS, Kind.BRANCH_SUMMARY, Kind.CUSTOM_MESSAGE, Kind.CONTEXT_EDIT})
-REARRANGING = frozenset({Kind.COMPACTION, Kind.RESET, Kind.CONTEXT_EDIT})
+RELEVANT = frozenset({*MESSAGE_KINDS, *CONTRIBUTING_KINDS, *kinds_marking("edits")})
+"""The kinds of the entries that contribute a message or an edit to contexts."""
+
+REARRANGING = frozenset({*kinds_marking("boundaries"), *kinds_marking("edits")})
+"""The kinds of the entries that change what contexts show of earlier entries."""
 
 
 class ModelRef(Struct, frozen=True, gc=False):
@@ -289,12 +292,7 @@ def message_of(entry: Entry) -> Message | None:
         if message.bash is None or message.role != "bashExecution" or message.content:
             return message
         return replace(message, content=(text(bash_text(message.bash)),))
-    if isinstance(entry, CustomMessageEntry):
-        custom = entry.custom_message
-        return Message("custom", custom.content, custom_type=custom.custom_type, display=custom.display)
-    if isinstance(entry, BranchSummaryEntry) and entry.branch_summary.summary:
-        return Message("branchSummary", (text(entry.branch_summary.summary),))
-    return None
+    return None if isinstance(entry, OpaqueEntry) else payload_of(entry).as_message()
 
 
 def messages_of(entries: Iterable[Entry]) -> list[ContextMessage]:

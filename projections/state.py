@@ -16,9 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.content import ToolResultPart, ToolUsePart
-from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEntry
+from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEntry, asked_text
 from ..events.json_values import JSON, json_object
-from ..events.kinds import asked_text
 from .base import OWN, replay
 
 Action: TypeAlias = Literal["read", "created", "modified", "deleted"]

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from ...events.content import plain_text, text
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry, Header, LabelEntry, Message, MessageEntry
-from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
+from ...events.entries import Entry, Header, LabelEntry, Message, MessageEntry, asked_text
+from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.redaction import Redaction
 from ...events.texts import preview
 from ...projections.documents.document import About

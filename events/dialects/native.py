@@ -26,10 +26,10 @@ from msgspec.structs import astuple
 
 from ..content import Text, TextPart
 from ..entries import (
-    ENTRY_CLASSES,
     ENTRY_TYPES,
     EPOCH,
     NATIVE_VERSION,
+    PAYLOADS,
     Batch,
     Entry,
     Header,
@@ -47,7 +47,6 @@ Fields: TypeAlias = dict[str, JSON]
 
 _ENVELOPE = frozenset({"type", "id", "parent_id", "timestamp", "seq", "aside", "command_id", "batch"})
 _ALIASES = {"thinking_level_change": "thinking_level"}
-_PAYLOADS = {entry.type: payload for payload, entry in ENTRY_CLASSES.items()}
 _ALL_UNSET = (None,) * (
     len(Message.__struct_fields__) - 2
 )  # the other fields of a message with a role and content only
@@ -183,9 +182,9 @@ def _checked(entry: KnownEntry) -> KnownEntry:
     if ENTRY_TYPES.get(name) is not type(entry):
         raise InvalidEntry(f"{type(entry).__name__} cannot be encoded: copy the line that it was read from")
     payload = getattr(entry, name)
-    if type(payload) is not _PAYLOADS[name]:
+    if type(payload) is not PAYLOADS[name]:
         raise InvalidEntry(
-            f"Expected `{_PAYLOADS[name].__name__}`, got `{type(payload).__name__}` - at `$.{name}` of a {name} entry"
+            f"Expected `{PAYLOADS[name].__name__}`, got `{type(payload).__name__}` - at `$.{name}` of a {name} entry"
         )
     timestamp = cast(object, entry.timestamp)  # callers without a type checker pass anything
     if not isinstance(timestamp, datetime):
@@ -344,7 +343,7 @@ def _payload(fields: Fields, name: str) -> Fields:
     Raises:
         ValueError: The line has several payloads or none.
     """
-    known = _PAYLOADS[name].__struct_encode_fields__
+    known = PAYLOADS[name].__struct_encode_fields__
     nested = {_ALIASES.get(key, key): key for key, value in fields.items() if isinstance(value, dict)}
     payloads = [key for key in nested if key in ENTRY_TYPES]
     flat = {key: value for key, value in fields.items() if key not in _ENVELOPE}

@@ -40,7 +40,7 @@ from ...events.entries import (
     MessageEntry,
 )
 from ...events.json_values import UNDECODABLE, json_value
-from ...events.texts import counted, entries_counted
+from ...events.texts import counted, entries_counted, one_line
 from .document import About
 from .texts import (
     RichText,
@@ -49,10 +49,8 @@ from .texts import (
     describe_event,
     describe_image,
     describe_result,
-    describe_usage,
     json_text,
     moment,
-    one_line,
     speaker,
 )
 
@@ -333,7 +331,7 @@ def _notes(message: Message) -> list[str]:
     if message.model is not None:
         notes.append(f"{message.provider}/{message.model}" if message.provider else message.model)
     if message.usage is not None:
-        notes.append(describe_usage(message.usage))
+        notes.append(str(message.usage))
     if message.stop_reason not in _ENDED_WELL:
         notes.append(f"stopped: {message.stop_reason}")
     return notes

@@ -33,18 +33,16 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
-from ...events.texts import entries_counted
+from ...events.texts import entries_counted, one_line
 from .document import About
 from .texts import (
     describe_compaction,
     describe_event,
     describe_image,
     describe_result,
-    describe_usage,
     is_plain,
     json_text,
     moment,
-    one_line,
     speaker,
 )
 
@@ -117,7 +115,7 @@ class MarkdownText:
         if message.content and all(isinstance(each, ToolResultPart) for each in message.content):
             return body
         notes = [f"{message.provider}/{message.model}" if message.provider else message.model] if message.model else []
-        notes += [describe_usage(message.usage)] if message.usage is not None else []
+        notes += [str(message.usage)] if message.usage is not None else []
         failed = f"*Failed: {plain(one_line(message.error, 500))}*\n\n" if message.error is not None else ""
         return self._heading(entry, speaker(message), notes) + body + failed
 

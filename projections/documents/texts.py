@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import TypeAlias
 
 import msgspec
 from markdown_it import MarkdownIt
@@ -20,34 +19,16 @@ from msgspec import Raw
 
 from ...events.content import ImageSource
 from ...events.entries import (
-    BranchSummaryEntry,
     Compaction,
-    CompactionEntry,
-    ContextEditEntry,
-    CustomEntry,
-    CustomMessageEntry,
+    Description,
     Entry,
-    LabelEntry,
     Message,
-    MessageEntry,
-    ModelChangeEntry,
     OpaqueEntry,
-    SessionInfoEntry,
-    ThinkingLevelEntry,
-    ToolExecutionEntry,
-    Usage,
-    UsageEntry,
+    payload_of,
 )
 from ...events.json_values import JSON, UNDECODABLE, json_value
-from ...events.texts import counted
+from ...events.texts import counted, one_line
 
-Description: TypeAlias = "tuple[str, Raw | None]"
-"""A line of plain text, and the JSON data that belongs to it, if any."""
-
-LINE_CHARS = 120
-"""The length of a one-line preview."""
-
-_SPACES = re.compile(r"\s+")
 _MARKDOWN = re.compile(r"[*_`#<\[\]|~\\&!\r\t\f\v]|^ *(?:[-+>=]|[0-9]+[.)])|^ {4}", re.MULTILINE)
 _NAMES = {
     "user": "User",
@@ -70,12 +51,6 @@ def speaker(message: Message) -> str:
 def is_plain(text: str) -> bool:
     """Return whether a text has no Markdown, which is true of most messages and saves them the slow parsing."""
     return _MARKDOWN.search(text) is None
-
-
-def one_line(text: str, chars: int = LINE_CHARS) -> str:
-    """Return the beginning of a text on one line, with an ellipsis if it was cut off."""
-    flat = _SPACES.sub(" ", text[: chars * 8]).strip()
-    return flat if len(flat) <= chars and len(text) <= chars * 8 else flat[: chars - 1].rstrip() + "…"
 
 
 def moment(time: datetime) -> str:
@@ -112,21 +87,6 @@ def describe_image(source: ImageSource) -> str:
     return f"Image ({source.media_type}, {counted(len(source.data) * 3 // 4, 'byte')})"
 
 
-def describe_usage(usage: Usage) -> str:
-    """Return a description of usage: tokens and cost."""
-    parts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
-    if usage.cache_read_tokens:
-        parts.append(f"{usage.cache_read_tokens:,} cached")
-    if usage.cost:
-        parts.append(f"{usage.cost:.4f}")
-    return " · ".join(parts)
-
-
-def describe_duration(duration_ms: float) -> str:
-    """Return a description of a duration."""
-    return f"{duration_ms:,.0f} ms" if duration_ms < 1000 else f"{duration_ms / 1000:,.1f} s"
-
-
 def describe_compaction(compaction: Compaction) -> str:
     """Return the title of a compaction's summary."""
     return f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
@@ -137,46 +97,6 @@ def describe_result(text: str, *, is_error: bool) -> str:
     if is_error:
         return "failed"
     return counted(text.count("\n") + 1, "line") if text else "empty"
-
-
-def describe_event(entry: Entry) -> Description:
-    """Return a description of an entry that is neither a message nor a summary."""
-    match entry:
-        case ModelChangeEntry(model_change=change):
-            return f"Model: {change.provider}/{change.model_id}", None
-        case ThinkingLevelEntry(thinking_level=level):
-            return f"Thinking level: {level.thinking_level}", None
-        case LabelEntry(label=label):
-            return (f"Label: {label.label}" if label.label else "Label taken away"), None
-        case SessionInfoEntry(session_info=info):
-            fields = {
-                "name": info.name,
-                "summary": info.summary,
-                "status": info.status,
-                "project": info.project,
-                "description": info.description,
-            }
-            parts = [f"{name} {one_line(value)!r}" for name, value in fields.items() if value is not None]
-            if info.archived is not None:
-                parts.append("archived" if info.archived else "brought back")
-            return "Session: " + (", ".join(parts) or "metadata"), info.raw_metadata
-        case CustomEntry(custom=custom):
-            return f"Extension: {custom.custom_type}", custom.raw_data
-        case ToolExecutionEntry(tool_execution=run):
-            parts = [f"Tool run: {run.tool_name}", "" if run.success else "failed"]
-            parts.append("" if run.exit_code is None else f"exit code {run.exit_code}")
-            parts.append("" if run.duration_ms is None else describe_duration(run.duration_ms))
-            parts.append("" if run.error is None else one_line(run.error))
-            return " · ".join(filter(None, parts)), None
-        case UsageEntry(usage=record):
-            return f"Usage of {record.kind}: {describe_usage(record.usage)}", record.raw_metadata
-        case ContextEditEntry(context_edit=edit):
-            effect = "left out" if edit.replacement is None else "replaced"
-            return f"From here on, contexts show an earlier entry {effect}: {edit.target_id}", None
-        case OpaqueEntry():
-            return f"Unknown entry: {entry.type} ({one_line(entry.reason)})", entry.raw
-        case MessageEntry() | CustomMessageEntry() | CompactionEntry() | BranchSummaryEntry():
-            return entry.type, None
 
 
 PARSED_CHARS_MAX = 200_000
@@ -249,3 +169,11 @@ def _replace_image(token: Token) -> None:
     name = f"[Image: {token.content}]" if token.content else "[Image]"
     token.type, token.tag, token.content = "text", "", f"{name}({token.attrs.get('src', '')})"
     token.children = None
+
+
+def describe_event(entry: Entry) -> Description:
+    """Return a description of an entry that is neither a message nor a summary."""
+    if isinstance(entry, OpaqueEntry):
+        return f"Unknown entry: {entry.type} ({one_line(entry.reason)})", entry.raw
+    words, data = payload_of(entry).described()
+    return words or entry.type, data

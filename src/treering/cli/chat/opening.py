@@ -7,10 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...events.content import ThinkingPart, plain_text
+from ...events.content import ThinkingPart, plain_text, shown_text
 from ...events.texts import counted, preview
 from ...projections.context import Context
-from ..descriptions import part_text
 from ..home import Home
 from ..output import clean, run
 from ..picking import Picked
@@ -67,9 +66,9 @@ def recent_lines(context: Context) -> Iterator[str]:
         if each.role == "user":
             text = PROMPT + plain_text(each.content)
         elif each.role == "assistant":
-            text = "\n".join(part_text(part) for part in each.content if not isinstance(part, ThinkingPart))
+            text = "\n".join(shown_text(part) for part in each.content if not isinstance(part, ThinkingPart))
         else:
-            text = f"({each.role}) {preview(' '.join(map(part_text, each.content)))}"
+            text = f"({each.role}) {preview(' '.join(map(shown_text, each.content)))}"
         yield clean(text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…")
         if each.role == "assistant":
             yield ""

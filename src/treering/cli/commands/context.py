@@ -7,8 +7,9 @@ from textwrap import indent
 
 import click
 
+from ...events.content import shown_text
 from ...projections.context import Context, json_fields
-from ..descriptions import colored, part_text, short
+from ..descriptions import colored, short
 from ..home import root_option
 from ..logs import warn
 from ..opening import find_leaf, json_option, leaf_option, opened, session_file
@@ -51,5 +52,5 @@ def _lines(shown: Context) -> Iterator[str]:
     for each in shown.messages:
         yield ""
         yield f"{colored(clean(each.role))}  {click.style(short(each.entry_id), dim=True)}"
-        for text in [part_text(part) for part in each.content] or [each.message.error or "(nothing)"]:
+        for text in [shown_text(part) for part in each.content] or [each.message.error or "(nothing)"]:
             yield indent(clean(text), "  ")

@@ -10,11 +10,11 @@ import click
 from ...actors.agents.sent_requests import SentContext
 from ...actors.agents.window import UNBOUNDED
 from ...actors.handles.session import Session
-from ...events.content import Content
+from ...events.content import Content, shown_text
 from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuildResult
-from ..descriptions import colored, part_text, short
+from ..descriptions import colored, short
 from ..home import Home, root_option, session_argument
 from ..number_input import Count
 from ..opening import json_option
@@ -115,4 +115,4 @@ def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Ite
     yield ""
     yield colored(clean(role)) + (f"  {click.style(short(entry_id), dim=True)}" if entry_id else "")
     for part in content:
-        yield indent(clean(part_text(part)), "  ")
+        yield indent(clean(shown_text(part)), "  ")
