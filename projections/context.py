@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..events.columns import MISSING
 from ..events.content import (
     Content,
     text,
@@ -38,7 +39,7 @@ from ..events.entries import (
     ThinkingLevelEntry,
     payload_of,
 )
-from ..events.index import MISSING, LogIndex
+from ..events.index import LogIndex
 from ..events.kinds import CONTRIBUTING_KINDS, MESSAGE_KINDS, Kind, kinds_marking
 from ..events.providers.rendering import bash_text, with_sections
 from .context_edits import NO_EDIT, last_edits, referenced, with_edits

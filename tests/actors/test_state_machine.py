@@ -48,8 +48,9 @@ from treering import (
     SessionInfo,
     ToolExecution,
 )
+from treering.events.columns import ROOT
 from treering.events.dialects.native import NativeDialect
-from treering.events.index import ROOT, LogIndex
+from treering.events.index import LogIndex
 from treering.events.kinds import Kind
 from treering.testing.disks import MemoryDisk
 from treering.testing.strategies import payloads

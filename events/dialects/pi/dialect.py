@@ -26,9 +26,9 @@ from ...entries import Batch, Entry, Header, KnownEntry, MessageEntry, OpaqueEnt
 from ...errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
 from ..base import RawFields, as_int, as_object, as_string, attempt, encode_json, object_of, well_formed, with_key
 from ..native import NativeDialect, one_line, opaque
-from .lines import PI_LINES, PI_WRITERS, Line, Writer, entry_of
+from .lines import PI_LINES, PI_WRITERS, Line, Writer, write_own
 from .messages import name_model, read_message
-from .values import ABSENT, READ_ERRORS, Mark, as_mark, iso, milliseconds, moment, unrepresented
+from .values import ABSENT, READ_ERRORS, Mark, as_mark, entry_of, iso, milliseconds, moment, unrepresented
 
 VERSION = 3
 """The version that pi 0.50 to 1.5 and oh-my-pi write."""
@@ -204,7 +204,7 @@ class CamelDialect:
                 "append it there and move the leaf back, or use a native session"
             )
         _native.encode(entry)  # refuses fields of the wrong type, with their paths
-        name, keys = self.writers[entry.type](entry)
+        name, keys = self.writers.get(entry.type, write_own)(entry)
         if model is not None and isinstance(entry, MessageEntry):
             name_model(cast("dict[str, object]", keys["message"]), entry.message, *model)
         line = self._line(entry, name, keys, Mark(entry.command_id, entry.batch))

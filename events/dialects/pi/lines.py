@@ -7,9 +7,7 @@ read back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,6 +15,7 @@ from msgspec import Raw, Struct
 
 from ...content import NonEmpty
 from ...entries import (
+    PAYLOADS,
     BranchSummary,
     BranchSummaryEntry,
     Compaction,
@@ -39,12 +38,9 @@ from ...entries import (
     SessionInfoEntry,
     ThinkingLevel,
     ThinkingLevelEntry,
-    ToolExecution,
-    ToolExecutionEntry,
     Usage,
     UsageEntry,
     UsageRecord,
-    entry_class,
     payload_of,
 )
 from ..base import as_string, attempt
@@ -57,45 +53,17 @@ from .values import (
     Mark,
     as_flag,
     as_number,
+    entry_of,
     milliseconds,
+    name_on_one_line,
     none_if_absent,
     read_usage,
-    with_fields,
     write_usage,
+    written_usage,
 )
 
-OWN_TOOL_EXECUTION = "treering.tool_execution"
-"""The custom type of a `ToolExecution`, for which pi has no type."""
-
-OWN_SESSION_INFO = "treering.session_info"
-"""The custom type of a `SessionInfo` without a name, which pi cannot represent."""
-
-_OWN: Mapping[str, type[ToolExecution | SessionInfo]] = {
-    OWN_TOOL_EXECUTION: ToolExecution,
-    OWN_SESSION_INFO: SessionInfo,
-}
-
-
-def entry_of(
-    payload: Payload, seq: int, entry_id: str, parent_id: str | None, time: datetime, mark: Mark | None
-) -> KnownEntry:
-    """Make an entry from a line's payload and the fields that its mark adds."""
-    if mark is not None and mark.fields is not None:
-        payload = with_fields(payload, mark.fields)
-    kind = entry_class(payload)
-    fields: dict[str, Any] = {
-        "id": entry_id,
-        "parent_id": parent_id,
-        "timestamp": time,
-        "seq": seq,
-        "command_id": mark.command_id if mark else None,
-        "batch": mark.batch if mark else None,
-        kind.type: payload,
-    }
-    return kind(**fields)
-
-
-# -- reading
+_OWN = "treering."
+"""The beginning of the custom type of an entry that pi cannot represent; its type follows."""
 
 
 class Line(Struct, tag_field="type", rename="camel", kw_only=True):
@@ -106,7 +74,7 @@ class Line(Struct, tag_field="type", rename="camel", kw_only=True):
     timestamp: Moment
     treering: Mark | None = None
 
-    def payload(self) -> Payload:
+    def _payload(self) -> Payload:
         """Return the line's payload.
 
         Raises:
@@ -116,7 +84,7 @@ class Line(Struct, tag_field="type", rename="camel", kw_only=True):
 
     def entry(self, seq: int) -> KnownEntry:
         """Return the line's entry."""
-        return entry_of(self.payload(), seq, self.id, self.parent_id, in_utc(self.timestamp), self.treering)
+        return entry_of(self._payload(), seq, self.id, self.parent_id, in_utc(self.timestamp), self.treering)
 
 
 class MessageLine(Line, tag="message", kw_only=True):
@@ -141,7 +109,7 @@ class ModelChangeLine(Line, tag="model_change", kw_only=True):
     model: str | None = None
     role: str | None = None
 
-    def payload(self) -> Payload:
+    def _payload(self) -> Payload:
         """Return the line's payload.
 
         Raises:
@@ -162,8 +130,7 @@ class ThinkingLevelLine(Line, tag="thinking_level_change", kw_only=True):
 
     thinking_level: str | None
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return ThinkingLevel("off" if self.thinking_level is None else self.thinking_level)
 
 
@@ -173,8 +140,7 @@ class LabelLine(Line, tag="label", kw_only=True):
     target_id: NonEmpty
     label: str | None = None
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return Label(self.target_id, self.label)
 
 
@@ -183,8 +149,7 @@ class SessionInfoLine(Line, tag="session_info", kw_only=True):
 
     name: str | None = None
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return SessionInfo((self.name or "").strip())
 
 
@@ -200,8 +165,7 @@ class CompactionLine(Line, tag="compaction", kw_only=True):
     from_extension: Raw = ABSENT
     system_message: Raw = ABSENT
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return Compaction(
             self.summary or "",
             attempt(as_string, self.first_kept_entry_id),
@@ -223,8 +187,7 @@ class BranchSummaryLine(Line, tag="branch_summary", kw_only=True):
     from_hook: Raw = ABSENT
     from_extension: Raw = ABSENT
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         from_id = attempt(as_string, self.from_id)
         return BranchSummary(
             self.summary or "",
@@ -241,9 +204,8 @@ class CustomLine(Line, tag="custom", kw_only=True):
     custom_type: NonEmpty
     data: Raw = ABSENT
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
-        own = _OWN.get(self.custom_type)
+    def _payload(self) -> Payload:
+        own = _OWN_PAYLOADS.get(self.custom_type)
         if own is not None:
             try:
                 return msgspec.json.decode(self.data, type=own)
@@ -260,8 +222,7 @@ class CustomMessageLine(Line, tag="custom_message", kw_only=True):
     display: Raw = ABSENT
     details: Raw = ABSENT
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         content, _ = read_content(self.content)
         return CustomMessage(
             self.custom_type or UNKNOWN, content, attempt(as_flag, self.display) is True, none_if_absent(self.details)
@@ -274,8 +235,7 @@ class ContextEditLine(Line, tag="context_edit", kw_only=True):
     target_id: NonEmpty
     replacement: dict[str, Raw] | None = None
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         if self.replacement is None:
             return ContextEdit(self.target_id)
         return ContextEdit(self.target_id, read_content(self.replacement.get("content", ABSENT))[0])
@@ -290,8 +250,7 @@ class UsageLine(Line, tag="usage", kw_only=True):
     usage: Raw = ABSENT
     note: str | None = None
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return UsageRecord(self.kind, read_usage(self.usage)[0] or Usage(), self.provider, self.model, self.note)
 
 
@@ -341,7 +300,7 @@ def _write_label(entry: LabelEntry) -> Written:
 
 def _write_session_info(entry: SessionInfoEntry) -> Written:
     if entry.session_info.name is None:  # a session_info line without a name would remove the session's name
-        return write_own(OWN_SESSION_INFO, entry)
+        return write_own(entry)
     return "session_info", {"name": name_on_one_line(entry.session_info.name)}
 
 
@@ -353,7 +312,7 @@ def write_compaction(entry: CompactionEntry, *, hook_key: str = "fromHook") -> W
         "summary": payload.summary,
         "firstKeptEntryId": entry.id if first_kept is None else first_kept,
         "tokensBefore": payload.tokens_before,
-        **_some(details=payload.raw_details, usage=_usage_or_none(payload.usage)),
+        **_some(details=payload.raw_details, usage=written_usage(payload.usage)),
         **({hook_key: True} if payload.from_hook else {}),
         **_some(systemMessage=payload.raw_system_message),
     }
@@ -366,7 +325,7 @@ def write_branch_summary(entry: BranchSummaryEntry, *, hook_key: str = "fromHook
     keys = {
         "fromId": payload.from_id,
         "summary": payload.summary,
-        **_some(details=payload.raw_details, usage=_usage_or_none(payload.usage)),
+        **_some(details=payload.raw_details, usage=written_usage(payload.usage)),
         **({hook_key: True} if payload.from_hook else {}),
     }
     return "branch_summary", keys
@@ -402,22 +361,9 @@ def _write_usage(entry: UsageEntry) -> Written:
     return "usage", keys
 
 
-def _write_tool_execution(entry: ToolExecutionEntry) -> Written:
-    return write_own(OWN_TOOL_EXECUTION, entry)
-
-
-def write_own(custom_type: str, entry: KnownEntry) -> Written:
+def write_own(entry: KnownEntry) -> Written:
     """Write an entry for which pi has no type as a custom one, which pi keeps but does not show."""
-    return "custom", {"customType": custom_type, "data": payload_of(entry)}
-
-
-def _usage_or_none(usage: Usage | None) -> dict[str, object] | None:
-    return None if usage is None else write_usage(usage)
-
-
-def name_on_one_line(name: str) -> str:
-    """Return a session's name in pi's form: line breaks become a space, the ends are trimmed."""
-    return re.sub(r"[\r\n]+", " ", name).strip()
+    return "custom", {"customType": _OWN + entry.type, "data": payload_of(entry)}
 
 
 PI_WRITERS: Mapping[str, Writer] = {
@@ -432,6 +378,9 @@ PI_WRITERS: Mapping[str, Writer] = {
     "custom_message": _write_custom_message,
     "context_edit": _write_context_edit,
     "usage": _write_usage,
-    "tool_execution": _write_tool_execution,
 }
-"""The writers of pi 1.5.2, by entry type."""
+"""The writers of pi 1.5.2, by entry type; all other types are written by `write_own`."""
+
+_OWN_PAYLOADS: Mapping[str, type[Payload]] = {
+    _OWN + name: payload for name, payload in PAYLOADS.items() if name not in PI_WRITERS or payload is SessionInfo
+}

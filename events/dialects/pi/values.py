@@ -6,16 +6,17 @@ sense. Values that do not make sense remain only in the line; nothing here decid
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ...entries import EPOCH, Batch, Payload, Usage
+from ...entries import EPOCH, Batch, KnownEntry, Payload, Usage, entry_class
 from ...json_values import MaybeRaw, json_value
 from ..base import as_object, attempt, encode_json
 from ..native import in_utc
@@ -135,6 +136,11 @@ def write_usage(usage: Usage) -> dict[str, object]:
     }
 
 
+def written_usage(usage: Usage | None) -> dict[str, object] | None:
+    """Return usage in pi's form, or None if there is none."""
+    return None if usage is None else write_usage(usage)
+
+
 # -- the value of the key "treering"
 
 
@@ -188,3 +194,27 @@ def _same_json(mine: Raw | None, theirs: Raw | None) -> bool:
     """Return whether free-form JSON is equal by value; an empty object equals an absent one."""
     values = [{} if raw is None else json_value(raw) for raw in (mine, theirs)]
     return values[0] == values[1]
+
+
+def entry_of(
+    payload: Payload, seq: int, entry_id: str, parent_id: str | None, time: datetime, mark: Mark | None
+) -> KnownEntry:
+    """Make an entry from a line's payload and the fields that its mark adds."""
+    if mark is not None and mark.fields is not None:
+        payload = with_fields(payload, mark.fields)
+    kind = entry_class(payload)
+    fields: dict[str, Any] = {
+        "id": entry_id,
+        "parent_id": parent_id,
+        "timestamp": time,
+        "seq": seq,
+        "command_id": mark.command_id if mark else None,
+        "batch": mark.batch if mark else None,
+        kind.type: payload,
+    }
+    return kind(**fields)
+
+
+def name_on_one_line(name: str) -> str:
+    """Return a session's name in pi's form: line breaks become a space, the ends are trimmed."""
+    return re.sub(r"[\r\n]+", " ", name).strip()
