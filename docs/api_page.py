@@ -30,7 +30,7 @@ from treering import (
     TreeringError,
 )
 from treering.actors.host.starting import Starting
-from treering.events.entries import EntryBase, OpaqueEntry
+from treering.events.entries import EntryBase, OpaqueEntry, Payload
 
 NOT_FOR_PROGRAMS: dict[type, set[str]] = {
     SessionHost: {"core"},
@@ -423,7 +423,8 @@ def page() -> str:
 def public(of: type) -> set[str]:
     """Return the public members of a class."""
     members = {name for name in dir(of) if not name.startswith("_")}
-    return members - NOT_FOR_PROGRAMS.get(of, set())
+    for_rooms = vars(Payload).keys() if issubclass(of, Payload) else set[str]()
+    return members - NOT_FOR_PROGRAMS.get(of, set()) - for_rooms
 
 
 def _page() -> Iterator[str]:

@@ -39,6 +39,7 @@ from .message import checked_usage as checked_usage
 from .message import is_asked as is_asked
 from .message import message as message
 from .message import names_model as names_model
+from .message import usage_in_words as usage_in_words
 from .records import ARCHIVED as ARCHIVED
 from .records import Custom as Custom
 from .records import CustomEntry as CustomEntry

@@ -18,10 +18,10 @@ Description: TypeAlias = "tuple[str, Raw | None]"
 
 
 class Payload(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """The content of an entry, without its place in the tree; and what it is to every other room.
+    """The content of an entry, without its place in the tree.
 
-    A subclass says no more than differs from what stands here: that an entry is shown by the name of its type, found by
-    no search, and part of no context. A field `usage` counts towards the usage of the session, for the `provider` and
+    The methods tell the rest of the library what to make of it. A subclass defines no more than differs from what
+    stands here: an entry that is shown by the name of its type, found by no search, and part of no context. A field `usage` counts towards the usage of the session, for the `provider` and
     the `model` beside it.
     """
 
@@ -84,13 +84,15 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_default
             self.cost + other.cost,
         )
 
-    def __str__(self) -> str:
-        parts = [f"{self.input_tokens:,} in", f"{self.output_tokens:,} out"]
-        if self.cache_read_tokens:
-            parts.append(f"{self.cache_read_tokens:,} cached")
-        if self.cost:
-            parts.append(f"{self.cost:.4f}")
-        return " · ".join(parts)
+
+def usage_in_words(usage: Usage) -> str:
+    """Return the tokens and the cost, for people."""
+    parts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
+    if usage.cache_read_tokens:
+        parts.append(f"{usage.cache_read_tokens:,} cached")
+    if usage.cost:
+        parts.append(f"{usage.cost:.4f}")
+    return " · ".join(parts)
 
 
 def checked_usage(usage: object) -> Usage:

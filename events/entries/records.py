@@ -13,7 +13,7 @@ from ..content import NonEmpty
 from ..json_values import JSON, MaybeRaw, json_object, json_value
 from ..texts import one_line
 from .base import Column, Count, EntryBase
-from .message import Description, Payload, Usage
+from .message import Description, Payload, Usage, usage_in_words
 
 
 class ModelChange(Payload, frozen=True):
@@ -273,7 +273,7 @@ class UsageRecord(Payload, frozen=True):
 
     def described(self) -> Description:
         """Return what it is of, the tokens and the cost."""
-        return f"Usage of {self.kind}: {self.usage}", self.raw_metadata
+        return f"Usage of {self.kind}: {usage_in_words(self.usage)}", self.raw_metadata
 
 
 class UsageEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="usage"):

@@ -38,6 +38,7 @@ from ...events.entries import (
     Entry,
     Message,
     MessageEntry,
+    usage_in_words,
 )
 from ...events.json_values import UNDECODABLE, json_value
 from ...events.texts import counted, entries_counted, one_line
@@ -331,7 +332,7 @@ def _notes(message: Message) -> list[str]:
     if message.model is not None:
         notes.append(f"{message.provider}/{message.model}" if message.provider else message.model)
     if message.usage is not None:
-        notes.append(str(message.usage))
+        notes.append(usage_in_words(message.usage))
     if message.stop_reason not in _ENDED_WELL:
         notes.append(f"stopped: {message.stop_reason}")
     return notes

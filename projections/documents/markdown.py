@@ -32,6 +32,7 @@ from ...events.entries import (
     Entry,
     Message,
     MessageEntry,
+    usage_in_words,
 )
 from ...events.texts import entries_counted, one_line
 from .document import About
@@ -115,7 +116,7 @@ class MarkdownText:
         if message.content and all(isinstance(each, ToolResultPart) for each in message.content):
             return body
         notes = [f"{message.provider}/{message.model}" if message.provider else message.model] if message.model else []
-        notes += [str(message.usage)] if message.usage is not None else []
+        notes += [usage_in_words(message.usage)] if message.usage is not None else []
         failed = f"*Failed: {plain(one_line(message.error, 500))}*\n\n" if message.error is not None else ""
         return self._heading(entry, speaker(message), notes) + body + failed
 
