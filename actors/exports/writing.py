@@ -6,14 +6,14 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from ...events.dialects.detect import DialectName, dialect_named
 from ...events.entries import Header, KnownEntry
 from ...events.errors import ExportExists, InvalidInput
 from ...events.offload import carried_out
 from ...events.redaction import Redaction
 from ...projections.tokens import message_tokens
-from ..host.naming import dialect_named
 from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document
 from .lines import session_file
 from .selection import Selection, selected
@@ -59,7 +59,7 @@ def _checked_path(path: Path, own: str | None) -> Path:
 def _pieces(
     core: HostCore, handle: Handle, format: ExportFormat, selection: Selection, redact: Redaction | None
 ) -> AsyncGenerator[bytes]:
-    if format in ("native", "pi", "omp"):
+    if format in get_args(DialectName):
         return session_file(core, handle, selection, dialect_named(format))
     if format == "json":
         return json_document(core, handle, selection, redact)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import anyio
 
 from ...events.arguments import check_text, check_word
+from ...events.dialects.detect import DialectName, dialect_named
 from ...events.disk import Disk, OsDisk
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
@@ -46,7 +47,7 @@ from .background import attempt, keep_running
 from .core import HostCore
 from .host_task import HostTask
 from .lookup import SessionLike, SessionLookup
-from .naming import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
+from .naming import absolute, checked_id, checked_path, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .starting import Starting, Unclosed
 from .statistics import HostStatistics, SessionStatistics

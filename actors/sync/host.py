@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 from ...events.arguments import check_word
+from ...events.dialects.detect import DialectName
 from ...events.disk import Disk
 from ...events.errors import InvalidInput
 from ...events.offload import Offload
@@ -22,7 +23,6 @@ from ..handles.session import Session
 from ..host.host import SessionHost
 from ..host.listing import SessionChanged
 from ..host.lookup import SessionLike
-from ..host.naming import DialectName
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
 from ..host.statistics import HostStatistics
 from ..imports.report import ImportReports

@@ -32,6 +32,9 @@ class Dialect(Protocol):
         can_append_aside: Whether a line can state that its entry does not become the leaf.
         model_changes_win: A change of the model stays in force although a later assistant's message names another.
         old: The file has an older version, which is read as it is and migrated before anything is written.
+        states_seq: Lines state their seq.
+        answers_apart: A message holds the result of one call only, and nothing beside it.
+        parent_by_path: A forked session names its parent by the path of its file, if it has one, and not by its id.
     """
 
     @property
@@ -46,13 +49,34 @@ class Dialect(Protocol):
     def model_changes_win(self) -> bool: ...
     @property
     def old(self) -> bool: ...
+    @property
+    def states_seq(self) -> bool: ...
+    @property
+    def answers_apart(self) -> bool: ...
+    @property
+    def parent_by_path(self) -> bool: ...
+
+    def file_name(self, header: Header) -> str:
+        """Return the name of the file of a new session, below the root, in the way of the dialect's own program."""
+        ...
+
+    def may_copy(self, entry_type: str) -> bool:
+        """Tell whether a line of this type, unknown to treering, may be copied from a file of another dialect.
+
+        Not if the dialect's own program might know another type of the same name.
+        """
+        ...
 
     def encode_header(self, header: Header) -> bytes:
         """Return the header block, newline included."""
         ...
 
-    def encode(self, entry: KnownEntry) -> bytes:
+    def encode(self, entry: KnownEntry, model: tuple[str, str] | None = None) -> bytes:
         """Return the entry's line, newline included.
+
+        Args:
+            entry: The entry.
+            model: The provider and the model in effect on the path to it, for an answer that names none.
 
         Raises:
             InvalidEntry: A field is missing or of the wrong type; the message names it.

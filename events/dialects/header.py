@@ -6,8 +6,8 @@ The slot is a line of a fixed size in front of the header, so that the title can
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
@@ -72,40 +72,39 @@ def _strings(*names: bytes) -> tuple[_Field, ...]:
     return tuple((b',"%s":' % name, _STRING) for name in names)
 
 
-_NATIVE: tuple[_Field, ...] = (
-    (b'{"type":"session","id":', _STRING),
-    (b',"version":%d,"timestamp":' % NATIVE_VERSION, _STRING),
-)
-_PI: tuple[_Field, ...] = ((b'{"type":"session","version":%d,"id":' % _PI_VERSION, _STRING), *_strings(b"timestamp"))
-_SLOT: tuple[_Field, ...] = ((b'{"type":"title","v":1,"title":', _STRING), *_strings(b"source", b"updatedAt", b"pad"))
-_OMP: tuple[_Field, ...] = (*_SLOT, (b"}\n" + _PI[0][0], _STRING), *_PI[1:])
-_NATIVE_OPTIONAL = _strings(b"cwd", b"parent_session", b"parent_entry", b"key", b"title")
-_PI_OPTIONAL: tuple[_Field, ...] = (*_strings(b"cwd", b"parentSession"), (b',"treering":', _OBJECT))
+class HeaderForm(NamedTuple):
+    """The fields of a header block as treering writes it: those that come first, and those that may follow."""
 
+    fields: tuple[_Field, ...]
+    optional: tuple[_Field, ...]
 
-def is_torn_header(data: bytes) -> bool:
-    """Tell whether a file's content is the beginning of a header as treering writes it, and nothing else.
-
-    A file system may leave zeros after it.
-    """
-    begun = data.rstrip(b"\0")
-    return bool(begun) and (
-        _begins(begun, _NATIVE, _NATIVE_OPTIONAL)
-        or _begins(begun, _PI, _PI_OPTIONAL)
-        or _begins(begun, _OMP, _PI_OPTIONAL)
-    )
-
-
-def _begins(data: bytes, fields: Sequence[_Field], optional: Sequence[_Field]) -> bool:
-    """Tell whether data ends within these fields, or after any of those that may follow."""
-    for number, (before, value) in enumerate((*fields, *optional)):
-        if before.startswith(data):
-            return True
-        if data.startswith(before):
-            found = value.match(data, len(before))
-            if found is None:
+    def is_begun_by(self, data: bytes) -> bool:
+        """Tell whether data ends within these fields, or after any of those that may follow."""
+        for number, (before, value) in enumerate((*self.fields, *self.optional)):
+            if before.startswith(data):
+                return True
+            if data.startswith(before):
+                found = value.match(data, len(before))
+                if found is None:
+                    return False
+                data = data[found.end() :]
+            elif number < len(self.fields):
                 return False
-            data = data[found.end() :]
-        elif number < len(fields):
-            return False
-    return not data
+        return not data
+
+
+_PI: tuple[_Field, ...] = ((b'{"type":"session","version":%d,"id":' % _PI_VERSION, _STRING), *_strings(b"timestamp"))
+_PI_OPTIONAL: tuple[_Field, ...] = (*_strings(b"cwd", b"parentSession"), (b',"treering":', _OBJECT))
+_SLOT: tuple[_Field, ...] = ((b'{"type":"title","v":1,"title":', _STRING), *_strings(b"source", b"updatedAt", b"pad"))
+
+PI_FORM = HeaderForm(_PI, _PI_OPTIONAL)
+"""The header of pi's version 3."""
+
+OMP_FORM = HeaderForm((*_SLOT, (b"}\n" + _PI[0][0], _STRING), *_PI[1:]), _PI_OPTIONAL)
+"""oh-my-pi's title slot and header."""
+
+NATIVE_FORM = HeaderForm(
+    ((b'{"type":"session","id":', _STRING), (b',"version":%d,"timestamp":' % NATIVE_VERSION, _STRING)),
+    _strings(b"cwd", b"parent_session", b"parent_entry", b"key", b"title"),
+)
+"""The native header."""

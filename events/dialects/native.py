@@ -78,6 +78,22 @@ class NativeDialect:
     can_append_aside = True
     model_changes_win = False
     old = False
+    states_seq = True
+    answers_apart = False
+    parent_by_path = False
+
+    @classmethod
+    def opened(cls, line: bytes, where: Where, slot: object) -> tuple[Header, NativeDialect]:
+        """Decode a header line, and make the dialect of its log; see `DialectClass.opened`."""
+        return cls.decode_header(line, where), cls()
+
+    def file_name(self, header: Header) -> str:
+        """Return the id with the suffix of logs; see `Dialect.file_name`."""
+        return f"{header.id}.jsonl"
+
+    def may_copy(self, entry_type: str) -> bool:
+        """Return True: a line of an unknown type stays one; see `Dialect.may_copy`."""
+        return True
 
     @staticmethod
     def decode_header(line: bytes, where: Where) -> Header:
@@ -109,7 +125,7 @@ class NativeDialect:
         fields["timestamp"] = in_utc(header.timestamp)
         return encode_json(_HeaderLine(**fields)) + b"\n"
 
-    def encode(self, entry: KnownEntry) -> bytes:
+    def encode(self, entry: KnownEntry, model: tuple[str, str] | None = None) -> bytes:
         """Return the entry's line, newline included; see `Dialect.encode`."""
         return self.write(entry)[0]
 

@@ -132,6 +132,11 @@ class OmpDialect(CamelDialect):
     }
     _read = staticmethod(line_decoder(OMP_LINES))
 
+    @classmethod
+    def opened(cls, line: bytes, where: Where, slot: TitleSlot | None) -> tuple[Header, OmpDialect]:
+        """Decode a header line, and make the dialect of its log; see `DialectClass.opened`."""
+        return cls.decode_header(line, where, slot), cls()
+
     @staticmethod
     def decode_header(line: bytes, where: Where, slot: TitleSlot | None = None) -> Header:
         """Decode a header line; the title in a slot before it, if there is one, takes precedence over its own."""

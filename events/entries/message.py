@@ -21,8 +21,8 @@ class Payload(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defau
     """The content of an entry, without its place in the tree.
 
     The methods tell the rest of the library what to make of it. A subclass defines no more than differs from what
-    stands here: an entry that is shown by the name of its type, found by no search, and part of no context. A field `usage` counts towards the usage of the session, for the `provider` and
-    the `model` beside it.
+    stands here: an entry that is shown by the name of its type, found by no search, and part of no context. A field
+    `usage` counts towards the usage of the session, for the `provider` and the `model` beside it.
     """
 
     __repr__ = shown

@@ -397,7 +397,7 @@ class _Patient:
                 what = f"time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
                 self._add(self._line, start, "time_backwards", "note", what, entry.id)
             self._time = entry.timestamp
-        if self._dialect.name == "native":
+        if self._dialect.states_seq:
             self._check_seq(entry, line, start, seq)
         if isinstance(entry, MessageEntry):
             self._note_calls(entry, seq)

@@ -34,7 +34,7 @@ from treering import (
     UnsupportedVersion,
     text,
 )
-from treering.events.dialects.header import is_torn_header
+from treering.events.dialects.detect import is_torn_header
 from treering.events.errors import ForeignFormatError
 from treering.events.stores.files import Durability, FileStore
 from treering.formats.base import ForeignSession

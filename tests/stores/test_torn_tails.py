@@ -12,7 +12,7 @@ import pytest
 
 from treering import NotASession, SessionHost, SessionLocked, SessionNotFound
 from treering.events.dialects.base import Dialect
-from treering.events.dialects.header import is_torn_header
+from treering.events.dialects.detect import is_torn_header
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
 from treering.events.dialects.pi.dialect import PiDialect

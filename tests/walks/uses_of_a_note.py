@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from hypothesis import find
 
 import treering
-from treering.actors.host.naming import DialectName
 from treering.cli import main as treering_command
+from treering.events.dialects.detect import DialectName
 from treering.events.entries import payload_of, records
 from treering.events.kinds import TYPE_NAMES, kind_of
 from treering.projections.search.texts import entry_text

@@ -22,8 +22,20 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ...entries import Batch, Entry, Header, KnownEntry, MessageEntry, OpaqueEntry, Payload, SessionInfo, payload_of
+from ...entries import (
+    ENTRY_TYPES,
+    Batch,
+    Entry,
+    Header,
+    KnownEntry,
+    MessageEntry,
+    OpaqueEntry,
+    Payload,
+    SessionInfo,
+    payload_of,
+)
 from ...errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
+from ...kinds import RESET_TYPE
 from ..base import RawFields, as_int, as_object, as_string, attempt, encode_json, object_of, well_formed, with_key
 from ..native import NativeDialect, one_line, opaque
 from .lines import PI_LINES, PI_WRITERS, Line, Writer, write_own
@@ -105,6 +117,9 @@ class CamelDialect:
     can_append_aside = False
     model_changes_win = False
     old = False
+    states_seq = False
+    answers_apart = True
+    parent_by_path = False
     types: ClassVar[frozenset[str]]
     writers: ClassVar[Mapping[str, Writer]]
     _read: Callable[[bytes | Raw], Line]
@@ -115,6 +130,15 @@ class CamelDialect:
     def decode_header(line: bytes, where: Where) -> Header:
         """Decode a header line; see `read_header`."""
         return read_header(line, where)
+
+    def file_name(self, header: Header) -> str:
+        """Return the name under which pi keeps a session, in the folder of its working directory."""
+        name = pi_file_name(header)
+        return name if header.cwd is None else f"{pi_directory_name(header.cwd)}/{name}"
+
+    def may_copy(self, entry_type: str) -> bool:
+        """Return whether treering does not know the type either; see `Dialect.may_copy`."""
+        return entry_type not in ENTRY_TYPES
 
     def encode_header(self, header: Header) -> bytes:
         """Return the header line, newline included."""
@@ -189,12 +213,7 @@ class CamelDialect:
     # -- writing
 
     def encode(self, entry: KnownEntry, model: tuple[str, str] | None = None) -> bytes:
-        """Return the entry's line, newline included; see `Dialect.encode`.
-
-        Args:
-            entry: The entry.
-            model: The provider and the model in effect on the path to it, for an answer that names none.
-        """
+        """Return the entry's line, newline included; see `Dialect.encode`."""
         return self._written(entry, model)[0]
 
     def _written(self, entry: KnownEntry, model: tuple[str, str] | None) -> tuple[bytes, KnownEntry]:
@@ -304,9 +323,20 @@ class PiDialect(CamelDialect):
     """Reads and writes pi's version 3 like pi 0.73 to 1.5.2; where they differ, like 1.5.2."""
 
     name = "pi"
+    parent_by_path = True
     types = types_of(PI_LINES)
     writers = PI_WRITERS
     _read = staticmethod(line_decoder(PI_LINES))
+
+    @classmethod
+    def opened(cls, line: bytes, where: Where, slot: object) -> tuple[Header, PiDialect]:
+        """Decode a header line, and make the dialect of its log; see `DialectClass.opened`."""
+        header = cls.decode_header(line, where)
+        return header, cls() if header.version == cls.version else PiOldDialect(header)
+
+    def may_copy(self, entry_type: str) -> bool:
+        """Return whether treering does not know the type; nor may a reset, which pi would show as nothing."""
+        return entry_type != RESET_TYPE and super().may_copy(entry_type)
 
 
 class PiOldDialect(PiDialect):
