@@ -44,7 +44,7 @@ class Kind:
     ASSISTANT: Final = 4
     TOOL: Final = 5
     SYSTEM: Final = 6
-    OTHER_MESSAGE: Final = 7
+    OTHER_MESSAGE: Final = MessageEntry.kind
     MODEL_CHANGE: Final = ModelChangeEntry.kind
     THINKING_LEVEL: Final = ThinkingLevelEntry.kind
     LABEL: Final = LabelEntry.kind

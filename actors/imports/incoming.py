@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.dialects.base import Dialect
-from ...events.dialects.native import NativeDialect, in_utc
+from ...events.dialects.base import Dialect, in_utc
+from ...events.dialects.native import NativeDialect
 from ...events.entries import (
     EPOCH,
     NATIVE_VERSION,

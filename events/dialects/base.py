@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Protocol, TypeAlias, TypeVar, cast, overload
 
@@ -16,9 +17,9 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import FieldInfo, fields, replace
 
-from ..entries import Batch, Entry, Header, KnownEntry
+from ..entries import EPOCH, Batch, Entry, Header, KnownEntry
 from ..errors import InvalidEntry
-from ..json_values import plain_str, raw_json
+from ..json_values import JSON, plain_str, raw_json
 
 
 class Dialect(Protocol):
@@ -314,3 +315,21 @@ def without_marks_of(dialect: Dialect, line: bytes, session_id: str) -> bytes:
     entry = dialect.decode(line, 0)
     marked = entry is not None and entry.batch is not None and entry.batch.session == session_id
     return dialect.with_batch(line, None) if marked else line
+
+
+def time_of(value: JSON) -> datetime:
+    """Return the timestamp of a line, taken as UTC if it has no zone; anything else is the epoch."""
+    try:
+        return in_utc(msgspec.convert(value, datetime))
+    except msgspec.ValidationError:
+        return EPOCH
+
+
+def in_utc(time: datetime) -> datetime:
+    """Return a time in UTC, taken as UTC if it has no zone; the epoch if its year is out of range in UTC."""
+    if time.tzinfo is UTC:
+        return time
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError:
+        return EPOCH

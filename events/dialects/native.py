@@ -41,7 +41,7 @@ from ..entries import (
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
 from ..json_values import JSON, UNDECODABLE
 from ..texts import whole, why_unwritable
-from .base import Block, check_as_given, encode_json, object_of, well_formed, with_key
+from .base import Block, check_as_given, encode_json, in_utc, object_of, time_of, well_formed, with_key
 
 Fields: TypeAlias = dict[str, JSON]
 
@@ -312,24 +312,6 @@ def _batch_of(value: JSON) -> Batch | None:
     with suppress(msgspec.ValidationError):
         return msgspec.convert(value, Batch)
     return None
-
-
-def time_of(value: JSON) -> datetime:
-    """Return the timestamp of a line, taken as UTC if it has no zone; anything else is the epoch."""
-    try:
-        return in_utc(msgspec.convert(value, datetime))
-    except msgspec.ValidationError:
-        return EPOCH
-
-
-def in_utc(time: datetime) -> datetime:
-    """Return a time in UTC, taken as UTC if it has no zone; the epoch if its year is out of range in UTC."""
-    if time.tzinfo is UTC:
-        return time
-    try:
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    except OverflowError:
-        return EPOCH
 
 
 def _normalized(fields: Fields) -> Mapping[str, object]:

@@ -34,7 +34,7 @@ from ..entries import (
 from ..errors import DialectCannot, Where
 from .base import as_string, attempt, object_of, well_formed
 from .header import TitleSlot, read_slot, write_slot
-from .pi.dialect import CamelDialect, HeaderMark, line_decoder, read_header, types_of
+from .pi.camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
 from .pi.lines import (
     PI_LINES,
     PI_WRITERS,

@@ -37,7 +37,8 @@ from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import detect
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
-from treering.events.dialects.pi.dialect import PiDialect, PiOldDialect, pi_directory_name, pi_file_name
+from treering.events.dialects.pi.camel import pi_directory_name, pi_file_name
+from treering.events.dialects.pi.dialect import PiDialect, PiOldDialect
 from treering.events.entries import (
     EPOCH,
     BashExecution,

@@ -43,8 +43,7 @@ from ...entries import (
     UsageRecord,
     payload_of,
 )
-from ..base import as_string, attempt
-from ..native import in_utc
+from ..base import as_string, attempt, in_utc
 from .content import read_content, write_content
 from .messages import UNKNOWN, Body, write_message
 from .values import (

@@ -18,8 +18,7 @@ from msgspec.json import Decoder
 
 from ...entries import EPOCH, Batch, KnownEntry, Payload, Usage, entry_class
 from ...json_values import MaybeRaw, json_value
-from ..base import as_object, attempt, encode_json
-from ..native import in_utc
+from ..base import as_object, attempt, encode_json, in_utc
 
 T = TypeVar("T")
 

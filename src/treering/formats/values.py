@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ..events.dialects.native import in_utc
+from ..events.dialects.base import in_utc
 from ..events.entries import EPOCH
 from ..events.errors import InvalidEntry
 from ..events.json_values import JSON, NESTING_MAX, raw_json
