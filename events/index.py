@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from datetime import datetime
 from typing import cast, get_args
 
 from .columns import CYCLE, MISSING, ROOT, Columns, LabelMark
@@ -49,6 +50,22 @@ class LogIndex(Columns):
     """The index of a log: the columns, and the folding of its lines."""
 
     __slots__ = ()
+
+    def position(self) -> tuple[int, str | None, datetime]:
+        """Return what the next append depends on: the seq of the last line, the leaf's id, and the latest time.
+
+        Withheld lines are included, as in `seen`.
+        """
+        leaf, head, last_time = self.leaf, len(self.kinds) - 1, self.last_time
+        leaf_id = (self._last_id or None) if leaf == head else self.ids[leaf] or None
+        if self._pending:
+            return head + len(self._pending), leaf_id, max(last_time, *(each.timestamp for each in self._pending))
+        return head, leaf_id, last_time
+
+    @property
+    def leaf_id(self) -> str | None:
+        """The id of the leaf, or None in an empty session."""
+        return self.position()[1]
 
     def fold(self, entry: Entry | None) -> None:
         """Fold the next line: its entry, or None if it is damaged."""
@@ -225,11 +242,11 @@ class LogIndex(Columns):
 
     def _mark(self, entry: Entry, seq: int, above: int) -> None:
         """Record that this entry is the latest of its kind from here on the path."""
-        if isinstance(entry, OpaqueEntry):  # a reset
-            self.boundaries[seq] = seq
-        elif isinstance(entry, MessageEntry):
+        if isinstance(entry, MessageEntry):
             if names_model(entry.message) and not self._overrides_answers(self.models[above]):
                 self.models[seq] = seq
+        elif isinstance(entry, OpaqueEntry):  # a reset
+            self.boundaries[seq] = seq
         elif entry.marks is not None:
             column: array[int] = getattr(self, entry.marks)
             column[seq] = seq
