@@ -177,14 +177,14 @@ class Columns:
         self.parents = array("i", [ROOT])
         self.kinds = array("H", [0])
         self.boundaries = array("I", [0])
-        self.models = array("I", [0])
+        self.models: array[int] = array("I", [0])
         self.levels = array("I", [0])
         self.edits = array("I", [0])
         self.unknown_types = UnknownTypes()
         self.labels: dict[str, LabelMark] = {}
         self.info = SessionInfo()
         self.message_counts: dict[int, int] = dict.fromkeys(MESSAGE_KINDS, 0)
-        self.damaged = 0
+        self.damaged: int = 0
         self.last_time = EPOCH
         self.last_message_time = header.timestamp
         self.leaf = 0

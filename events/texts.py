@@ -7,7 +7,6 @@ that are not UTF-8, and from text that was cut in the middle of a character.
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from contextlib import suppress
 from typing import TypeVar, cast
@@ -20,8 +19,6 @@ T = TypeVar("T")
 
 LINE_CHARS = 120
 """The length of a one-line preview of what is no message."""
-
-_SPACES = re.compile(r"\s+")
 
 
 def whole_text(text: str) -> str:
@@ -119,6 +116,5 @@ def entries_counted(count: int) -> str:
 
 
 def one_line(text: str, chars: int = LINE_CHARS) -> str:
-    """Return the beginning of a text on one line, with an ellipsis if it was cut off."""
-    flat = _SPACES.sub(" ", text[: chars * 8]).strip()
-    return flat if len(flat) <= chars and len(text) <= chars * 8 else flat[: chars - 1].rstrip() + "…"
+    """Return the beginning of a text that is no message on one line; see `preview`."""
+    return preview(text, chars)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -113,7 +114,7 @@ class ContextStepper:
     """The context of the leaf. An append below the leaf extends it; any other event rebuilds and compares it."""
 
     name = "context"
-    read_by = "await session.context()"
+    read_by: ClassVar[str] = "await session.context()"
 
     def __init__(self) -> None:
         self._context: Context | None = None

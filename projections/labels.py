@@ -7,7 +7,7 @@ all labels, so the lists here read no entries. Labels never reach a context.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -105,7 +105,7 @@ class LabelStepper:
     """The labelled entries, those of the path first. The changes carry labels, but not the order."""
 
     name = "labels"
-    read_by = "session.labels()"
+    read_by: ClassVar[str] = "session.labels()"
 
     def __init__(self) -> None:
         self._labels: list[LabelledEntry] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import length_hint
-from typing import Any, Generic, Never, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Never, Protocol, Self, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
 
@@ -24,23 +24,23 @@ from .tree import TreeStepper
 from .views import Changed, SharedView, Snapshot, Stepper
 
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 C = TypeVar("C")
 
 
-class NamedView(Protocol):
-    """The stepper class of a view with a name, which takes no arguments."""
+class NamedStepper(Stepper[V_co, C], Protocol[V_co, C]):
+    """The steps of a view that has a name.
 
-    @property
-    def read_by(self) -> str:
-        """The call that returns the view's value."""
-        ...
+    Attributes:
+        read_by: The call that returns the view's value.
+    """
 
-    def __call__(self) -> Stepper[Any, Any]:
-        """Make the stepper of one session."""
-        ...
+    read_by: ClassVar[str]
 
 
-VIEWS: Mapping[str, NamedView] = {each.name: each for each in (ContextStepper, TreeStepper, LabelStepper)}
+VIEWS: Mapping[str, type[NamedStepper[Any, Any]]] = {
+    each.name: each for each in (ContextStepper, TreeStepper, LabelStepper)
+}
 """The views that are subscribed to by name; any projection is one that needs no name."""
 
 T = TypeVar("T", bound=Transient)

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -325,7 +325,7 @@ class TreeStepper:
     """All entries as a tree."""
 
     name = "tree"
-    read_by = "session.tree()"
+    read_by: ClassVar[str] = "session.tree()"
 
     def __init__(self) -> None:
         self._replica = TreeReplica()
