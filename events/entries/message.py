@@ -36,7 +36,7 @@ class Payload(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defau
         return ()
 
     def preview(self, short: Callable[[str], str]) -> str:
-        """Return what a list of entries shows beside the type; the list takes the first line's worth of it.
+        """Return what a list of entries shows beside the type; the list cuts it to one line.
 
         Args:
             short: Shortens the id of another entry.
