@@ -1,9 +1,12 @@
-"""The checks of arguments that callers pass: counts, words, texts."""
+"""The checks of arguments that callers pass: counts, words, texts, and roots, which are paths or addresses."""
 
 from __future__ import annotations
 
+import os
+import re
 import reprlib
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 from .errors import InvalidInput, TreeringError
 
@@ -70,3 +73,72 @@ def check_text(name: str, value: object) -> None:
         raise InvalidInput(f"{name} is of type `{type(value).__name__}`: give a string")
     if not is_text(value):
         raise InvalidInput(f"{name} is {value!r}, which is not valid text: leave out what is not UTF-8")
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def scheme_of(root: str | os.PathLike[str]) -> str | None:
+    """Return the word before the colon with which an address begins, in lower case; None for a path."""
+    scheme = _SCHEME.match(root) if isinstance(root, str) else None
+    return None if scheme is None else scheme[1].lower()
+
+
+def without_file_scheme(root: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path that a `file:` URL names, such as "file:/srv/logs", "file:///srv/logs" or "file:logs".
+
+    Anything else is returned unchanged.
+
+    Raises:
+        InvalidInput: The URL names another machine, or no path.
+    """
+    if not isinstance(root, str) or scheme_of(root) != "file":
+        return root
+    path = root.partition(":")[2]
+    if path.startswith("//"):
+        machine, _, rest = path[2:].partition("/")
+        if machine not in ("", "localhost"):
+            raise InvalidInput(
+                f"{root!r} names a file of the machine {machine!r}: give 'file:/path', with one slash or with three"
+            )
+        path = f"/{rest}"
+    if not path:
+        raise InvalidInput(f"{root!r} names no directory: give 'file:/path'")
+    return unquote(path)
+
+
+def folder_of(root: str | os.PathLike[str], what: str) -> str | os.PathLike[str]:
+    """Return the path that a path or a `file:` URL names.
+
+    Args:
+        root: What the caller gave.
+        what: The caller's name for it.
+
+    Raises:
+        InvalidInput: It begins like another address, or is a `file:` URL of no path here.
+    """
+    folder = without_file_scheme(root)
+    if folder is root:
+        check_root(folder, what)
+    return folder
+
+
+def check_root(root: str | os.PathLike[str], what: str = "the root") -> None:
+    """Refuse a text that begins like an address, with a word of two or more characters and a colon.
+
+    As a path, it would silently become a directory of that name. A `Path` is always a path, and so is a text with a
+    single letter before the colon, as the drives of Windows have.
+
+    Args:
+        root: What the caller gave.
+        what: The caller's name for it.
+
+    Raises:
+        InvalidInput: It begins like an address.
+    """
+    scheme = _SCHEME.match(root) if isinstance(root, str) else None
+    if scheme is not None:  # the rest is not repeated, since it may hold a password
+        raise InvalidInput(
+            f"{what} begins with {scheme[0]!r}, like an address, but sessions are kept in directories: give the path "
+            f"of one, or './{scheme[0]}…' if its name really begins so"
+        )

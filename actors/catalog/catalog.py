@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ...events.entries import ARCHIVED
 from ...events.errors import AmbiguousSession, InvalidInput, SessionNotFound
-from ...events.folders import project_hash
 from ...events.offload import carried_out
+from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger

@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from ...events.errors import SessionNotFound, TreeringError
-from ...events.folders import project_hash
+from ...events.projects import project_hash
 from ...events.stores.base import LogInfo, Ref
 from ...projections.summary import SessionSummary, corrupted, project_of, summarize
 from ..host.registry import Registry

@@ -14,8 +14,8 @@ from ...events.dialects.base import lines_of
 from ...events.disk import FileStat, opened
 from ...events.entries import EPOCH
 from ...events.errors import SessionNotFound, TreeringError
-from ...events.folders import project_hash
 from ...events.index import LogIndex
+from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.files.log.beside import INDEX_SUFFIX

@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import anyio
 
-from ...events.arguments import check_text, check_word
+from ...events.arguments import check_text, check_word, scheme_of, without_file_scheme
 from ...events.dialects.detect import DialectName, dialect_named
 from ...events.disk import Disk, OsDisk
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
-from ...events.folders import scheme_of, without_file_scheme
 from ...events.offload import Offload, ThreadOffload, after_fork_in_child
 from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import KeepsFiles

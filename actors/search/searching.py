@@ -23,8 +23,8 @@ from ...events.arguments import check_count, check_text
 from ...events.disk import OsDisk
 from ...events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ...events.findings import Finding, unreadable
-from ...events.folders import project_hash
 from ...events.offload import carried_out
+from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
 from ...projections.search.lines import TextReader

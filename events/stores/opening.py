@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable
 from importlib.metadata import entry_points
 
+from ..arguments import scheme_of, without_file_scheme
 from ..disk import Disk
 from ..errors import InvalidInput
-from ..folders import scheme_of, without_file_scheme
 from ..offload import Offload
 from .base import Store
 from .files import Durability, FileStore, Writes

@@ -12,7 +12,7 @@ import pytest
 from treering import LogError, SessionHost, SessionNotFound, plain_text
 from treering.actors.host.runtime import Clock
 from treering.events.disk import OsDisk
-from treering.events.folders import project_hash
+from treering.events.projects import project_hash
 from treering.testing.disks import WrappedDisk
 
 from .sessions import create_session, id_of, ids

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from treering import SessionHost, SessionSummary
 from treering.events.disk import OsDisk
-from treering.events.folders import project_hash
+from treering.events.projects import project_hash
 from treering.testing.disks import FaultyDisk
 
 from .sessions import CountingDisk, create_session, ids, without_checksums

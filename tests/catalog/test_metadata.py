@@ -23,7 +23,7 @@ from treering import (
     tool_use,
 )
 from treering.actors.host.runtime import Clock
-from treering.events.folders import project_hash
+from treering.events.projects import project_hash
 from treering.projections.stats import SessionStats
 from treering.projections.tokens import ByteEstimator, message_tokens
 from treering.testing.disks import RecordingDisk

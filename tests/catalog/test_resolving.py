@@ -22,7 +22,7 @@ from treering import (
 from treering.actors.catalog.check import IndexCheck
 from treering.actors.host.runtime import Clock
 from treering.events.disk import OsDisk
-from treering.events.folders import project_hash
+from treering.events.projects import project_hash
 from treering.testing.disks import FaultyDisk
 
 from .sessions import create_session

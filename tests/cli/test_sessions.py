@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treering.events.folders import project_hash
+from treering.events.projects import project_hash
 
 from .conftest import Cli
 

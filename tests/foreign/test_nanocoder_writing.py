@@ -30,8 +30,8 @@ from treering.events.entries import (
     ToolExecutionEntry,
 )
 from treering.events.errors import InvalidSessionId
-from treering.events.folders import project_hash
 from treering.events.json_values import raw_json
+from treering.events.projects import project_hash
 from treering.formats.chain import Chain
 from treering.formats.nanocoder.writing import write_nanocoder
 from treering.projections.tokens import message_tokens

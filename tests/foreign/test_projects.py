@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treering.events.folders import HASH_DIGITS, project_hash, project_name, real_path
+from treering.events.projects import HASH_DIGITS, project_hash, project_name, real_path
 
 
 @pytest.mark.feature("N-21")

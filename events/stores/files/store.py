@@ -31,7 +31,7 @@ from uuid import uuid4
 
 import anyio
 
-from ...arguments import check_word
+from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
 from ...disk.codecs import SUFFIXES
@@ -48,7 +48,6 @@ from ...errors import (
     TreeringError,
     Where,
 )
-from ...folders import check_root
 from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
 from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref

@@ -22,8 +22,8 @@ from click.shell_completion import CompletionItem
 from msgspec import Struct
 
 from ..actors.catalog.root import ROOT, default_root
+from ..events.arguments import folder_of
 from ..events.errors import InvalidInput, TreeringError
-from ..events.folders import folder_of
 from .logs import logs_on_stderr
 from .output import run, sentence
 from .rows import name_of

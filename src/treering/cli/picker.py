@@ -24,7 +24,7 @@ from anyio.abc import TaskStatus
 from ..actors.host.host import SessionHost
 from ..events.entries import MessageEntry
 from ..events.errors import TreeringError
-from ..events.folders import project_hash
+from ..events.projects import project_hash
 from ..projections.summary import SessionSummary
 from .commands.keys import Keys
 from .descriptions import preview_of, role_of
