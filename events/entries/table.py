@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeAlias, get_args
 
-from msgspec.structs import fields
-
 from ..errors import InvalidEntry
 from .base import Batch, OpaqueEntry
 from .contextual import BranchSummaryEntry, CompactionEntry, ContextEditEntry, CustomMessageEntry
@@ -50,8 +48,10 @@ Entry: TypeAlias = KnownEntry | OpaqueEntry
 ENTRY_TYPES: Mapping[str, type[KnownEntry]] = {entry.type: entry for entry in get_args(KnownEntry)}
 """The entry classes by the name of their type."""
 
+_BY_NAME = {each.__name__: each for each in Payload.__subclasses__()}
+
 PAYLOADS: Mapping[str, type[Payload]] = {
-    name: field.type for name, entry in ENTRY_TYPES.items() for field in fields(entry) if field.name == name
+    name: _BY_NAME[entry.__annotations__[name]] for name, entry in ENTRY_TYPES.items()
 }
 """The payload classes by the name of their type."""
 
