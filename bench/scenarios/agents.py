@@ -21,12 +21,12 @@ from treering import (
     ContextBuilder,
     ContextStrategy,
     Message,
-    ModelRequest,
     SessionHost,
     Tool,
     plain_text,
     tool_use,
 )
+from treering.agents import ModelRequest
 from treering.projections.building.minimal_state import MinimalState
 from treering.projections.building.strategies import FullHistory, MaskedTools, RecentPlusSummary
 from treering.projections.tokens import count_messages
@@ -123,7 +123,7 @@ async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[
         agent = AgentSession(
             model,
             session=session,
-            tools=[Tool("read", "Read a file.", {"type": "object"}, read)],
+            tools=[Tool("read", "Read a file.", parameters={"type": "object"}, handler=read)],
             options=AgentOptions(reserve_for_response=RESERVE, builder=ContextBuilder(strategies=strategies)),
         )
         for _ in range(turns):

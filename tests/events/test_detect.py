@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.events.dialects.base import Dialect
-from treering.events.dialects.detect import DIALECTS, HEADER_MAX, DialectName, detect, dialect_named, header_size
+from treering.events.dialects.detect import HEADER_MAX, detect, header_size
 from treering.events.dialects.header import write_slot
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
@@ -152,8 +151,3 @@ def test_the_version_of_a_pi_file_can_be_a_string(version: int, dialect: type[Di
     assert (found.header.version, type(found.dialect)) == (version, dialect)
     with pytest.raises(UnsupportedVersion, match="version 4"):
         detect(b'{"type":"session","version":"4","id":"s"}\n', "x.jsonl")
-
-
-def test_every_dialect_is_in_the_table_under_its_own_name() -> None:
-    assert {*DIALECTS} == {*get_args(DialectName)}
-    assert [dialect_named(name).name for name in DIALECTS] == [*DIALECTS]

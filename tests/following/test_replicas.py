@@ -12,29 +12,10 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    Changed,
-    Context,
-    ContextChange,
-    CustomMessage,
-    InvalidInput,
-    Label,
-    LabelChanged,
-    LeafChanged,
-    Limits,
-    ModelChange,
-    NodeAdded,
-    Payload,
-    Session,
-    SessionChanged,
-    SessionHost,
-    SessionSummary,
-    Snapshot,
-    ThinkingLevel,
-    TreeReplica,
-    message,
-)
+from treering import Changed, Context, InvalidInput, Limits, Session, SessionHost, SessionSummary, Snapshot, message
+from treering.entries import CustomMessage, Label, ModelChange, Payload, ThinkingLevel
 from treering.projections import context_changes, labels
+from treering.subscriptions import ContextChange, LabelChanged, LeafChanged, NodeAdded, SessionChanged, TreeReplica
 
 T = TypeVar("T")
 

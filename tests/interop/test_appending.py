@@ -10,27 +10,12 @@ from uuid import UUID
 import pytest
 
 from treering import (
-    BranchSummary,
-    BranchSummaryEntry,
-    Compaction,
-    CompactionEntry,
-    Content,
-    CustomEntry,
-    CustomMessage,
-    CustomMessageEntry,
     Entry,
     EntryNotFound,
-    InvalidEntry,
-    LabelEntry,
     Message,
     MessageEntry,
-    ModelChange,
-    ModelChangeEntry,
-    OpaqueEntry,
     Session,
     SessionHost,
-    ThinkingLevel,
-    ThinkingLevelEntry,
     Usage,
     image,
     message,
@@ -39,6 +24,23 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.entries import (
+    BranchSummary,
+    BranchSummaryEntry,
+    Compaction,
+    CompactionEntry,
+    Content,
+    CustomEntry,
+    CustomMessage,
+    CustomMessageEntry,
+    LabelEntry,
+    ModelChange,
+    ModelChangeEntry,
+    OpaqueEntry,
+    ThinkingLevel,
+    ThinkingLevelEntry,
+)
+from treering.errors import InvalidEntry
 from treering.events.dialects.detect import DialectName
 
 HEADER = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}'

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from treering import EntryNotFound, ModelRef, OpaqueEntry, Session, SessionHost, plain_text
+from treering import EntryNotFound, Session, SessionHost, plain_text
+from treering.contexts import ModelRef
+from treering.entries import OpaqueEntry
 from treering.events.dialects.detect import DialectName
 
 

@@ -11,15 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from treering import (
-    InvalidSessionId,
-    NotFound,
-    Session,
-    SessionExists,
-    SessionHost,
-    SessionNotFound,
-    plain_text,
-)
+from treering import NotFound, Session, SessionHost, SessionNotFound, plain_text
+from treering.errors import InvalidSessionId, SessionExists
 from treering.events.dialects.detect import DialectName
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk
