@@ -13,7 +13,7 @@ from ..errors import InvalidEntry
 from ..json_values import JSON, MaybeRaw, json_object, raw_object, shown
 from .base import EntryBase
 
-Description: TypeAlias = "tuple[str, Raw | None]"
+Description: TypeAlias = tuple[str, Raw | None]
 """A line of plain text, and the JSON data that belongs to it, if any."""
 
 
