@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Raw
 
-from ...events.characters import whole
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header, KnownEntry
 from ...events.redaction import Redaction
+from ...events.texts import whole
 from ...formats.treering_json import document_entry, document_head, document_tail
-from ...projections.context import last_edits
-from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
-from ...projections.exporting.view import About, View
+from ...projections.context_edits import last_edits
+from ...projections.documents.document import About, BranchBegins, BranchEnds, Show, Step, View, reading_order
 from .selection import (
     LINES_AT_ONCE,
     Numbered,
@@ -76,10 +75,10 @@ def _json_entries(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction
 def _view_named(name: ViewName) -> View:
     """Return a document writer; its dependencies are imported on first use, since that is slow."""
     if name == "markdown":
-        from ...projections.exporting.markdown import MarkdownText
+        from ...projections.documents.markdown import MarkdownText
 
         return MarkdownText()
-    from ...projections.exporting.html import HtmlPage
+    from ...projections.documents.html import HtmlPage
 
     return HtmlPage()
 

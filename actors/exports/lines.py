@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
-from ...events.dialects.base import Dialect
-from ...events.dialects.torn import still_torn
+from ...events.dialects.base import Dialect, still_torn
 from ...events.entries import Header
 from ...events.kinds import Kind
 from ...formats.dialect_conversion import Restated

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from ...events.content import plain_text, text
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry, Header, LabelEntry, Message, MessageEntry
-from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
-from ...events.previews import preview
+from ...events.entries import Entry, Header, LabelEntry, Message, MessageEntry, asked_text
+from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.redaction import Redaction
-from ...projections.exporting.view import About
+from ...events.texts import preview
+from ...projections.documents.document import About
 from ..handles.path_labels import labels_for
 from ..log.open_log import OpenLog
 

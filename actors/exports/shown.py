@@ -25,7 +25,8 @@ from ...events.entries import (
     UsageEntry,
 )
 from ...formats.dialect_conversion import kept
-from ...projections.context import message_of, with_edits
+from ...projections.context import message_of
+from ...projections.context_edits import with_edits
 
 LEFT_OUT_TYPE = "treering.left_out"
 """The custom type of the entries that stand for those that an edit leaves out; no file holds them."""

@@ -8,12 +8,12 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...events.dialects.detect import dialect_named
 from ...events.entries import Header, KnownEntry
 from ...events.errors import ExportExists, InvalidInput
 from ...events.offload import carried_out
 from ...events.redaction import Redaction
 from ...projections.tokens import message_tokens
-from ..host.naming import dialect_named
 from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document
 from .lines import session_file
 from .selection import Selection, selected

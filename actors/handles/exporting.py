@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 
-from ...events.characters import check_text
+from ...events.arguments import check_text, check_word
 from ...events.errors import InvalidInput
-from ...events.words import check_word
 from ..host.naming import checked_path
 from .handle import Handle
 

@@ -36,7 +36,7 @@ from ...events.findings import Finding, LeftOut
 from ...events.index import LogIndex
 from ...events.kinds import TYPE_NAMES, Kind
 from ...events.stores.base import Append, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
-from ...events.wording import entries_counted
+from ...events.texts import entries_counted
 from ...formats.base import ForeignSession
 from ...formats.chain import DESCRIBING, describes
 from ...formats.dialect_conversion import SplitOff

@@ -9,8 +9,9 @@ from typing import TypeAlias, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from ..content import JSON, Image, ImagePart, TextPart, ToolResult, image
+from ..content import Image, ImagePart, TextPart, ToolResult, image
 from ..errors import InvalidEntry
+from ..json_values import JSON
 
 Block: TypeAlias = dict[str, JSON]
 """A part of a provider's message, or the whole of it."""

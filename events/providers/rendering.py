@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ..content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text, text
+from ..content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text, text
 from ..entries import BashExecution, Message
+from ..json_values import JSON
 
 _SPOKEN = frozenset({"user", "assistant", "tool", "system"})
 

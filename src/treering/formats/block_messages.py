@@ -8,9 +8,10 @@ is kept in the message's metadata under `left_out`, and written back from there.
 
 from __future__ import annotations
 
-from ..events.content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
+from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
 from ..events.entries import Message
 from ..events.errors import InvalidEntry
+from ..events.json_values import JSON
 from ..events.providers.anthropic import from_anthropic
 from .values import Object, as_list, as_text, kept_json, shallow
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..events.content import JSON, Content, ImagePart, TextPart, ToolUse, ToolUsePart, text, thinking, tool_result
+from ..events.content import Content, ImagePart, TextPart, ToolUse, ToolUsePart, text, thinking, tool_result
 from ..events.entries import Message
+from ..events.json_values import JSON
 from ..events.providers.reading import image_at
 from .json_lines import Notes
 from .values import Object, as_arguments, as_items, as_list, as_object, as_text, as_words

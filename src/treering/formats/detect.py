@@ -16,8 +16,8 @@ from typing import cast
 
 from msgspec import Struct
 
+from ..events.arguments import check_word
 from ..events.errors import ForeignFormatError
-from ..events.words import check_word
 from .base import Format
 from .opening import beginning_of, cannot_read
 from .own_dialects import KeptFormat

@@ -10,7 +10,7 @@ from typing import Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..events.content import JSON
+from ..events.json_values import JSON
 from .values import Object
 
 

@@ -27,7 +27,7 @@ from ..events.dialects.native import NativeDialect
 from ..events.entries import Entry, Header, OpaqueEntry
 from ..events.errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
 from ..events.findings import Finding
-from ..events.undecodable import UNDECODABLE
+from ..events.json_values import UNDECODABLE
 from .dialect_conversion import kept, own_line
 from .own_dialects import KeptFormat, KeptSession
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ..events.content import JSON
+from ..events.json_values import JSON
 from .json_lines import beginning, decoded
 from .values import Object, as_object, as_text
 

@@ -14,10 +14,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ..events.content import JSON, NESTING_MAX, raw_json
-from ..events.dialects.native import in_utc
+from ..events.dialects.base import in_utc
 from ..events.entries import EPOCH
 from ..events.errors import InvalidEntry
+from ..events.json_values import JSON, NESTING_MAX, raw_json
 
 Object: TypeAlias = dict[str, JSON]
 """A JSON object."""

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-from ...events.content import JSON
+from ...events.json_values import JSON
 from ..json_lines import Notes, beginning
 from ..values import Object, as_object
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...events.content import JSON
 from ...events.entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, ModelChange, Provider, SessionInfo
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
+from ...events.json_values import JSON
 from ...events.providers.reading import ANY_IMAGE
 from ..base import ForeignSession
 from ..chain import Chain, derived_id

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
 
-from ...events.content import JSON
 from ...events.errors import ForeignFormatError, Where
+from ...events.json_values import JSON
 from ..base import ForeignSession
 from ..json_lines import Notes, decoded
 from ..storage_reading import read_each

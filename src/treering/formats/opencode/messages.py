@@ -11,8 +11,9 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ...events.content import JSON, Content
+from ...events.content import Content
 from ...events.entries import Compaction, Custom, Message, Usage
+from ...events.json_values import JSON
 from ..json_lines import Notes, carries_text
 from ..preambles import marks_of
 from ..values import Object, as_object, as_text, as_words, kept_json
