@@ -41,7 +41,7 @@ from ..events.entries import (
 )
 from ..events.index import LogIndex
 from ..events.kinds import CONTRIBUTING_KINDS, MESSAGE_KINDS, Kind, kinds_marking
-from ..events.providers.rendering import bash_text, with_sections
+from ..events.providers.common import bash_text, with_sections
 from .context_edits import NO_EDIT, last_edits, referenced, with_edits
 
 DEFAULT_THINKING_LEVEL = "off"

@@ -14,7 +14,7 @@ from ..events.entries import (
     Entry,
 )
 from ..events.index import LogIndex
-from ..events.providers.rendering import with_sections
+from ..events.providers.common import with_sections
 from .context import (
     DEFAULT_THINKING_LEVEL,
     REARRANGING,

@@ -14,10 +14,10 @@ from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header, KnownEntry
 from ...events.redaction import Redaction
 from ...events.texts import whole
-from ...formats.treering_json import document_entry, document_head, document_tail
+from ...formats.own import document_entry, document_head, document_tail
 from ...projections.context_edits import last_edits
 from ...projections.documents.document import About, BranchBegins, BranchEnds, Show, Step, View, reading_order
-from .selection import (
+from ..transfer.selection import (
     LINES_AT_ONCE,
     Numbered,
     Selection,
@@ -28,9 +28,9 @@ from .selection import (
     header_of,
     kinds_of,
     numbered,
+    shown_entries,
     visible,
 )
-from .shown import shown_entries
 
 if TYPE_CHECKING:
     from ..handles.handle import Handle

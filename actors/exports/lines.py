@@ -11,7 +11,7 @@ from ...events.kinds import Kind
 from ...formats.dialect_conversion import Restated
 from ..host.naming import current
 from ..log.open_log import OpenLog
-from .selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible
+from ..transfer.selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible
 
 if TYPE_CHECKING:
     from ..handles.handle import Handle

@@ -14,10 +14,16 @@ from ...events.errors import ExportExists, InvalidInput
 from ...events.offload import carried_out
 from ...events.redaction import Redaction
 from ...projections.tokens import message_tokens
-from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document
-from .lines import session_file
-from .selection import Selection, selected
-from .target import in_file, in_memory
+from ..transfer.exporting import (
+    ForeignWriter,
+    foreign_document,
+    json_document,
+    path_entries,
+    session_file,
+    view_document,
+)
+from ..transfer.selection import Selection, selected
+from ..transfer.target import in_file, in_memory
 
 if TYPE_CHECKING:
     from ..handles.exporting import ExportFormat
@@ -73,7 +79,7 @@ def _foreign_writer(format: ExportFormat) -> ForeignWriter:
         from ...formats.picoclaw import picoclaw_document
 
         return picoclaw_document
-    from ...formats.dive.writing import dive_document
+    from ...formats.dive.events import dive_document
 
     return dive_document
 

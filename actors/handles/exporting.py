@@ -100,7 +100,7 @@ class Exporting(Handle):
             if not isinstance(redact, Redaction):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidInput(f"`redact` is of type `{type(redact).__name__}`: give a `Redaction()`")
         check_text("leaf_id", leaf_id)
-        from ..exports.writing import export
+        from ..transfer.exporting import export
 
         path = None if destination is None else Path(checked_path(destination))
         return await export(self._core, self, format, path, leaf_id, redact, overwrite=overwrite)

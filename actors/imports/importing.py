@@ -40,9 +40,8 @@ from ...events.texts import entries_counted
 from ...formats.base import ForeignSession
 from ...formats.chain import DESCRIBING, describes
 from ...formats.dialect_conversion import SplitOff
-from ...formats.opening import cannot_read
-from ...formats.own_dialects import KeptSession
-from ...formats.storage_reading import unreadable
+from ...formats.opening import cannot_read, unreadable
+from ...formats.own import KeptSession
 from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
 from ..host.naming import new_ref
@@ -50,10 +49,10 @@ from ..host.own_task import on_own_task
 from ..log.leaf_record import encode_leaf
 from ..log.open_log import OpenLog
 from ..log.whole_log import put_log
-from .growing_answers import Latest
-from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
-from .overlap import LogFinder, compare_with_log, edits_in, load_log, matching_of
-from .report import ImportReport, ImportReports
+from ..transfer.existing import LogFinder, compare_with_log, edits_in, load_log, matching_of
+from ..transfer.growing_answers import Latest
+from ..transfer.incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
+from ..transfer.reports import ImportReport, ImportReports
 
 if TYPE_CHECKING:
     from ..host.core import HostCore

@@ -35,12 +35,12 @@ from ...events.findings import Finding, Severity
 from ...events.texts import counted
 from ...formats.base import ForeignSession
 from ...formats.chain import derived_id
-from ...formats.own_dialects import KeptSession
+from ...formats.own import KeptSession
 from ...projections.usage import usage_beyond
 from ..host.keys import id_of_key
 from ..host.naming import checked_id
-from .growing_answers import Latest, growth
-from .matching import DESCRIBED, Matching
+from ..transfer.growing_answers import Latest, growth
+from ..transfer.matching import DESCRIBED, Matching
 
 
 class ExistingLog(Struct, frozen=True):

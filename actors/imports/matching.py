@@ -34,7 +34,7 @@ from ...events.kinds import MESSAGE_KINDS, Kind
 from ...formats.base import Restate
 from ...formats.nanocoder.records import derived_run_id
 from ...projections.context_edits import edited
-from ..exports.shown import calls_of, results_of, without_results
+from ..transfer.selection import calls_of, results_of, without_results
 
 COMPARED_KINDS = frozenset(
     {*MESSAGE_KINDS, Kind.CUSTOM_MESSAGE, Kind.BRANCH_SUMMARY, Kind.SESSION_INFO, Kind.COMPACTION}

@@ -21,7 +21,7 @@ from ...formats.chain import derived_id
 from ...projections.context_edits import last_edits
 from ..host.naming import SUFFIX
 from ..log.open_log import OpenLog
-from .matching import COMPARED_KINDS, LogMessages, Matching
+from ..transfer.matching import COMPARED_KINDS, LogMessages, Matching
 
 if TYPE_CHECKING:
     from ..host.core import HostCore

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...events.content import Content, ToolResult, ToolResultPart, ToolUse, ToolUsePart, plain_text, tool_result
 from ...events.entries import Message, is_asked
-from ...events.providers.rendering import rendered
+from ...events.providers.common import rendered
 from ..context import ContextMessage
 from ..tokens import Tokenizer, context_tokens, counts_whole_messages, message_tokens, tokenizer_of
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from treering.events.providers.common import Block, rendered
 
 from treering.events.content import (
     Content,
@@ -34,8 +35,6 @@ from treering.events.json_values import raw_json
 from treering.events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
 from treering.events.providers.google import UNSIGNED, GooglePrompt, from_google, to_google
 from treering.events.providers.openai import from_openai, to_openai
-from treering.events.providers.reading import Block
-from treering.events.providers.rendering import rendered
 from treering.testing import strategies
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAE="

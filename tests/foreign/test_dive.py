@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from treering.formats.dive.events import dive_document
 
 from treering.events.content import Content, ThinkingPart, image, plain_text, text, tool_result, tool_use
 from treering.events.entries import (
@@ -28,7 +29,6 @@ from treering.events.errors import ForeignFormatError
 from treering.events.findings import LeftOut
 from treering.formats.chain import Chain
 from treering.formats.dive.format import DiveFormat
-from treering.formats.dive.writing import dive_document
 from treering.testing import strategies
 
 from .conftest import ParsedSession, ReadSessions

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from ..events.content import Content, ImagePart, TextPart, ToolUse, ToolUsePart, text, thinking, tool_result
 from ..events.entries import Message
 from ..events.json_values import JSON
-from ..events.providers.reading import image_at
+from ..events.providers.common import image_at
 from .json_lines import Notes
 from .values import Object, as_arguments, as_items, as_list, as_object, as_text, as_words
 

@@ -20,7 +20,7 @@ from ..events.arguments import check_word
 from ..events.errors import ForeignFormatError
 from .base import Format
 from .opening import beginning_of, cannot_read
-from .own_dialects import KeptFormat
+from .own import KeptFormat
 
 GROUP = "treering.formats"
 """The entry point group of formats that other packages add."""

@@ -38,12 +38,11 @@ from ..events.entries import (
 from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding
 from ..events.json_values import JSON
-from ..events.providers.reading import url_of
+from ..events.providers.common import url_of
 from .base import ForeignSession
 from .chain import Chain, Names, derived_id
-from .chat_messages import read_message
 from .json_lines import Line, Notes, beginning, decoded, document, first_object, objects, objects_of
-from .simple_messages import SimpleMessage, is_system, simple_messages
+from .messages import SimpleMessage, is_system, read_message, simple_messages
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
 NAME = "picoclaw"

@@ -26,7 +26,7 @@ from ..events.content import (
 )
 from ..events.content import text as text_part
 from ..events.entries import BranchSummaryEntry, CustomMessageEntry, Entry, Message, MessageEntry
-from ..events.providers.rendering import rendered
+from ..events.providers.common import rendered
 from .chain import derived_id
 
 

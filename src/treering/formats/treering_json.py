@@ -29,7 +29,7 @@ from ..events.errors import ForeignFormatError, NotASession, RedactedSession, Un
 from ..events.findings import Finding
 from ..events.json_values import UNDECODABLE
 from .dialect_conversion import kept, own_line
-from .own_dialects import KeptFormat, KeptSession
+from .own import KeptFormat, KeptSession
 
 FORMAT = "treering-session"
 """The value of the document's `format` field."""

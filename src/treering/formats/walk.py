@@ -24,8 +24,7 @@ from .claude_code.agents import PREFIX
 from .detect import HEAD_MAX, format_named, format_names, head_of
 from .json_lines import beginning
 from .opening import beginning_of, cannot_read, is_packed
-from .own_dialects import KeptFormat, KeptSession
-from .unread import program_of
+from .own import KeptFormat, KeptSession
 
 UNKNOWN_SHOWN = 5
 """How many of the files that are not sessions are listed by path."""

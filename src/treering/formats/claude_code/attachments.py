@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from ...events.content import Content, text
 from ...events.json_values import JSON, json_value
-from ...events.providers.reading import image_at
+from ...events.providers.common import image_at
 from ..values import as_list, as_object, as_text
 from .lines import Attachment, AttachmentOutline
 

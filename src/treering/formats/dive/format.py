@@ -38,11 +38,11 @@ from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
 from ...events.json_values import JSON, raw_json
 from ..base import ForeignSession
-from ..block_messages import LEFT_OUT, read_message, write_message
 from ..chain import Chain, Names, derived_id
 from ..json_lines import Line, Notes, beginning, decoded, document, first_item, objects
-from ..simple_messages import is_empty_answer, message_of
+from ..messages import is_empty_answer, message_of
 from ..values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
+from .events import LEFT_OUT, read_message, write_message
 
 NAME = "dive"
 TURN = "turn"

@@ -29,9 +29,8 @@ from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import Chain, derived_id
 from ..json_lines import Notes, beginning, carries_text, document, first_object, objects
-from ..preambles import Preambles, marks_of, opened, tagged
+from ..messages import Preambles, marks_of, opened, tagged
 from ..values import Object, as_object, as_text, as_time, kept_json
-from .checkpoint import contents_of, is_checkpoint, messages_of, title_of
 from .history import History, HistoryMessage
 from .messages import (
     ASIDE,

@@ -36,7 +36,7 @@ from ...events.content import (
 )
 from ...events.entries import Message, Usage
 from ...events.json_values import JSON
-from ...events.providers.reading import image_at
+from ...events.providers.common import image_at
 from ..values import (
     Object,
     as_arguments,

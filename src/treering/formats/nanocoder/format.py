@@ -21,11 +21,11 @@ from ...events.entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, ModelCh
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
 from ...events.json_values import JSON
-from ...events.providers.reading import ANY_IMAGE
+from ...events.providers.common import ANY_IMAGE
 from ..base import ForeignSession
 from ..chain import Chain, derived_id
-from ..chat_messages import read_message
 from ..json_lines import Notes, beginning, decoded, document, first_object
+from ..messages import read_message
 from ..values import Object, as_list, as_object, as_text, as_time
 from .folder import MESSAGES, METADATA, NAME, PREFIX, read_folder
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ...events.content import ToolUse, text
 from ...events.entries import CompactionEntry, CustomEntry, Entry, Message, ToolExecution, ToolExecutionEntry
 from ..chain import derived_id
-from ..simple_messages import SimpleMessage, simple_messages
+from ..messages import SimpleMessage, simple_messages
 from ..values import Object, as_count, as_number, as_object, as_text, iso
 from .lines import SUMMARY_TYPE
 

@@ -36,7 +36,7 @@ from ...events.errors import InvalidSessionId
 from ...events.projects import HASH_DIGITS, project_hash, project_name
 from ...events.texts import TITLE_CHARS_MAX, preview
 from ..json_lines import decoded
-from ..simple_messages import is_system
+from ..messages import is_system
 from ..values import Object, iso
 from .folder import MESSAGES, METADATA, PREFIX, SUMMARIES, TOOLS, VERSION
 from .records import Counter, Records

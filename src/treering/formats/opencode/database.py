@@ -11,10 +11,9 @@ from ...events.errors import ForeignFormatError, Where
 from ...events.json_values import JSON
 from ..base import ForeignSession
 from ..json_lines import Notes, decoded
-from ..storage_reading import read_each
+from ..opening import read_each
 from ..values import Object, as_text
-from .storage import Record
-from .untouched import UnmodifiedDatabase, open_unmodified, open_without_log
+from .storage import Record, UnmodifiedDatabase, open_unmodified, open_without_log
 
 HEAD = b"SQLite format 3\0"
 """The first bytes of a database."""

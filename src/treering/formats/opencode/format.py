@@ -27,11 +27,12 @@ from ...events.findings import Finding
 from ..base import ForeignSession
 from ..chain import Chain, is_derived
 from ..json_lines import Notes, beginning, decoded, document
-from ..storage_reading import read_each
+from ..opening import read_each
 from ..values import Object, as_list, as_object, as_text, as_time, kept_json
-from .database import HEAD, in_database, is_database
 from .messages import (
+    Item,
     check_info,
+    created,
     is_finished,
     is_hidden,
     is_summary,
@@ -40,8 +41,7 @@ from .messages import (
     read_summary,
     read_user,
 )
-from .parts import Item, created
-from .storage import InFile, InTree, Record, StoredSession, is_in_first_tree, is_tree
+from .storage import HEAD, InFile, InTree, Record, StoredSession, in_database, is_database, is_in_first_tree, is_tree
 
 NAME = "opencode"
 

@@ -15,9 +15,8 @@ from ...events.content import Content
 from ...events.entries import Compaction, Custom, Message, Usage
 from ...events.json_values import JSON
 from ..json_lines import Notes, carries_text
-from ..preambles import marks_of
+from ..messages import marks_of
 from ..values import Object, as_object, as_text, as_words, kept_json
-from .parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .storage import Record
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})

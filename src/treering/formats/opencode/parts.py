@@ -18,7 +18,7 @@ from ...events.content import (
     tool_result,
 )
 from ...events.entries import Message, Payload, ToolExecution, Usage
-from ...events.providers.reading import image_at
+from ...events.providers.common import image_at
 from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time, as_words
 
 _ENDED = frozenset({"completed", "error"})
