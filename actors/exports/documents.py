@@ -14,7 +14,7 @@ from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header, KnownEntry
 from ...events.redaction import Redaction
-from ...formats.treering_json import document_entry, document_head, document_tail
+from ...formats.own import document_entry, document_head, document_tail
 from ...projections.context import last_edits
 from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
 from ...projections.exporting.view import About, View

@@ -37,12 +37,10 @@ from ...events.index import LogIndex
 from ...events.kinds import TYPE_NAMES, Kind
 from ...events.stores.base import Append, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
 from ...events.wording import entries_counted
-from ...formats.base import ForeignSession
+from ...formats.base import ForeignSession, KeptSession
 from ...formats.chain import DESCRIBING, describes
 from ...formats.dialect_conversion import SplitOff
-from ...formats.opening import cannot_read
-from ...formats.own_dialects import KeptSession
-from ...formats.storage_reading import unreadable
+from ...formats.opening import cannot_read, unreadable
 from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
 from ..host.naming import new_ref
@@ -405,7 +403,7 @@ async def _existing_log(
     lines_without_id: set[bytes] = set()
     for start in range(0, len(without_ids), _LINES_AT_ONCE):
         lines_without_id.update(await log.lines_at(without_ids[start : start + _LINES_AT_ONCE]))
-    restate = incoming.restate if isinstance(incoming, Converted) else None
+    restate, matching = incoming.restate if isinstance(incoming, Converted) else None, None
     # A file that was exported from the log has an edited answer as the edit shows it: that is no growth.
     edits = {} if restate is None else await edits_in(log)
     latest = Latest(
@@ -416,7 +414,8 @@ async def _existing_log(
         },
         {each.id: each.usage.usage for each in await _latest_of_kind(log, Kind.USAGE) if isinstance(each, UsageEntry)},
     )
-    matching = None if restate is None else await matching_of(core, log, restate)
+    if isinstance(incoming, Converted) and restate is not None:
+        matching = await matching_of(core, log, restate, incoming.is_implied)
 
     def parent_of(entry_id: str) -> str | None:
         parent = index.parents[index.find(entry_id)]

@@ -33,9 +33,8 @@ from ...events.entries import (
 from ...events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
 from ...events.findings import Finding, Severity
 from ...events.wording import counted
-from ...formats.base import ForeignSession
+from ...formats.base import ForeignSession, KeptSession
 from ...formats.chain import derived_id
-from ...formats.own_dialects import KeptSession
 from ...projections.usage import usage_beyond
 from ..host.keys import id_of_key
 from ..host.naming import checked_id
@@ -183,13 +182,14 @@ class Converted:
 
     Attributes:
         restate: See `ForeignSession`.
+        is_implied: See `ForeignSession`.
         is_of_source: See `ForeignSession`.
         last_time: The time of the entry that was added last; see `Incoming` for all other attributes.
     """
 
     def __init__(self, session: ForeignSession, path: str) -> None:
         self.header = _header(session.header)
-        self.restate = session.restate
+        self.restate, self.is_implied = session.restate, session.is_implied
         self.is_of_source = session.is_of_source
         self.last_time = EPOCH
         self.dialect: Dialect = NativeDialect()

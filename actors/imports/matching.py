@@ -31,8 +31,7 @@ from ...events.entries import (
     UsageEntry,
 )
 from ...events.kinds import MESSAGE_KINDS, Kind
-from ...formats.base import Restate
-from ...formats.nanocoder.records import derived_run_id
+from ...formats.base import IsEntry, Restate
 from ...projections.context import edited
 from ..exports.shown import calls_of, results_of, without_results
 
@@ -160,6 +159,7 @@ class Matching:
     Args:
         log_messages: The messages of the log.
         has: Returns whether the log has an entry with this id.
+        is_implied: See `ForeignSession`.
         leaf: The seq of the leaf of the log's session.
         leaf_id: Its id.
 
@@ -173,7 +173,14 @@ class Matching:
         from_leaf: Whether the session's leaf is that entry, which means that the session has not continued by itself.
     """
 
-    def __init__(self, log_messages: LogMessages, has: Callable[[str], bool], leaf: int, leaf_id: str | None) -> None:
+    def __init__(
+        self,
+        log_messages: LogMessages,
+        has: Callable[[str], bool],
+        is_implied: IsEntry,
+        leaf: int,
+        leaf_id: str | None,
+    ) -> None:
         self.leaf_id = leaf_id
         self.shared = 0
         self.log_ids: dict[str, str] = {}
@@ -182,6 +189,7 @@ class Matching:
         self.from_leaf = False
         self._log_messages = log_messages
         self._has = has
+        self._is_implied = is_implied
         self._leaf = leaf
         self._has_message = False
         self._places: set[int] = set()  # where in the log the file's last message may be
@@ -228,7 +236,7 @@ class Matching:
             return True
         if self._found_by_content:
             return isinstance(entry, _DESCRIBING) or self._log_messages.statements.issuperset(_statements(entry))
-        return isinstance(entry, ToolExecutionEntry) and entry.id == derived_run_id(entry.parent_id or "")
+        return self._is_implied(entry)
 
     def _settle_places(self) -> None:
         """Choose between several places with the same content: the one at the session's leaf, otherwise the latest."""

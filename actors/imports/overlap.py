@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ...events.entries import ContextEdit, Header, KnownEntry, MessageEntry
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.stores.base import Lease, Ref
-from ...formats.base import ForeignSession, Restate
+from ...formats.base import ForeignSession, IsEntry, Restate
 from ...formats.chain import derived_id
 from ...projections.context import last_edits
 from ..host.naming import SUFFIX
@@ -102,7 +102,7 @@ async def load_log(core: HostCore, lease: Lease) -> OpenLog:
     return log
 
 
-async def matching_of(core: HostCore, log: OpenLog, restate: Restate) -> Matching:
+async def matching_of(core: HostCore, log: OpenLog, restate: Restate, is_implied: IsEntry) -> Matching:
     """Read the messages of a log, to compare a file with them."""
     index, offload = log.index, core.runtime.offload
     log_messages = LogMessages(restate, index.parents, await edits_in(log))
@@ -110,7 +110,7 @@ async def matching_of(core: HostCore, log: OpenLog, restate: Restate) -> Matchin
     for start in range(0, len(seqs), _ENTRIES_AT_ONCE):
         batch = seqs[start : start + _ENTRIES_AT_ONCE]
         await offload(log_messages.add, await log.entries_in(batch))
-    return Matching(log_messages, lambda entry_id: index.find(entry_id) > 0, index.leaf, index.leaf_id)
+    return Matching(log_messages, lambda entry_id: index.find(entry_id) > 0, is_implied, index.leaf, index.leaf_id)
 
 
 async def edits_in(log: OpenLog) -> dict[int, list[ContextEdit]]:
@@ -127,7 +127,8 @@ async def compare_with_log(core: HostCore, lease: Lease, session: ForeignSession
     assert session.restate is not None
     log = await load_log(core, lease)
     log_is_empty = not any(kind in MESSAGE_KINDS for kind in log.index.kinds[1 : log.index.head + 1])
-    overlap = await core.runtime.offload(_compare, session.entries, await matching_of(core, log, session.restate))
+    matching = await matching_of(core, log, session.restate, session.is_implied)
+    overlap = await core.runtime.offload(_compare, session.entries, matching)
     return replace(overlap, agrees=overlap.agrees or log_is_empty or not overlap.messages)
 
 

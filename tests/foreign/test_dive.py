@@ -27,7 +27,7 @@ from treering.events.entries import (
 from treering.events.errors import ForeignFormatError
 from treering.events.findings import LeftOut
 from treering.formats.chain import Chain
-from treering.formats.dive.format import DiveFormat
+from treering.formats.dive import DiveFormat
 from treering.formats.dive.writing import dive_document
 from treering.testing import strategies
 
@@ -125,7 +125,7 @@ def test_message_lists_of_other_programs_are_not_recognized(tmp_path: Path, mess
     path = tmp_path / "s.json"
     for indent in (None, 2):
         path.write_text(json.dumps(messages, indent=indent))
-        assert not DiveFormat().recognizes(path, path.read_bytes())
+        assert not DiveFormat().detects(path, path.read_bytes())
 
 
 def test_a_list_with_calls_outside_of_the_content_is_refused(tmp_path: Path, read_sessions: ReadSessions) -> None:

@@ -15,9 +15,8 @@ import pytest
 from treering.events.content import plain_text
 from treering.events.errors import ForeignFormatError
 from treering.formats.json_lines import Notes
-from treering.formats.opencode.database import InDatabase
-from treering.formats.opencode.format import OpencodeFormat
-from treering.formats.opencode.storage import Record
+from treering.formats.opencode import OpencodeFormat
+from treering.formats.opencode.storage import InDatabase, Record
 from treering.formats.walk import Walk
 
 from .conftest import ParsedSession, ReadSessions

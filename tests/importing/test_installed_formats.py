@@ -13,11 +13,11 @@ READER = """
 from datetime import UTC, datetime
 from treering.events.entries import Header, MessageEntry
 from treering import message
-from treering.formats.base import ForeignSession
+from treering.formats.base import ForeignSession, Format
 
-class Diary:
+class Diary(Format):
     name, title = "diary", "Diary"
-    def recognizes(self, path, head):
+    def detects(self, path, head):
         return head.startswith(b"Dear diary")
     def read(self, path):
         now = datetime(2026, 1, 1, tzinfo=UTC)

@@ -37,12 +37,11 @@ from ..events.entries import (
 )
 from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding
-from ..events.providers.reading import url_of
-from .base import ForeignSession
+from ..events.providers.common import url_of
+from .base import ForeignSession, Format
 from .chain import Chain, Names, derived_id
-from .chat_messages import read_message
 from .json_lines import Line, Notes, beginning, decoded, document, first_object, objects, objects_of
-from .simple_messages import SimpleMessage, is_system, simple_messages
+from .messages import SimpleMessage, is_system, read_message, simple_messages
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
 NAME = "picoclaw"
@@ -60,19 +59,23 @@ _MESSAGE_FIELDS = frozenset(
 )
 
 
-class PicoclawFormat:
-    """Sessions of picoclaw."""
+class PicoclawFormat(Format):
+    """`<key>.json`, and `<key>.jsonl` with its `.meta.json`."""
 
     name = NAME
     title = "picoclaw"
 
-    def recognizes(self, path: Path, head: bytes) -> bool:
+    def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a picoclaw session."""
         return _is_document(head) or _is_sidecar(head) or _is_line(path, head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a session; see `Format.read`."""
         return iter((_read(path),))
+
+    def write(self, header: Header, entries: Sequence[Entry]) -> bytes:
+        """Return a path as picoclaw's JSON document; see `WritesFile.write`."""
+        return picoclaw_document(header, entries)
 
 
 def _is_document(head: bytes) -> bool:

@@ -19,7 +19,7 @@ from ..actors.agents.model import Completed, ModelEvent, ModelRequest
 from ..events.content import JSON, json_value
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
-from ..events.providers.reading import Block
+from ..events.providers.common import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData, decoded

@@ -15,7 +15,7 @@ from ...actors.imports.report import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
 from ...events.wording import counted
-from ...formats.detect import format_names
+from ...formats.programs import format_names
 from ...formats.walk import UNKNOWN_SHOWN
 from ..descriptions import short
 from ..home import Home, root_option

@@ -21,7 +21,7 @@ from ...events.content import (
     tool_result,
 )
 from ...events.entries import Usage
-from ...events.providers.reading import image_at
+from ...events.providers.common import image_at
 from ..json_lines import Notes
 from ..values import Object, as_arguments, as_count, as_json_text, as_list, as_object, as_text
 

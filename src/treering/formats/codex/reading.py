@@ -33,7 +33,7 @@ from ...events.entries import (
 )
 from ..chain import Chain, Names
 from ..json_lines import Line, Notes, carries_text
-from ..preambles import Preambles, marks_of, opened, tagged
+from ..messages import Preambles, marks_of, opened, tagged
 from ..values import Object, as_count, as_json_text, as_number, as_object, as_objects, as_text, as_time, kept_json
 from .items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
 

@@ -14,11 +14,10 @@ from msgspec import Struct
 
 from ...events.content import text
 from ...events.entries import CompactionEntry, Entry, Header, Message, SessionInfoEntry, Usage, UsageEntry
-from ..block_messages import write_message
 from ..chain import derived_id
-from ..simple_messages import is_empty_answer, message_of
+from ..messages import is_empty_answer, message_of
 from ..values import Object, iso
-from .format import COMPACTION, TURN
+from .messages import COMPACTION, TURN, write_message
 
 
 class _Turn(Struct):

@@ -35,11 +35,12 @@ from ...events.entries import (
 from ...events.errors import InvalidSessionId
 from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import HASH_DIGITS, project_hash, project_name
+from ..base import CountTokens
 from ..json_lines import decoded
-from ..simple_messages import is_system
+from ..messages import is_system
 from ..values import Object, iso
 from .folder import MESSAGES, METADATA, PREFIX, SUMMARIES, TOOLS, VERSION
-from .records import Counter, Records
+from .records import Records
 
 INDEX = "index.jsonl"
 PROJECTS = "projects"
@@ -108,7 +109,7 @@ def estimated_tokens(message: Message) -> int:
 
 
 def write_nanocoder(
-    header: Header, entries: Sequence[Entry], folder: Path, *, count: Counter = estimated_tokens
+    header: Header, entries: Sequence[Entry], folder: Path, *, count: CountTokens = estimated_tokens
 ) -> Path:
     """Write a session in the layout of nanocoder's design, replacing the files of an earlier export of it.
 

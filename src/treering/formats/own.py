@@ -1,4 +1,7 @@
-"""treering's own JSON document: a session as one JSON value.
+"""What treering itself writes: files of its dialects (native, pi, oh-my-pi), and a session as one JSON document.
+
+A file of lines is copied byte for byte: it keeps its dialect, and content that treering does not know survives. Only an
+incomplete last line without a newline cannot be copied; it is reported.
 
 The document is independent of the session's dialect. Its entries have the form of native lines, one entry per line::
 
@@ -18,18 +21,118 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ..events.dialects.native import NativeDialect
+from ..events.dialects.detect import HEADER_MAX, detect, header_size
+from ..events.dialects.native import NativeDialect, is_object
 from ..events.entries import Entry, Header, OpaqueEntry
 from ..events.errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
 from ..events.findings import Finding
 from ..events.undecodable import UNDECODABLE
+from .base import Format, KeptSession
 from .dialect_conversion import kept, own_line
-from .own_dialects import KeptFormat, KeptSession
+from .opening import opened
+
+_CHUNK = 64 * 1024
+
+
+class _DialectFormat(Format):
+    """A dialect as an import format."""
+
+    is_dialect = True
+
+    def detects(self, path: Path, head: bytes) -> bool:
+        """Return whether a file begins with a header of this dialect, in a supported or a newer version."""
+        if not head:
+            return False
+        try:
+            return detect(head, str(path)).dialect.name == self.name
+        except NotASession:
+            return False
+        except UnsupportedVersion:
+            return True
+
+    def read(self, path: Path) -> Iterator[KeptSession]:
+        """Read a file, which holds one session.
+
+        Raises:
+            ForeignFormatError: The file does not begin with a header of this dialect.
+            UnsupportedVersion: A newer program wrote it.
+            OSError: The file cannot be read.
+        """
+        block = _header_block(path)
+        try:
+            detected = detect(block, str(path))
+        except NotASession as error:
+            raise ForeignFormatError(error.message, where=error.where) from error
+        if detected.dialect.name != self.name:
+            raise ForeignFormatError(
+                f"this is a {detected.dialect.name} session, not a {self.name} session", where=Where(str(path))
+            )
+        findings: list[Finding] = []
+        header_block = block[: detected.size]
+        yield KeptSession(
+            header=detected.header,
+            dialect=detected.dialect,
+            block=header_block if header_block.endswith(b"\n") else header_block + b"\n",
+            lines=_lines(path, detected.size, header_block.count(b"\n"), findings),
+            findings=findings,
+        )
+
+
+class NativeFormat(_DialectFormat):
+    """Its own files `<session>.jsonl`, also when they are archived (`.jsonl.zst`, `.jsonl.gz`)."""
+
+    name = "native"
+    title = "treering"
+
+
+class PiFormat(_DialectFormat):
+    """Its files, versions 1 to 3."""
+
+    name = "pi"
+    title = "pi"
+    home = "~/.pi/agent/sessions"
+
+
+class OmpFormat(_DialectFormat):
+    """Its files; without the slot for a title and anything else of its own, they count as those of pi."""
+
+    name = "omp"
+    title = "oh-my-pi"
+    home = "~/.omp/agent/sessions"
+
+
+def _header_block(path: Path) -> bytes:
+    data = b""
+    with opened(path) as file:
+        while (size := header_size(data)) is None and len(data) <= HEADER_MAX:
+            more = file.read(_CHUNK)
+            if not more:
+                size = header_size(data, at_end=True)
+                break
+            data += more
+    return data if size is None else data[:size]
+
+
+def _lines(path: Path, start: int, line_number: int, findings: list[Finding]) -> Iterator[bytes]:
+    with opened(path) as file:
+        file.read(start)
+        offset = start
+        for line in file:
+            line_number += 1
+            if line.endswith(b"\n"):
+                if not line.isspace():
+                    yield line
+            elif is_object(line):
+                yield line + b"\n"
+            elif not line.isspace():
+                message = "the last line is incomplete, so it is left out"
+                findings.append(Finding(str(path), line_number, offset, "truncated", "warning", message))
+            offset += len(line)
+
 
 FORMAT = "treering-session"
 """The value of the document's `format` field."""
@@ -80,13 +183,13 @@ def document_tail() -> bytes:
     return b"\n]}\n"
 
 
-class TreeringJsonFormat(KeptFormat):
-    """The document as an import format. Its entries become the lines of a native session, byte for byte."""
+class TreeringJsonFormat(Format):
+    """What `treering export --format json` writes; its entries become the lines of a native session, byte for byte."""
 
-    name: ClassVar[str] = "treering-json"
-    title: ClassVar[str] = "treering (JSON)"
+    name = "treering-json"
+    title = "treering (JSON)"
 
-    def recognizes(self, path: Path, head: bytes) -> bool:
+    def detects(self, path: Path, head: bytes) -> bool:
         """Return whether a file begins like such a document."""
         return bool(_HEAD_PATTERN.match(head.removeprefix(b"\xef\xbb\xbf")))
 
@@ -112,7 +215,7 @@ class TreeringJsonFormat(KeptFormat):
             header=header,
             dialect=NativeDialect(),
             block=_one_line(header_line),
-            lines=_lines(document.entries, path, findings),
+            lines=_document_lines(document.entries, path, findings),
             findings=findings,
             leaf_id=document.leaf_id,
         )
@@ -142,7 +245,7 @@ def _document(data: bytes, where: Where) -> _Document:
     return document
 
 
-def _lines(entries: list[Raw], path: Path, findings: list[Finding]) -> Iterator[bytes]:
+def _document_lines(entries: list[Raw], path: Path, findings: list[Finding]) -> Iterator[bytes]:
     for number, entry in enumerate(entries, 1):
         line = _one_line(bytes(entry))
         if _native.decode(line[:-1], number) is None:

@@ -8,11 +8,14 @@ is kept in the message's metadata under `left_out`, and written back from there.
 
 from __future__ import annotations
 
-from ..events.content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
-from ..events.entries import Message
-from ..events.errors import InvalidEntry
-from ..events.providers.anthropic import from_anthropic
-from .values import Object, as_list, as_text, kept_json, shallow
+from ...events.content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
+from ...events.entries import Message
+from ...events.errors import InvalidEntry
+from ...events.providers.anthropic import from_anthropic
+from ..values import Object, as_list, as_text, kept_json, shallow
+
+TURN = "turn"
+COMPACTION = "compaction"
 
 LEFT_OUT = "left_out"
 """The metadata field that holds the parts that a message cannot hold."""
