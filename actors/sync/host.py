@@ -25,7 +25,7 @@ from ..host.lookup import SessionLike
 from ..host.naming import DialectName
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
 from ..host.statistics import HostStatistics
-from ..imports.report import ImportReports
+from ..transfer.reports import ImportReports
 from .bridge import Bridge
 from .searches import SyncSearch
 from .session import SyncSession

@@ -71,8 +71,6 @@ from .actors.host.runtime import Limits as Limits
 from .actors.host.statistics import HostStatistics as HostStatistics
 from .actors.host.statistics import Latency as Latency
 from .actors.host.statistics import SessionStatistics as SessionStatistics
-from .actors.imports.report import ImportReport as ImportReport
-from .actors.imports.report import ImportReports as ImportReports
 from .actors.search.hits import Hit as Hit
 from .actors.search.hits import Search as Search
 from .actors.sync import SyncEntrySubscription as SyncEntrySubscription
@@ -83,6 +81,7 @@ from .actors.sync import SyncSession as SyncSession
 from .actors.sync import SyncSubscription as SyncSubscription
 from .actors.sync import SyncTransientSubscription as SyncTransientSubscription
 from .actors.sync.host import SyncSessionLike as SyncSessionLike
+from .actors.transfer.reports import ImportReport, ImportReports
 from .events.content import Content as Content
 from .events.content import ContentLike as ContentLike
 from .events.content import ImagePart as ImagePart

@@ -8,11 +8,10 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from treering import ExportFormat
+from treering.actors.transfer.exporting import export_names
 from treering.events.disk import OsDisk
 
 from .conftest import DATA, HEADER, Cli, line_of_message
@@ -20,7 +19,7 @@ from .conftest import DATA, HEADER, Cli, line_of_message
 SECRET = "sk-ant-api03-" + "a1B2" * 24
 
 
-@pytest.mark.parametrize("format_", get_args(ExportFormat))
+@pytest.mark.parametrize("format_", export_names())
 def test_each_format_is_written_to_stdout_and_to_a_private_file(cli: Cli, tmp_path: Path, format_: str) -> None:
     cli.create("What is a tree ring?", session_id="one")
     target = tmp_path / "out"

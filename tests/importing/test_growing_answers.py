@@ -28,7 +28,7 @@ from treering import (
     thinking,
     tool_use,
 )
-from treering.actors.imports.growing_answers import Latest, growth
+from treering.actors.transfer.growing_answers import Latest, growth
 
 WORK = Path(__file__).resolve().parents[1] / "data" / "claude_code" / "work.jsonl"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

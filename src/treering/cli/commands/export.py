@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
-from ...actors.handles.exporting import ExportFormat
+from ...actors.transfer.exporting import EXPORTS, export_names
 from ...events.wording import counted
 from ..home import Home, root_option, session_argument
 from ..opening import find_entry
 from ..output import echo_document, echo_json, quiet_option, run, tell
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ...events.redaction import Redaction
 
-_BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
+_BY_ENDING: Mapping[str, str] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
+
+
+class _ExportFormat(click.ParamType[str]):
+    """One of the formats of an export. Those of programs are loaded only to list them or to check the name of one."""
+
+    name = "format"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return the names of all formats."""
+        return click.Choice(export_names()).get_metavar(param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin like this."""
+        return click.Choice(export_names()).shell_complete(ctx, param, incomplete)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of a format, or refuse it and list the others."""
+        return value if value in EXPORTS else click.Choice(export_names()).convert(value, param, ctx)
 
 
 @click.command()
@@ -26,7 +46,7 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
     "-f",
     "--format",
     "format_",
-    type=click.Choice(get_args(ExportFormat)),
+    type=_ExportFormat(),
     show_default="from the suffix of PATH, else markdown",
     help="The format to write.",
 )
@@ -36,7 +56,7 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
     metavar="PATH",
     type=click.Path(readable=False),
     help="Write to this path, whole or not at all; by default, or with -, to stdout; "
-    "for nanocoder, the directory of its sessions.",
+    "the directory of all sessions for a program that keeps each in several files.",
 )
 @click.option("--leaf", metavar="ID", help="Export only the path to this entry, as a separate session.")
 @click.option("--redact", is_flag=True, help="Remove secrets; for json, markdown and html.")
@@ -46,7 +66,7 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
 @root_option
 def export(
     session: str,
-    format_: ExportFormat | None,
+    format_: str | None,
     output: str | None,
     leaf: str | None,
     redact: bool,
@@ -88,7 +108,7 @@ def export(
 async def _export(
     home: Home,
     text: str,
-    format_: ExportFormat,
+    format_: str,
     output: str | None,
     leaf: str | None,
     redaction: Redaction | None,

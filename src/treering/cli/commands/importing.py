@@ -11,7 +11,7 @@ from typing import Protocol
 import click
 from msgspec import Struct, field
 
-from ...actors.imports.report import ImportReport, ImportReports
+from ...actors.transfer.reports import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
 from ...events.wording import counted

@@ -33,7 +33,7 @@ from ...events.entries import (
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...formats.base import IsEntry, Restate
 from ...projections.context import edited
-from ..exports.shown import calls_of, results_of, without_results
+from .selection import calls_of, results_of, without_results
 
 COMPARED_KINDS = frozenset(
     {*MESSAGE_KINDS, Kind.CUSTOM_MESSAGE, Kind.BRANCH_SUMMARY, Kind.SESSION_INFO, Kind.COMPACTION}

@@ -1,25 +1,45 @@
-"""The selection for an export: the whole session or one path, its header, and the order of its lines.
+"""The selection for an export: the whole session or one path, its header, the order of its lines, and what is shown.
 
 The selection is taken from the index once, at the beginning, so that an export is consistent however long it takes.
 Lines are read on demand, some at a time, and converted off the event loop.
+
+Files of programs that have no place for an edit get a path as contexts show it: `shown_entries`. An edit changes what
+contexts show of an earlier entry, or leaves it out. A file that repeated the original would show the model of the other
+program what was taken away from the model here.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import plain_text, text
+from ...events.content import Content, ToolResultPart, ToolUsePart, plain_text, text
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry, Header, LabelEntry, Message, MessageEntry
+from ...events.entries import (
+    CompactionEntry,
+    ContextEdit,
+    Custom,
+    CustomEntry,
+    Entry,
+    Header,
+    KnownEntry,
+    LabelEntry,
+    Message,
+    MessageEntry,
+    ToolExecutionEntry,
+    UsageEntry,
+)
 from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
 from ...events.previews import preview
 from ...events.redaction import Redaction
+from ...formats.dialect_conversion import kept
+from ...projections.context import message_of, with_edits
 from ...projections.exporting.view import About
 from ..handles.path_labels import labels_for
 from ..log.open_log import OpenLog
@@ -27,6 +47,7 @@ from ..log.open_log import OpenLog
 if TYPE_CHECKING:
     from ..handles.handle import Handle
     from ..host.core import HostCore
+
 
 LINES_AT_ONCE = 64
 """The number of lines that are read and converted at a time."""
@@ -186,3 +207,74 @@ def about(selection: Selection, first_message: str, redact: Redaction | None) ->
 
 def _count_visible(kinds: array[int]) -> int:
     return len(kinds) - sum(map(kinds.count, _INVISIBLE))
+
+
+LEFT_OUT_TYPE = "treering.left_out"
+"""The custom type of the entries that stand for those that an edit leaves out; no file holds them."""
+
+
+def shown_entries(path: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> list[KnownEntry]:
+    """Return the entries of a path as contexts show them.
+
+    Where an edit leaves an entry out, an entry without content takes its place, since a compaction may name it. The
+    results and the executions of calls that are left out are left out too, and a turn counts the messages that remain.
+    A reset becomes a compaction.
+
+    Args:
+        path: The entries.
+        edits: The last edit of each of them that has one, by its seq.
+    """
+    originals = [kept(entry) for entry in path]
+    if not edits:
+        return originals
+    shown_by_seq = {each.seq: each for each in with_edits(originals, edits)}
+    entries: list[KnownEntry] = []
+    calls: set[str] = set()  # those that are left out
+    remaining: list[bool] = []  # for each message so far, whether it is shown
+    for original in originals:
+        shown = shown_by_seq.get(original.seq)
+        if isinstance(original, CompactionEntry) and shown is None:
+            entries.append(replace(original, compaction=replace(original.compaction, summary="")))
+        elif isinstance(original, ToolExecutionEntry) and original.tool_execution.tool_call_id in calls:
+            entries.append(_left_out(original))
+        elif isinstance(original, UsageEntry) and original.usage.messages:
+            count = sum(remaining[-original.usage.messages :])
+            entries.append(replace(original, usage=replace(original.usage, messages=count)))
+        elif message_of(original) is None:
+            entries.append(original)
+        else:
+            shown = None if shown is None else without_results(shown, calls)
+            calls |= calls_of(original) - calls_of(shown)
+            remaining.append(shown is not None)
+            entries.append(_left_out(original) if shown is None else kept(shown))
+    return entries
+
+
+def calls_of(entry: Entry | None) -> set[str]:
+    """Return the ids of the calls that an entry makes."""
+    content = entry.message.content if isinstance(entry, MessageEntry) else ()
+    return {part.tool_use.id for part in content if isinstance(part, ToolUsePart)}
+
+
+def results_of(entry: Entry) -> set[str]:
+    """Return the ids of the calls to which an entry has results."""
+    content = entry.message.content if isinstance(entry, MessageEntry) else ()
+    return {part.tool_result.tool_use_id for part in content if isinstance(part, ToolResultPart)}
+
+
+def without_results(entry: Entry, calls: AbstractSet[str]) -> Entry | None:
+    """Return an entry without the results of these calls, or None if nothing else is in it."""
+
+    def answers(part: Content) -> bool:
+        return isinstance(part, ToolResultPart) and part.tool_result.tool_use_id in calls
+
+    if not isinstance(entry, MessageEntry) or not any(map(answers, entry.message.content)):
+        return entry
+    rest = tuple(filterfalse(answers, entry.message.content))
+    return replace(entry, message=replace(entry.message, content=rest)) if rest else None
+
+
+def _left_out(entry: KnownEntry) -> CustomEntry:
+    return CustomEntry(
+        id=entry.id, parent_id=entry.parent_id, timestamp=entry.timestamp, seq=entry.seq, custom=Custom(LEFT_OUT_TYPE)
+    )

@@ -1,26 +1,21 @@
 """Importing: sessions of other programs become sessions of this host, and copies of a session are merged.
 
 A session that does not exist here is written in one step while its source is read, so a large one takes no memory and a
-broken one leaves nothing behind. An existing one gets what it lacks, at its end. Its leaf then follows the source's,
-unless the session has continued by itself meanwhile: then the leaf stays, and the imported entries are another branch.
-Archiving or unarchiving a session, or recording usage, does not count as continuing it.
+broken one leaves nothing behind. An existing one gets what it lacks, see `existing`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from msgspec.structs import replace
 
-from ...events.entries import Entry, MessageEntry, UsageEntry
 from ...events.errors import (
     AppendError,
     Conflict,
@@ -29,37 +24,38 @@ from ...events.errors import (
     LogError,
     SessionExists,
     SessionLocked,
-    TreeringError,
     Where,
 )
 from ...events.findings import Finding, LeftOut
-from ...events.index import LogIndex
-from ...events.kinds import TYPE_NAMES, Kind
-from ...events.stores.base import Append, Committed, Cursor, Failed, InDoubt, Lease, Ref, Store
+from ...events.stores.base import Append, Lease, Ref
 from ...events.wording import entries_counted
 from ...formats.base import ForeignSession, KeptSession
-from ...formats.chain import DESCRIBING, describes
-from ...formats.dialect_conversion import SplitOff
 from ...formats.opening import cannot_read, unreadable
 from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
 from ..host.naming import new_ref
 from ..host.own_task import on_own_task
 from ..log.leaf_record import encode_leaf
-from ..log.open_log import OpenLog
 from ..log.whole_log import put_log
-from .growing_answers import Latest
-from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
-from .overlap import LogFinder, compare_with_log, edits_in, load_log, matching_of
-from .report import ImportReport, ImportReports
+from .existing import (
+    LogFinder,
+    append,
+    compare_with_log,
+    count_advancing,
+    existing_log,
+    has_continued,
+    keep_leaf,
+    load_log,
+    seqs_with_ids,
+    split_ids,
+)
+from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming
+from .reports import ImportReport, ImportReports
 
 if TYPE_CHECKING:
     from ..host.core import HostCore
 
 _BATCH_BYTES = 4 * 1024 * 1024
-_LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
-_LINES_AT_ONCE = 256
-_DESCRIBING = frozenset(kind for kind, name in TYPE_NAMES.items() if name in {each.type for each in DESCRIBING})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
 """The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
 
@@ -167,15 +163,11 @@ async def _check_complete(core: HostCore, lease: Lease, incoming: Incoming, foun
         SessionExists: It lacks some of them.
     """
     log = await load_log(core, lease)
-    with_ids = await core.runtime.offload(_seqs_with_ids, log.index)
-    split_ids = await _split_ids(log, with_ids, incoming.header.id)
-    existing = await _existing_log(core, log, with_ids, incoming, frozenset())
+    with_ids = await core.runtime.offload(seqs_with_ids, log.index)
+    split = await split_ids(log, with_ids, incoming.header.id)
+    existing = await existing_log(core, log, with_ids, incoming, frozenset())
     has = existing.has
-
-    def has_split(entry_id: str) -> bool:
-        return has(entry_id) or entry_id in split_ids
-
-    existing = replace(existing, has=has_split)
+    existing = replace(existing, has=lambda entry_id: has(entry_id) or entry_id in split)
     await core.runtime.offload(_exhaust, _lines(incoming, existing, found.path))
     if incoming.added:
         assert lease.dialect is not None
@@ -183,16 +175,6 @@ async def _check_complete(core: HostCore, lease: Lease, incoming: Incoming, foun
             f"{lease.ref} holds this session in another dialect ({lease.dialect.name}), and lacks "
             f"{entries_counted(incoming.added)} of the import: move it, or import into another root"
         )
-
-
-async def _split_ids(log: OpenLog, with_ids: Sequence[int], session: str) -> frozenset[str]:
-    """Return the ids that the entries of a log get in a dialect whose messages answer one call each."""
-    split_off, split_ids = SplitOff(session), set[str]()
-    answering = [seq for seq in with_ids if log.index.kinds[seq] in (Kind.TOOL, Kind.USER, Kind.CONTEXT_EDIT)]
-    for start in range(0, len(answering), _LINES_AT_ONCE):
-        entries = await log.entries_at(answering[start : start + _LINES_AT_ONCE])
-        split_ids.update(each for seq in sorted(entries) if (entry := entries[seq]) for each in split_off.ids(entry))
-    return frozenset(split_ids)
 
 
 def _exhaust(lines: Iterator[bytes]) -> None:
@@ -288,69 +270,31 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
         raise SessionExists(f"{lease.ref} exists and holds another session, or this one in another dialect: move it")
     log = await load_log(core, lease)
-    with_ids = await runtime.offload(_seqs_with_ids, log.index)
-    advancing, descriptions = await _count_advancing(log, with_ids, found)
-    existing, leaf_before = await _existing_log(core, log, with_ids, incoming, descriptions), log.index.leaf_id
+    with_ids = await runtime.offload(seqs_with_ids, log.index)
+    advancing, descriptions = await count_advancing(log, with_ids, found)
+    existing, leaf_before = await existing_log(core, log, with_ids, incoming, descriptions), log.index.leaf_id
     lines, head = _lines(incoming, existing, found.path), lease.head
     try:
         while batch := await runtime.offload(_batch, lines):
             if lease.packed and runtime.packs is not None:
                 lease = await runtime.moved_logs.unpack(lease)
                 head = lease.head
-            head = await _append(core, Append(lease, head, tuple(batch)))
+            head = await append(core, Append(lease, head, tuple(batch)))
     except (AppendError, ForeignFormatError) as error:
-        await _keep_leaf(core, lease, leaf_before, error)
+        await keep_leaf(core, lease, leaf_before, error)
         raise
     if not incoming.added:
         return
     matching = existing.matching
     by_content = matching is not None and matching.last is not None
     is_at_leaf = matching is not None and matching.from_leaf  # also after messages that the file no longer holds
-    has_continued = not is_at_leaf and (by_content or advancing > incoming.matched)
-    if has_continued and isinstance(incoming, Converted) and incoming.is_of_source is not None:
-        has_continued = await _has_continued(log, with_ids, incoming.is_of_source, incoming.last_time)
-    leaf = leaf_before if has_continued else incoming.leaf
+    continued = not is_at_leaf and (by_content or advancing > incoming.matched)
+    if continued and isinstance(incoming, Converted) and incoming.is_of_source is not None:
+        continued = await has_continued(log, with_ids, incoming.is_of_source, incoming.last_time)
+    leaf = leaf_before if continued else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
     runtime.touched.add(lease.ref)
-
-
-async def _append(core: HostCore, append: Append) -> Cursor:
-    """Append lines, and return the head after them; lines in doubt that turn out to have landed are not an error."""
-    (outcome,) = await core.runtime.store.append([append])
-    if isinstance(outcome, Committed):
-        return outcome.head
-    if isinstance(outcome, InDoubt):
-        try:
-            head = await _head_if_landed(core.runtime.store, append)
-        except (TreeringError, OSError) as error:
-            outcome.error.add_note(f"The log could not be examined: {error}")
-        else:
-            if head is not None:
-                return head
-    if isinstance(outcome, (Failed, InDoubt)):
-        raise outcome.error
-    raise Conflict(f"another program wrote to {append.lease.ref} meanwhile: import again to add what is missing")
-
-
-async def _head_if_landed(store: Store, append: Append) -> Cursor | None:
-    """Return the head of a log after an append in doubt; None unless it ends with the appended lines."""
-    head, before = await store.resolve(append.lease), append.expected_head
-    if head != Cursor(before.generation, before.seq + len(append.lines)):
-        return None
-    landed = await store.bodies(append.lease.ref, head.generation, range(before.seq + 1, head.seq + 1))
-    return head if landed == [line.removesuffix(b"\n") for line in append.lines] else None
-
-
-async def _keep_leaf(core: HostCore, lease: Lease, leaf: str | None, error: TreeringError) -> None:
-    """Keep the leaf of a session that got only a part of an import, so that repeating the import completes it."""
-    try:
-        head = await core.runtime.store.resolve(lease)
-        if head.seq > lease.head.seq:
-            await core.runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
-            core.runtime.touched.add(lease.ref)
-    except (TreeringError, OSError) as second:
-        error.add_note(f"The leaf could not be kept either: {second}")
 
 
 def _batch(lines: Iterator[bytes]) -> list[bytes]:
@@ -362,79 +306,3 @@ def _batch(lines: Iterator[bytes]) -> list[bytes]:
         if size >= _BATCH_BYTES:
             break
     return batch
-
-
-def _seqs_with_ids(index: LogIndex) -> list[int]:
-    """Return the seqs of all entries that have ids."""
-    return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
-
-
-async def _count_advancing(log: OpenLog, with_ids: Sequence[int], found: Found) -> tuple[int, frozenset[str]]:
-    """Return how many of the entries with ids advanced the session, and the ids of the descriptions among them.
-
-    A description was derived from what the file says about the session as a whole; see `Chain.describe`.
-    """
-    kinds, format, session = log.index.kinds, found.format.name, found.session.header.id
-    seqs = [seq for seq in with_ids if kinds[seq] != Kind.USAGE]
-    read = await log.entries_at([seq for seq in seqs if kinds[seq] in _DESCRIBING])
-    entries = [entry for entry in read.values() if entry is not None]
-    descriptions = frozenset(entry.id for entry in entries if entry.id and describes(entry, format, session))
-    return len(seqs) - len(descriptions) - sum(not advances_session(entry) for entry in entries), descriptions
-
-
-async def _has_continued(
-    log: OpenLog, with_ids: Sequence[int], is_of_source: Callable[[Entry], bool], until: datetime
-) -> bool:
-    """Return whether a session continued here, or in a later state of its source than the one that ends at a time."""
-    for start in range(0, len(with_ids), _LINES_AT_ONCE):
-        read = await log.entries_at(with_ids[start : start + _LINES_AT_ONCE])
-        entries = [entry for entry in read.values() if entry is not None and advances_session(entry)]
-        if any(entry.timestamp > until or not is_of_source(entry) for entry in entries):
-            return True
-    return False
-
-
-async def _existing_log(
-    core: HostCore, log: OpenLog, with_ids: Sequence[int], incoming: Incoming, descriptions: frozenset[str]
-) -> ExistingLog:
-    """Describe a log to the import, given the seqs of its entries with ids."""
-    index = log.index
-    without_ids = sorted({*range(1, index.seen + 1)}.difference(with_ids))
-    lines_without_id: set[bytes] = set()
-    for start in range(0, len(without_ids), _LINES_AT_ONCE):
-        lines_without_id.update(await log.lines_at(without_ids[start : start + _LINES_AT_ONCE]))
-    restate, matching = incoming.restate if isinstance(incoming, Converted) else None, None
-    # A file that was exported from the log has an edited answer as the edit shows it: that is no growth.
-    edits = {} if restate is None else await edits_in(log)
-    latest = Latest(
-        {
-            each.id: each.message
-            for each in await _latest_of_kind(log, Kind.ASSISTANT)
-            if isinstance(each, MessageEntry) and each.seq not in edits
-        },
-        {each.id: each.usage.usage for each in await _latest_of_kind(log, Kind.USAGE) if isinstance(each, UsageEntry)},
-    )
-    if isinstance(incoming, Converted) and restate is not None:
-        matching = await matching_of(core, log, restate, incoming.is_implied)
-
-    def parent_of(entry_id: str) -> str | None:
-        parent = index.parents[index.find(entry_id)]
-        return index.ids[parent] if parent > 0 else None
-
-    return ExistingLog(
-        head=index.seen,
-        has=lambda entry_id: index.find(entry_id) > 0,
-        lines_without_id=frozenset(lines_without_id),
-        parent_of=parent_of,
-        latest=latest,
-        matching=matching,
-        descriptions=descriptions,
-    )
-
-
-async def _latest_of_kind(log: OpenLog, kind: int) -> Iterable[Entry]:
-    """Return the last entries of a kind."""
-    index = log.index
-    seqs = (seq for seq in range(index.head, 0, -1) if index.kinds[seq] == kind)
-    entries = await log.entries_at([*islice(seqs, _LATEST_MAX)])
-    return [entry for entry in entries.values() if entry is not None]
