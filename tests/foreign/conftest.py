@@ -13,7 +13,7 @@ from treering.events.findings import Finding
 from treering.formats.base import ForeignSession
 from treering.formats.walk import Walk
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "foreign"
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 class ParsedSession(NamedTuple):

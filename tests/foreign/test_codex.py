@@ -77,7 +77,7 @@ def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
 @pytest.fixture
 def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
     """The session of the sample."""
-    (session,) = read_sessions(data / "codex.jsonl")
+    (session,) = read_sessions(data / "codex" / "codex.jsonl")
     return session
 
 
@@ -204,14 +204,14 @@ def test_a_compressed_file_reads_like_an_uncompressed_one(
 ) -> None:
     zstandard = pytest.importorskip("zstandard")
     path = tmp_path / "rollout-cold.jsonl.zst"
-    path.write_bytes(zstandard.compress((data / "codex.jsonl").read_bytes()))
-    (plain,), (compressed,) = read_sessions(data / "codex.jsonl"), read_sessions(path)
+    path.write_bytes(zstandard.compress((data / "codex" / "codex.jsonl").read_bytes()))
+    (plain,), (compressed,) = read_sessions(data / "codex" / "codex.jsonl"), read_sessions(path)
     assert (compressed.header, compressed.entries, compressed.leaf_id) == (plain.header, plain.entries, plain.leaf_id)
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(ForeignFormatError):
         read_sessions(path)
     noise = message_item("user", Random(1).randbytes(100_000).hex())
-    path.write_bytes(zstandard.compress((data / "codex.jsonl").read_bytes() + json.dumps(noise).encode()))
+    path.write_bytes(zstandard.compress((data / "codex" / "codex.jsonl").read_bytes() + json.dumps(noise).encode()))
     assert len(read_sessions(path)[0].entries) == len(plain.entries) + 1
 
 
@@ -228,14 +228,14 @@ def test_reading_a_compressed_file_without_zstandard_names_the_missing_extra(
 def test_all_rollouts_under_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     folder = tmp_path / "2026" / "03" / "01"
     folder.mkdir(parents=True)
-    (folder / "rollout-1.jsonl").write_bytes((data / "codex.jsonl").read_bytes())
+    (folder / "rollout-1.jsonl").write_bytes((data / "codex" / "codex.jsonl").read_bytes())
     rollout(folder / "rollout-2.jsonl", message_item("user", "Hello"))
     assert [session.header.id[:4] for session in read_sessions(tmp_path)] == ["0199", "s1"]
 
 
 def test_ids_stay_the_same_when_a_session_grows(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     path = tmp_path / "rollout.jsonl"
-    lines = (data / "codex.jsonl").read_bytes().splitlines(keepends=True)
+    lines = (data / "codex" / "codex.jsonl").read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:17]))
     (before,) = read_sessions(path)
     path.write_bytes(b"".join(lines))

@@ -13,25 +13,27 @@ from treering.events.errors import ForeignFormatError
 from .conftest import ReadSessions
 
 SAMPLES = {
-    "codex.jsonl": "codex",
-    "gemini.jsonl": "gemini",
-    "gemini.json": "gemini",
-    "nanocoder.json": "nanocoder",
-    "picoclaw.json": "picoclaw",
-    "picoclaw.jsonl": "picoclaw",
-    "dive.jsonl": "dive",
-    "dive.json": "dive",
+    "codex/codex.jsonl": "codex",
+    "gemini/gemini.jsonl": "gemini",
+    "gemini/gemini.json": "gemini",
+    "nanocoder/nanocoder.json": "nanocoder",
+    "picoclaw/picoclaw.json": "picoclaw",
+    "picoclaw/picoclaw.jsonl": "picoclaw",
+    "dive/dive.jsonl": "dive",
+    "dive/dive.json": "dive",
     "opencode/storage/session/bakery/ses_1.json": "opencode",
 }
 
 
-@pytest.mark.parametrize("sample", ["codex.jsonl", "gemini.jsonl", "picoclaw.jsonl", "dive.jsonl"])
+@pytest.mark.parametrize(
+    "sample", ["codex/codex.jsonl", "gemini/gemini.jsonl", "picoclaw/picoclaw.jsonl", "dive/dive.jsonl"]
+)
 def test_a_bad_line_loses_nothing_else_and_is_reported_with_its_position(
     data: Path, tmp_path: Path, read_sessions: ReadSessions, sample: str
 ) -> None:
     lines = (data / sample).read_bytes().splitlines(keepends=True)
     (whole,) = read_sessions(data / sample)
-    path = tmp_path / sample
+    path = tmp_path / Path(sample).name
     for position in range(1, len(lines)):
         bad = [*lines[:position], b"\0" * 40 + b"\n", *lines[position:]]
         path.write_bytes(b"".join(bad))
@@ -48,8 +50,8 @@ def test_a_byte_order_mark_crlf_and_blank_lines_do_not_matter(
     (whole,) = read_sessions(data / sample)
     path = tmp_path / Path(sample).name
     path.write_bytes(b"\xef\xbb\xbf" + (data / sample).read_bytes().replace(b"\n", b"\r\n\r\n"))
-    if sample == "picoclaw.jsonl":
-        shutil.copy(data / "picoclaw.meta.json", tmp_path)
+    if sample == "picoclaw/picoclaw.jsonl":
+        shutil.copy(data / "picoclaw" / "picoclaw.meta.json", tmp_path)
     (session,) = read_sessions(path, SAMPLES[sample])
     assert session.messages == whole.messages
     assert session.codes() == whole.codes()

@@ -39,7 +39,7 @@ HEADER = Header(id="s", version=1, timestamp=datetime(2026, 3, 1, 9, tzinfo=UTC)
 @pytest.fixture
 def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
     """The session of the sample."""
-    (session,) = read_sessions(data / "dive.jsonl")
+    (session,) = read_sessions(data / "dive" / "dive.jsonl")
     return session
 
 
@@ -87,10 +87,10 @@ def test_the_messages_that_a_compaction_repeats_are_its_kept_entries(session: Pa
 
 
 def test_a_plain_list_of_messages_is_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "dive.json")
+    (session,) = read_sessions(data / "dive" / "dive.json")
     assert session.roles == ["user", "assistant", "tool", "assistant"]
     copy = tmp_path / "other name.json"
-    copy.write_bytes((data / "dive.json").read_bytes())
+    copy.write_bytes((data / "dive" / "dive.json").read_bytes())
     (again,) = read_sessions(copy)
     assert (again.header.id, [entry.id for entry in again.entries]) == (
         session.header.id,
@@ -138,7 +138,7 @@ def test_a_list_with_calls_outside_of_the_content_is_refused(tmp_path: Path, rea
 
 @pytest.mark.feature("D-44")
 def test_a_torn_last_line_is_left_out(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    whole = (data / "dive.jsonl").read_bytes()
+    whole = (data / "dive" / "dive.jsonl").read_bytes()
     path = tmp_path / "s.jsonl"
     path.write_bytes(whole[:-20])
     (session,) = read_sessions(path)
@@ -155,7 +155,7 @@ def test_a_torn_last_line_is_left_out(data: Path, tmp_path: Path, read_sessions:
 def test_events_without_a_header_become_a_session_named_after_the_file(
     data: Path, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
-    lines = (data / "dive.jsonl").read_bytes().splitlines(keepends=True)
+    lines = (data / "dive" / "dive.jsonl").read_bytes().splitlines(keepends=True)
     path = tmp_path / "bakery-3.jsonl"
     path.write_bytes(b"".join(lines[1:]))
     (session,) = read_sessions(path)
@@ -165,7 +165,7 @@ def test_events_without_a_header_become_a_session_named_after_the_file(
 
 def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_bytes((data / "dive.jsonl").read_bytes())
+        (tmp_path / f"{name}.jsonl").write_bytes((data / "dive" / "dive.jsonl").read_bytes())
     (tmp_path / "c.jsonl").write_bytes(b'{"line_type":')
     assert [len(session.messages) for session in read_sessions(tmp_path)] == [8, 8]
     with pytest.raises(ForeignFormatError, match="holds no dive session"):
@@ -180,7 +180,7 @@ def test_a_written_session_reads_back_equal(
     path.write_bytes(dive_document(session.header, session.entries))
     first, *events = (json.loads(line) for line in path.read_bytes().splitlines())
     assert (first["line_type"], {event["line_type"] for event in events}) == ("header", {"event"})
-    original = [json.loads(line) for line in (data / "dive.jsonl").read_bytes().splitlines()]
+    original = [json.loads(line) for line in (data / "dive" / "dive.jsonl").read_bytes().splitlines()]
     assert [event["data"]["messages"] for event in events] == [
         each["data"]["messages"] for each in original if each["line_type"] == "event"
     ]

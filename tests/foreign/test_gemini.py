@@ -86,7 +86,7 @@ def read(tmp_path: Path, read_sessions: ReadSessions) -> Read:
 @pytest.fixture
 def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
     """The session of the sample."""
-    (session,) = read_sessions(data / "gemini.jsonl")
+    (session,) = read_sessions(data / "gemini" / "gemini.jsonl")
     return session
 
 
@@ -145,7 +145,7 @@ def test_a_replaced_history_branches_where_it_differs(read: Read) -> None:
 
 
 def test_a_document_of_the_older_format_is_read(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "gemini.json")
+    (session,) = read_sessions(data / "gemini" / "gemini.json")
     assert session.header.id == "session-2026-03-01T09-00-5b5b5b5b"
     assert session.roles == ["user", "assistant", "tool", "assistant"]
     (part,) = session.messages[2].content
@@ -159,7 +159,7 @@ def test_all_sessions_under_a_folder_are_read(data: Path, tmp_path: Path, read_s
     chats = tmp_path / "hash" / "chats"
     chats.mkdir(parents=True)
     log(chats / "session-1.jsonl", user("a"))
-    (chats / "session-2.json").write_bytes((data / "gemini.json").read_bytes())
+    (chats / "session-2.json").write_bytes((data / "gemini" / "gemini.json").read_bytes())
     assert [len(session.messages) for session in read_sessions(tmp_path)] == [1, 4]
     assert [len(session.messages) for session in read_sessions(tmp_path, "gemini")] == [1, 4]
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["a
 
 @pytest.mark.feature("P-29")
 async def test_a_session_of_picoclaw_is_found_by_its_key(data: Path, host: SessionHost) -> None:
-    await host.import_sessions(data / "picoclaw.jsonl")
+    await host.import_sessions(data / "picoclaw" / "picoclaw.jsonl")
     session = await host.get_or_create("telegram:42")
     assert [message.role for message in await session.history()] == ["assistant", "tool", "tool", "assistant"]
     assert session.summary == "A timer was set."

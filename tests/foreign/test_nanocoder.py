@@ -101,7 +101,7 @@ RUN: dict[str, object] = {
 
 @pytest.mark.feature("N-27", "N-33", "N-35", "N-36", "N-151")
 def test_the_single_file_format_is_read(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "nanocoder.json")
+    (session,) = read_sessions(data / "nanocoder" / "nanocoder.json")
     header = session.header
     assert (header.id, header.title, header.cwd) == ("6b6b6b6b-0000-4000-8000-000000000001", "Bread", "/work/bakery")
     assert session.roles == ["system", "user", "assistant", "tool", "tool", "assistant"]
@@ -163,7 +163,7 @@ def test_thinking_is_read_under_either_of_its_names(tmp_path: Path, read_session
 
 
 def test_a_generated_title_is_only_in_the_header(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    document = json.loads((data / "nanocoder.json").read_bytes())
+    document = json.loads((data / "nanocoder" / "nanocoder.json").read_bytes())
     del document["titleManuallySet"]
     path = tmp_path / "s.json"
     path.write_text(json.dumps(document))
@@ -343,7 +343,7 @@ def test_the_current_summary_becomes_a_compaction_and_others_become_custom_entri
 
 def test_all_sessions_under_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     folder(tmp_path / "projects" / "h" / "session-n-1", METADATA, MESSAGES)
-    (tmp_path / "6b6b.json").write_bytes((data / "nanocoder.json").read_bytes())
+    (tmp_path / "6b6b.json").write_bytes((data / "nanocoder" / "nanocoder.json").read_bytes())
     (tmp_path / "sessions.json").write_text("[]")
     assert [session.header.id for session in read_sessions(tmp_path)] == ["6b6b6b6b-0000-4000-8000-000000000001", "n-1"]
     with pytest.raises(ForeignFormatError, match="import the files beside it"):

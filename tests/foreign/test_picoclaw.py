@@ -33,13 +33,13 @@ def first_kept_id(session: ParsedSession) -> str | None:
 @pytest.fixture
 def session(data: Path, read_sessions: ReadSessions) -> ParsedSession:
     """The session of the sample."""
-    (session,) = read_sessions(data / "picoclaw.jsonl")
+    (session,) = read_sessions(data / "picoclaw" / "picoclaw.jsonl")
     return session
 
 
 @pytest.mark.feature("P-29")
 def test_a_document_is_read(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "picoclaw.json")
+    (session,) = read_sessions(data / "picoclaw" / "picoclaw.json")
     assert session.header.key == "agent:main:telegram:42"
     assert session.header.timestamp.isoformat() == "2026-03-01T09:00:00+00:00"
     assert session.roles == ["user", "assistant", "tool", "assistant"]
@@ -96,7 +96,7 @@ def test_a_cut_between_a_call_and_its_result_moves_back_and_is_reported(session:
 def test_skipped_messages_are_stored_before_the_first_kept_entry(
     data: Path, tmp_path: Path, read_sessions: ReadSessions, skip: int, first: int | None
 ) -> None:
-    (tmp_path / "s.jsonl").write_bytes((data / "picoclaw.jsonl").read_bytes())
+    (tmp_path / "s.jsonl").write_bytes((data / "picoclaw" / "picoclaw.jsonl").read_bytes())
     (tmp_path / "s.meta.json").write_text(json.dumps({"key": "k", "skip": skip, "count": 5}))
     (session,) = read_sessions(tmp_path / "s.jsonl")
     assert len(session.messages) == 5
@@ -117,7 +117,7 @@ def test_a_damaged_line_counts_as_a_skipped_one(tmp_path: Path, read_sessions: R
 def test_a_missing_damaged_or_outdated_sidecar_is_reported(
     data: Path, tmp_path: Path, read_sessions: ReadSessions
 ) -> None:
-    (tmp_path / "s.jsonl").write_bytes((data / "picoclaw.jsonl").read_bytes())
+    (tmp_path / "s.jsonl").write_bytes((data / "picoclaw" / "picoclaw.jsonl").read_bytes())
     for content, codes in ((None, ["sidecar"]), ("{", ["sidecar"]), ('{"key":"s","count":9}', ["count"])):
         if content is not None:
             (tmp_path / "s.meta.json").write_text(content)
@@ -135,7 +135,7 @@ def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, read_sess
 
 @pytest.mark.feature("P-29")
 def test_a_written_document_reads_back_equal(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "picoclaw.json")
+    (session,) = read_sessions(data / "picoclaw" / "picoclaw.json")
     path = tmp_path / "again.json"
     path.write_bytes(picoclaw_document(session.header, session.entries))
     written = json.loads(path.read_bytes())
@@ -156,7 +156,7 @@ def test_a_document_holds_what_the_latest_compaction_keeps(
 
 
 def test_the_latest_summary_wins_and_an_empty_compaction_keeps_it(data: Path, read_sessions: ReadSessions) -> None:
-    (session,) = read_sessions(data / "picoclaw.json")
+    (session,) = read_sessions(data / "picoclaw" / "picoclaw.json")
     chain = Chain("test", "s", session.header.timestamp)
     first = chain.add(Message("user", (text("Hi"),)))
     entries: list[Entry] = [first, chain.add(SessionInfo(summary="one")), chain.add(Compaction("two", first.id, 0))]
@@ -200,7 +200,7 @@ def test_written_messages_and_summary_read_back_equal(
     messages: list[Message],
     summary: str,
 ) -> None:
-    header = read_sessions(data / "picoclaw.json")[0].header
+    header = read_sessions(data / "picoclaw" / "picoclaw.json")[0].header
     chain = Chain("test", "s", header.timestamp + timedelta(seconds=1))
     entries: list[Entry] = [*map(chain.add, messages), chain.add(SessionInfo(summary=summary))]
     path = tmp_path_factory.getbasetemp() / "property.json"

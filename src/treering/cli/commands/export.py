@@ -10,34 +10,15 @@ import click
 
 from ...actors.transfer.exporting import EXPORTS, export_names
 from ...events.wording import counted
+from ..foreign_files import FormatName
 from ..home import Home, root_option, session_argument
 from ..opening import find_entry
 from ..output import echo_document, echo_json, quiet_option, run, tell
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from ...events.redaction import Redaction
 
 _BY_ENDING: Mapping[str, str] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
-
-
-class _ExportFormat(click.ParamType[str]):
-    """One of the formats of an export. Those of programs are loaded only to list them or to check the name of one."""
-
-    name = "format"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Return the names of all formats."""
-        return click.Choice(export_names()).get_metavar(param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin like this."""
-        return click.Choice(export_names()).shell_complete(ctx, param, incomplete)
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name of a format, or refuse it and list the others."""
-        return value if value in EXPORTS else click.Choice(export_names()).convert(value, param, ctx)
 
 
 @click.command()
@@ -46,7 +27,7 @@ class _ExportFormat(click.ParamType[str]):
     "-f",
     "--format",
     "format_",
-    type=_ExportFormat(),
+    type=FormatName(export_names, EXPORTS),
     show_default="from the suffix of PATH, else markdown",
     help="The format to write.",
 )

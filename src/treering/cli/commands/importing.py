@@ -18,6 +18,7 @@ from ...events.wording import counted
 from ...formats.programs import format_names
 from ...formats.walk import UNKNOWN_SHOWN
 from ..descriptions import short
+from ..foreign_files import FormatName
 from ..home import Home, root_option
 from ..opening import json_option
 from ..output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell, transient_progress
@@ -29,7 +30,7 @@ from ..output import echo_json, echo_lines, line, quiet, quiet_option, run, sent
     "-f",
     "--format",
     "format_",
-    type=click.Choice(format_names()),
+    type=FormatName(format_names),
     help="The format of the files; by default it is detected.",
 )
 @json_option
