@@ -44,7 +44,7 @@ from treering.testing.disks.crashes import digest
 from treering.testing.simulation import check_session, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
 
-from ..foreign.test_opencode import database
+from ..formats.test_opencode import database
 
 ROOT = "/sessions"
 FILE = f"{ROOT}/a.jsonl"

@@ -95,17 +95,16 @@ _COMPACTED_FIELDS = frozenset(
 _EVENTS = frozenset(
     {
         *("agent_message", "agent_message_delta", "agent_reasoning", "agent_reasoning_delta"),
-        *("agent_reasoning_raw_content", "agent_reasoning_section_break", "background_event"),
-        *("collab_agent_interaction_end", "collab_agent_spawn_end", "collab_close_end", "collab_resume_end"),
-        *("collab_waiting_end", "context_compacted", "deprecation_notice", "dynamic_tool_call_request"),
-        *("dynamic_tool_call_response", "elicitation_request", "entered_review_mode", "exec_approval_request"),
-        *("exec_command_begin", "exec_command_end", "exec_command_output_delta", "exited_review_mode"),
-        *("guardian_assessment", "image_generation_end", "item_completed", "item_started", "mcp_tool_call_begin"),
-        *("mcp_tool_call_end", "model_reroute", "patch_apply_begin", "patch_apply_end", "plan_update"),
-        *("raw_response_item", "session_configured", "stream_error", "sub_agent_activity", "task_complete"),
-        *("task_started", "thread_goal_updated", "thread_settings_applied", "token_count", "turn_aborted"),
-        *("turn_diff", "turn.completed", "undo_completed", "undo_started", "user_message", "view_image_tool_call"),
-        *("warning", "web_search_begin", "web_search_end"),
+        *("agent_reasoning_raw_content", "agent_reasoning_section_break", "collab_agent_interaction_end"),
+        *("collab_agent_spawn_end", "collab_close_end", "collab_resume_end", "collab_waiting_end"),
+        *("context_compacted", "dynamic_tool_call_request", "dynamic_tool_call_response"),
+        *("elicitation_request", "entered_review_mode", "exec_approval_request", "exec_command_begin"),
+        *("exec_command_end", "exec_command_output_delta", "exited_review_mode", "image_generation_end"),
+        *("item_completed", "item_started", "mcp_tool_call_begin", "mcp_tool_call_end", "patch_apply_begin"),
+        *("patch_apply_end", "plan_update", "raw_response_item", "session_configured", "sub_agent_activity"),
+        *("task_complete", "task_started", "thread_goal_updated", "thread_settings_applied", "token_count"),
+        *("turn_aborted", "turn_diff", "turn.completed", "undo_completed", "undo_started", "user_message"),
+        *("view_image_tool_call", "web_search_begin", "web_search_end"),
     }
 )
 """The kinds of events that repeat items or serve only Codex's screens."""

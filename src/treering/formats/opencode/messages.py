@@ -357,6 +357,10 @@ def _check_fields(part: Object, kind: str, notes: Notes) -> None:
         state = part.get("state")
         notes.check_items("state of a call", [state])
         notes.check_fields("state", as_object(state), _STATE_FIELDS)
+        told = as_object(state)
+        notes.check_repeated(
+            "state field title", told.get("title"), told.get("input"), told.get("output"), told.get("metadata")
+        )
         notes.check_items("metadata of a call", [as_object(state).get("metadata")])
         notes.check_items("attachment", as_object(state).get("attachments"))
 

@@ -623,3 +623,38 @@ def test_no_words_of_a_sample_are_lost_without_a_finding(
         (session,) = read_sessions(path, sample.partition(".")[0])
         kept = msgspec.json.encode([session.header, session.entries]).decode()
         assert NOTED in kept or NOTED in str(session.findings), place
+
+
+def test_what_only_repeats_other_fields_is_reported_where_it_says_more(
+    tmp_path: Path, read_sessions: ReadSessions
+) -> None:
+    shown = {"result": [{"functionResponse": {"id": "c1", "response": {"output": "two loaves left"}}}]}
+    record = {"id": "c1", "name": "count", "args": {"what": "loaves in the oven"}, "status": "success", **shown}
+    said = {"id": "g1", "timestamp": TIME, "type": "gemini", "content": "", "toolCalls": [record]}
+    for display, expected in (("two loaves left", []), ("two loaves, both burnt", ["call field resultDisplay"])):
+        record["resultDisplay"] = display
+        (tmp_path / "g.jsonl").write_text(lines({"sessionId": "g", "projectHash": "ab"}, said))
+        (session,) = read_sessions(tmp_path / "g.jsonl", "gemini")
+        assert [each.kind for each in session.findings if isinstance(each, LeftOut)] == expected
+
+    state = {"status": "completed", "input": {"description": "Lists the loaves"}, "output": "two"}
+    part = {"id": "prt_1", "type": "tool", "tool": "bash", "callID": "c1", "state": state}
+    info = {"id": "msg_1", "role": "assistant", "time": {"created": 1}}
+    for title, expected in (("Lists the loaves", []), ("Lists every cake", ["state field title"])):
+        state["title"] = title
+        exported = {"info": {"id": "ses_1", "time": {"created": 1}}, "messages": [{"info": info, "parts": [part]}]}
+        (tmp_path / "o.json").write_text(json.dumps(exported))
+        (session,) = read_sessions(tmp_path / "o.json", "opencode")
+        assert [each.kind for each in session.findings if isinstance(each, LeftOut)] == expected
+
+
+def test_an_event_of_codex_that_no_item_repeats_is_reported(tmp_path: Path, read_sessions: ReadSessions) -> None:
+    events = [{"type": "user_message", "message": "Bake a cake"}, {"type": "warning", "message": "The oven is hot"}]
+    (tmp_path / "rollout-1.jsonl").write_text(
+        lines(
+            {"timestamp": TIME, "type": "session_meta", "payload": {"id": "c-1", "timestamp": TIME, "cwd": CWD}},
+            *({"timestamp": TIME, "type": "event_msg", "payload": each} for each in events),
+        )
+    )
+    (session,) = read_sessions(tmp_path / "rollout-1.jsonl", "codex")
+    assert [each.kind for each in session.findings if isinstance(each, LeftOut)] == ["event of kind warning"]

@@ -79,7 +79,7 @@ def test_images_in_content_parts_are_read_and_their_text_is_not_repeated(
 @pytest.mark.feature("N-151")
 def test_lines_and_their_sidecar_are_read(data: Path, read_sessions: ReadSessions) -> None:
     for name in ("picoclaw.jsonl", "picoclaw.meta.json"):
-        (session,) = read_sessions(data / name)
+        (session,) = read_sessions(data / "picoclaw" / name)
         assert session.header.key == "telegram:42"
         assert session.roles == ["user", "assistant", "tool", "tool", "assistant"]
         assert [message.tool_name for message in session.messages if message.role == "tool"] == ["timer", "bell"]
@@ -128,7 +128,7 @@ def test_a_missing_damaged_or_outdated_sidecar_is_reported(
 def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, read_sessions: ReadSessions) -> None:
     for name in ("picoclaw.json", "picoclaw.jsonl", "picoclaw.meta.json"):
         (tmp_path / name.replace("picoclaw.json", "a.json").replace("picoclaw", "a")).write_bytes(
-            (data / name).read_bytes()
+            (data / "picoclaw" / name).read_bytes()
         )
     assert {session.header.key for session in read_sessions(tmp_path)} == {"agent:main:telegram:42", "telegram:42"}
 

@@ -24,15 +24,20 @@ async def test_a_session_of_picoclaw_is_found_by_its_key(data: Path, host: Sessi
 @pytest.mark.parametrize(
     ("sample", "shown", "title", "total_tokens"),
     [
-        ("gemini.jsonl", ["List the recipes.", "Let me look.", "", "Bread and cake.", "Read the bread."], None, None),
-        ("codex.jsonl", ["Summary: oven.py was restored.", "Restore it from git.", "Thanks."], "Oven test", None),
-        ("dive.jsonl", ["They read bread.md.", "And this?", "A document.", "Done?", "Done."], "Bakery", 15),
+        (
+            "gemini/gemini.jsonl",
+            ["List the recipes.", "Let me look.", "", "Bread and cake.", "Read the bread."],
+            None,
+            None,
+        ),
+        ("codex", ["Summary: oven.py was restored.", "Restore it from git.", "Thanks."], "Oven test", None),
+        ("dive", ["They read bread.md.", "And this?", "A document.", "Done?", "Done."], "Bakery", 15),
     ],
 )
 async def test_a_rewound_or_compacted_session_shows_what_the_program_showed(
     data: Path, host: SessionHost, sample: str, shown: list[str], title: str | None, total_tokens: int | None
 ) -> None:
-    (report,) = await host.import_sessions(data / sample)
+    (report,) = await host.import_sessions(data / sample / f"{sample}.jsonl")
     session = await host.load(report.id)
     assert [plain_text(message.content) for message in await session.history()] == shown
     assert title in (None, session.title)
