@@ -108,7 +108,7 @@ async def export(
     selection = selected(await handle.log(), leaf_id, linear=foreign is not None or name == "markdown")
     if isinstance(foreign, WritesFolder):
         if path is None:
-            raise InvalidInput(f"{foreign.title} keeps a session in several files: give the folder of all as destination")
+            raise InvalidInput(f"{foreign.title} keeps a session in several files: give their folder as destination")
         entries = await _path_entries(core, selection)
         write = partial(foreign.write_folder, overwrite=overwrite, count=message_tokens)
         return await carried_out(offload, write, selection.log.index.header, entries, path)

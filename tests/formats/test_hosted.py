@@ -25,7 +25,7 @@ async def test_a_session_of_picoclaw_is_found_by_its_key(data: Path, host: Sessi
     ("sample", "shown", "title", "total_tokens"),
     [
         (
-            "gemini/gemini.jsonl",
+            "gemini",
             ["List the recipes.", "Let me look.", "", "Bread and cake.", "Read the bread."],
             None,
             None,
