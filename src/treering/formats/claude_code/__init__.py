@@ -8,9 +8,9 @@ There is one line for each prompt, each part of an answer, the results of each c
     {"type":"progress","uuid":"p1","parentUuid":"a2","data":{...},...}
     {"type":"user","uuid":"u2","parentUuid":"a2","message":{"content":[{"type":"tool_result",...}]},"toolUseResult":...}
 
-The file is read in two passes: the first determines the tree of lines (`claude_scan`, `claude_tree`), the second reads
-the content line by line (`claude_entries`), so a transcript of any size needs little memory. Sub-agents become separate
-sessions (`claude_agents`), and so do lines of another session that ended up in the file.
+The file is read in two passes: the first determines the tree of lines (`scan`, `tree`), the second reads
+the content line by line (`entries`), so a transcript of any size needs little memory. Sub-agents become separate
+sessions (`agents`), and so do lines of another session that ended up in the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from .agents import PREFIX, AgentFiles, Callers, meta_of
 from .entries import Entries, time_of
 from .lines import Outline, outline_of
 from .scan import Scan
-from .tree import Conversation, Tree
+from .steps import Conversation
+from .tree import Tree
 
 _LINES_CHECKED = 50
 _LONG_FIRST_LINE = re.compile(rb'\{"parentUuid":(null|"[^"]*"),"')  # of a first line that is longer than the head
