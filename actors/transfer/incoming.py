@@ -7,10 +7,10 @@ Nothing here opens a log: callers describe it as an `ExistingLog`, and it may ru
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -85,7 +85,7 @@ def advances_session(entry: Entry) -> bool:
     return info.archives is None or info != SessionInfo(status=info.status, archived=info.archived)
 
 
-class Incoming(Protocol):
+class Incoming(ABC):
     """A session that is being imported. Its counts are complete once its lines have been produced.
 
     Attributes:
@@ -101,36 +101,26 @@ class Incoming(Protocol):
         findings: What was damaged, or could not be imported.
     """
 
-    header: Header
-    dialect: Dialect
-    block: bytes
-    entries: int
-    messages: int
-    added: int
-    matched: int
-    leaf: str | None
-    last: str | None
-    findings: list[Finding]
+    def __init__(self, header: Header, dialect: Dialect, block: bytes, findings: list[Finding], path: str) -> None:
+        self.header, self.dialect, self.block, self.findings = header, dialect, block, findings
+        self.entries = self.messages = self.added = self.matched = 0
+        self.leaf: str | None = None
+        self.last: str | None = None
+        self._path = path
 
+    @abstractmethod
     def lines(self, existing: ExistingLog) -> Iterator[bytes]:
         """Yield the lines that the log lacks, each with its newline."""
         ...
 
 
-class Copied:
+class Copied(Incoming):
     """A session that keeps its dialect: its lines are imported as they are."""
 
     def __init__(self, session: KeptSession, path: str) -> None:
-        self.header = session.header
-        self.dialect = session.dialect
-        self.block = session.block
-        self.findings = session.findings
-        self.entries = self.messages = self.added = self.matched = 0
-        self.leaf: str | None = None
-        self.last: str | None = None
+        super().__init__(session.header, session.dialect, session.block, session.findings, path)
         self._lines = session.lines
         self._source_leaf = session.leaf_id
-        self._path = path
         try:
             checked_id(session.header.id)
         except InvalidSessionId as error:
@@ -177,7 +167,7 @@ class _PendingRest(Struct):
     parent_id: str
 
 
-class Converted:
+class Converted(Incoming):
     """A session of another program, converted to a native one.
 
     Attributes:
@@ -188,18 +178,12 @@ class Converted:
     """
 
     def __init__(self, session: ForeignSession, path: str) -> None:
-        self.header = _header(session.header)
+        header, dialect = _header(session.header), NativeDialect()
+        super().__init__(header, dialect, dialect.encode_header(header), session.findings, path)
         self.restate, self.is_implied = session.restate, session.is_implied
         self.is_of_source = session.is_of_source
         self.last_time = EPOCH
-        self.dialect: Dialect = NativeDialect()
-        self.block = self.dialect.encode_header(self.header)
-        self.findings = session.findings
-        self.entries = self.messages = self.added = self.matched = 0
-        self.leaf: str | None = None
-        self.last: str | None = None
         self._source = session
-        self._path = path
         self._uses_of_id: dict[str, int] = {}
         self._parent_by_source_id: dict[str, str | None] = {}  # the log entry for children of a source entry
         self._log_ids: dict[str, str] = {}  # of entries that the log has under other ids

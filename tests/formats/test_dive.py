@@ -28,7 +28,7 @@ from treering.events.errors import ForeignFormatError
 from treering.events.findings import LeftOut
 from treering.formats.chain import Chain
 from treering.formats.dive import DiveFormat
-from treering.formats.dive.writing import dive_document
+from treering.formats.dive.events import dive_document
 from treering.testing import strategies
 
 from .conftest import ParsedSession, ReadSessions

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treering.events.content import ToolResultPart, ToolUsePart
-from treering.formats.dive.writing import dive_document
+from treering.formats.dive.events import dive_document
 from treering.formats.nanocoder.writing import write_nanocoder
 
 from .conftest import ReadSessions

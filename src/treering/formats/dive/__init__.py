@@ -41,8 +41,7 @@ from ..chain import Chain, Names, derived_id
 from ..json_lines import Line, Notes, beginning, decoded, document, first_item, objects
 from ..messages import is_empty_answer, message_of
 from ..values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
-from .messages import COMPACTION, LEFT_OUT, TURN, read_message, write_message
-from .writing import dive_document
+from .events import COMPACTION, LEFT_OUT, TURN, dive_document, read_message, write_message
 
 NAME = "dive"
 

@@ -1,7 +1,14 @@
-"""Writing a path as a dive session: a header line and one line per event, which dive's own store reads.
+"""dive's messages and events: reading a message, and writing a path as a header and one line per event.
 
-A usage record defines a turn; messages without a record form a turn from one user message to the next. A compaction
-event defines the history from there on, so it repeats the messages that the compaction kept.
+    {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "t1", ...}]}
+
+Messages have the format of Anthropic's API, less strict than what the API accepts. A part that a treering message
+cannot hold (a document, a call of a server-side tool) does not invalidate the others: it is kept in the message's
+metadata under `left_out`, and written back from there.
+
+What is written, dive's own store reads. A usage record defines a turn; messages without a record form a turn from one
+user message to the next. A compaction event defines the history from there on, so it repeats the messages that the
+compaction kept.
 """
 
 from __future__ import annotations
@@ -12,12 +19,96 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from ...events.content import text
+from ...events.content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, text
 from ...events.entries import CompactionEntry, Entry, Header, Message, SessionInfoEntry, Usage, UsageEntry
+from ...events.errors import InvalidEntry
+from ...events.providers.anthropic import from_anthropic
 from ..chain import derived_id
 from ..messages import is_empty_answer, message_of
-from ..values import Object, iso
-from .messages import COMPACTION, TURN, write_message
+from ..values import Object, as_list, as_text, iso, kept_json, shallow
+
+TURN = "turn"
+COMPACTION = "compaction"
+
+LEFT_OUT = "left_out"
+"""The metadata field that holds the parts that a message cannot hold."""
+
+_ROLES = frozenset({"user", "assistant", "system"})
+
+
+def read_message(source: Object) -> Message | None:
+    """Read a message; return None if it has no known role."""
+    role = as_text(source.get("role"))
+    if role not in _ROLES:
+        return None
+    message: Object = {"role": role, "content": source.get("content") or ""}
+    try:
+        return from_anthropic(message)
+    except InvalidEntry:
+        content = source.get("content")
+        return _read_blocks(role, content if isinstance(content, list) else [content])
+
+
+def _read_blocks(role: str, blocks: list[JSON]) -> Message:
+    """Read a message block by block, and keep the blocks that cannot be read in its metadata."""
+    parts: list[Content] = []
+    left_out: list[JSON] = []
+    for block in blocks:
+        try:
+            parts += from_anthropic({"role": role, "content": [shallow(block, 2)]}).content
+        except InvalidEntry:
+            left_out.append(block)
+    only_results = bool(parts) and all(isinstance(part, ToolResultPart) for part in parts)
+    message_role = "tool" if role == "user" and only_results else role
+    return Message(message_role, tuple(parts), raw_metadata=kept_json({LEFT_OUT: left_out}, 3) if left_out else None)
+
+
+def write_message(message: Message) -> Object:
+    """Encode a message as the model receives it, part by part; tool results get the role `user`."""
+    content: list[JSON] = [_block(part) for part in message.content]
+    content += as_list(message.metadata.get(LEFT_OUT))
+    return {"role": "user" if message.role == "tool" else message.role, "content": content}
+
+
+def _block(part: Content) -> Object:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text.content}
+        case ImagePart():
+            return _image_block(part)
+        case ToolUsePart():
+            call = part.tool_use
+            return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
+        case ToolResultPart():
+            return _result_block(part)
+        case ThinkingPart():
+            return _thinking_block(part)
+
+
+def _image_block(part: ImagePart) -> Object:
+    source = part.image.source
+    if source.type == "url":
+        return {"type": "image", "source": {"type": "url", "url": source.data}}
+    return {"type": "image", "source": {"type": "base64", "media_type": source.media_type, "data": source.data}}
+
+
+def _result_block(part: ToolResultPart) -> Object:
+    result = part.tool_result
+    content: JSON = result.content if isinstance(result.content, str) else [_block(each) for each in result.content]
+    block: Object = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
+    if result.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _thinking_block(part: ThinkingPart) -> Object:
+    thinking = part.thinking
+    if thinking.redacted:
+        return {"type": "redacted_thinking", "data": thinking.signature or ""}
+    block: Object = {"type": "thinking", "thinking": thinking.content}
+    if thinking.signature is not None:
+        block["signature"] = thinking.signature
+    return block
 
 
 class _Turn(Struct):
