@@ -57,7 +57,7 @@ _UNREAD_OF_RESULT = ("reasoning_content", "tool_calls")
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
 
 
-def read_message(source: Object, notes: Notes | None = None) -> Message | None:
+def read_message(source: Object, notes: Notes) -> Message | None:
     """Read a message; return None if it has no known role, or is a tool result without a call id.
 
     Args:
@@ -70,8 +70,8 @@ def read_message(source: Object, notes: Notes | None = None) -> Message | None:
         call_id = as_text(source.get("tool_call_id"))
         if not call_id:
             return None
-        for name in _UNREAD_OF_RESULT if notes is not None else ():
-            if source.get(name) and notes is not None:
+        for name in _UNREAD_OF_RESULT:
+            if source.get(name):
                 notes.leave_out(f"result field {name}", source[name])
         body = (
             content_parts if any(isinstance(part, ImagePart) for part in content_parts) else _joined_text(content_parts)
@@ -84,9 +84,8 @@ def read_message(source: Object, notes: Notes | None = None) -> Message | None:
         call = read_call(as_object(each))
         if call is not None:
             calls.append(call)
-            if notes is not None:
-                check_call(as_object(each), notes)
-        elif notes is not None:
+            check_call(as_object(each), notes)
+        else:
             notes.leave_out("call without a name", each)
     parts: list[Content] = []
     if reasoning := as_words(source.get("reasoning_content")):
@@ -115,7 +114,7 @@ def check_call(source: Object, notes: Notes) -> None:
     notes.check_fields("call", as_object(source.get("function")), _FUNCTION_FIELDS)
 
 
-def _content_parts(source: Object, notes: Notes | None) -> list[TextPart | ImagePart]:
+def _content_parts(source: Object, notes: Notes) -> list[TextPart | ImagePart]:
     content_parts: list[TextPart | ImagePart] = []
     content = source.get("content")
     for each in content if isinstance(content, list) else [] if content is None else [content]:
@@ -125,30 +124,29 @@ def _content_parts(source: Object, notes: Notes | None) -> list[TextPart | Image
     for address in addresses:
         if isinstance(address, str) and address:
             content_parts.append(image_at(address))
-        elif address and notes is not None:
+        elif address:
             notes.leave_out("message field media", address)
     for attachment in as_items(source.get("attachments")):
         if isinstance(attachment, dict):
             content_parts += _attached(attachment, addresses)
-        if notes is not None:
-            notes.check_items("message field attachments", [attachment])
-            notes.check_fields("attachment", as_object(attachment), _ATTACHMENT_FIELDS)
+        notes.check_items("message field attachments", [attachment])
+        notes.check_fields("attachment", as_object(attachment), _ATTACHMENT_FIELDS)
     return content_parts
 
 
-def _noted_parts(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]:
+def _noted_parts(value: JSON, notes: Notes) -> list[TextPart | ImagePart]:
     """Read a part, and note what of it is not read."""
     found = _parts(value)
-    if notes is not None and found:
+    if found:
         notes.check_fields("part", as_object(value), _PART_FIELDS)
         notes.check_strings("part", as_object(value), "text")
-    elif notes is not None:
+    else:
         notes.leave_out(f"part of kind {as_text(as_object(value).get('type')) or 'unknown'}", value)
     return found
 
 
 def _repeated_parts(
-    source: Object, content: list[TextPart | ImagePart], notes: Notes | None
+    source: Object, content: list[TextPart | ImagePart], notes: Notes
 ) -> Iterator[TextPart | ImagePart]:
     """Yield what the fields that repeat the content hold beyond it: texts, and images unless they are in `media`."""
     said = _joined_text(content)

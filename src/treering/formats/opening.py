@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -91,6 +92,11 @@ def head_of(path: Path) -> bytes:
         return b"" if path.is_dir() else beginning_of(path, HEAD_MAX)
     except OSError as error:
         raise cannot_read(error, path) from error
+
+
+def modified_at(path: Path) -> datetime:
+    """Return when a file was modified, to the second."""
+    return datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
 
 
 def cannot_read(error: OSError, path: Path) -> ForeignFormatError:

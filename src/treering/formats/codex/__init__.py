@@ -30,7 +30,8 @@ from ...events.errors import ExtraMissing, ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import derived_id
-from ..json_lines import Line, Notes, decoded, objects_of
+from ..json_lines import Line, Notes, decoded, objects_of, unheard
+from ..opening import modified_at
 from ..values import Object, as_count, as_object, as_text, as_time
 from .reading import Part, Rollout
 
@@ -107,7 +108,7 @@ def _decompressed(file: BinaryIO, path: Path, notes: Notes) -> Iterator[Line]:
 
 
 def _read(path: Path) -> ForeignSession:
-    first = next(_lines(path, Notes(path, [])), None)
+    first = next(_lines(path, unheard()), None)
     if first is None:
         raise ForeignFormatError("the file contains no lines of a Codex rollout", where=Where(str(path)))
     payload = as_object(first.value.get("payload"))
@@ -125,7 +126,7 @@ def _read(path: Path) -> ForeignSession:
     header = Header(
         id=session or derived_id(NAME, path.name),
         version=NATIVE_VERSION,
-        timestamp=created or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
+        timestamp=created or modified_at(path),
         cwd=as_text(metadata.get("cwd")) or None,
         parent_session=_parent(metadata) or None,
     )
@@ -185,7 +186,7 @@ def _name(file: Path) -> str:
 
 
 def _metadata(file: Path) -> Object:
-    first = next(_lines(file, Notes(file, [])), None)
+    first = next(_lines(file, unheard()), None)
     return as_object(first.value.get("payload")) if first is not None else {}
 
 

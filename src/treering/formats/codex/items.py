@@ -122,7 +122,7 @@ def check_item(kind: str, item: Object, notes: Notes) -> None:
     notes.check_fields(kind or "item", item, ITEM_FIELDS - unread)
 
 
-def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]:
+def read_content(value: JSON, notes: Notes) -> list[TextPart | ImagePart]:
     """Read the content of a message or an output: a string, a part, or a list of parts.
 
     Args:
@@ -140,8 +140,6 @@ def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]
             parts.append(text(content))
         if url:
             parts.append(image_at(url))
-        if notes is None:
-            continue
         if url or isinstance(content, str):
             notes.check_fields("part", part, _PART_FIELDS)
             notes.check_strings("part", part, "text")
@@ -150,7 +148,7 @@ def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]
     return parts
 
 
-def read_reasoning(item: Object, notes: Notes | None) -> ThinkingPart:
+def read_reasoning(item: Object, notes: Notes) -> ThinkingPart:
     """Read the model's reasoning: the summary or else the full text, and the sealed form for the provider.
 
     `notes` is as in `read_content`.
@@ -178,7 +176,7 @@ def call_id(item: Object) -> str:
     return as_text(item.get("call_id")) or as_text(item.get("id"))
 
 
-def read_output(item: Object, notes: Notes | None) -> ToolResultPart | None:
+def read_output(item: Object, notes: Notes) -> ToolResultPart | None:
     """Read a tool's output; return None if the item is not one. `notes` is as in `read_content`."""
     member = _OUTPUTS.get(as_text(item.get("type")))
     if member is None:
@@ -187,8 +185,7 @@ def read_output(item: Object, notes: Notes | None) -> ToolResultPart | None:
     fields = as_object(output)
     failed = fields.get("success") is False
     if "content" in fields or "content_items" in fields:
-        if notes is not None:
-            notes.check_fields("output", fields, _OUTPUT_FIELDS)
+        notes.check_fields("output", fields, _OUTPUT_FIELDS)
         output = fields.get("content_items") or fields.get("content")
     if member == "tools" or (fields and "text" not in fields and output is fields):
         return tool_result(call_id(item), as_json_text(output), is_error=failed)

@@ -31,7 +31,7 @@ from ...events.entries import (
     UsageRecord,
 )
 from ..chain import Chain, Names
-from ..json_lines import Line, Notes, carries_text
+from ..json_lines import Line, Notes, carries_text, unheard
 from ..messages import Preambles, marks_of, opened, tagged
 from ..values import Object, as_count, as_object, as_objects, as_text, as_time, kept_json
 from .items import (
@@ -391,7 +391,7 @@ class Rollout:
             return
         turns = len(self._turns)
         for item in as_objects(compaction["replacement_history"]):
-            if not summary or read_content(item.get("content"), None) != [text(summary)]:
+            if not summary or read_content(item.get("content"), unheard()) != [text(summary)]:
                 yield from self._item(item, time)
             else:  # the summary again
                 self._notes.check_fields("message", item, ITEM_FIELDS)

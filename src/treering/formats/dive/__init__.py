@@ -38,8 +38,9 @@ from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import Chain, Names, derived_id
-from ..json_lines import Line, Notes, beginning, decoded, document, first_item, objects
+from ..json_lines import Line, Notes, beginning, decoded, document, first_item, objects, unheard
 from ..messages import is_empty_answer, message_of
+from ..opening import modified_at
 from ..values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
 from .events import COMPACTION, LEFT_OUT, TURN, dive_document, read_message, write_message
 
@@ -113,7 +114,7 @@ def _read(path: Path) -> ForeignSession:
     findings: list[Finding] = []
     data = _header_of(path)
     session = as_text(data.get("id")) or path.stem
-    modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+    modified = modified_at(path)
     created = as_time(data.get("created_at")) or as_time(data.get("updated_at")) or _first_time(path) or modified
     header = Header(
         id=session,
@@ -134,7 +135,7 @@ def _header_of(path: Path) -> Object:
         ForeignFormatError: The file has no line of this format.
     """
     has_event = False
-    for line in objects(path, Notes(path, []), _START):
+    for line in objects(path, unheard(), _START):
         if line.value.get("line_type") == "header":
             return as_object(line.value.get("data"))
         if line.value.get("line_type") == "event":
@@ -145,7 +146,7 @@ def _header_of(path: Path) -> Object:
 
 
 def _first_time(path: Path) -> datetime | None:
-    data = (as_object(line.value.get("data")) for line in objects(path, Notes(path, []), _START))
+    data = (as_object(line.value.get("data")) for line in objects(path, unheard(), _START))
     return next(filter(None, (as_time(event.get("timestamp")) for event in data)), None)
 
 
@@ -159,7 +160,7 @@ def _read_list(path: Path) -> ForeignSession:
             "these are not messages of dive: they list tool calls outside their content", where=Where(str(path))
         )
     session = derived_id(NAME, sha256(path.read_bytes()).hexdigest())
-    created = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+    created = modified_at(path)
     header = Header(id=session, version=NATIVE_VERSION, timestamp=created)
     reading = _Reading(Chain(NAME, session, created), Notes(path, findings))
     return ForeignSession(

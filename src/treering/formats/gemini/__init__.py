@@ -36,6 +36,7 @@ from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id
 from ..json_lines import Notes, beginning, carries_text, document, first_object, objects
 from ..messages import Preambles, marks_of, opened, tagged
+from ..opening import modified_at
 from ..values import Object, as_object, as_text, as_time, kept_json
 from .history import History, HistoryMessage
 from .messages import ASIDE, ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
@@ -94,7 +95,7 @@ def _read(path: Path) -> ForeignSession:
     findings: list[Finding] = []
     notes = Notes(path, findings)
     history = History(NAME, notes)
-    modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+    modified = modified_at(path)
     value = document(path) if _is_document(path) else None
     contents = _contents_of(value)
     if contents is not None:

@@ -27,7 +27,7 @@ from ...events.findings import Finding
 from ..base import ForeignSession, Format
 from ..chain import Chain, is_derived
 from ..json_lines import Notes, beginning, decoded, document
-from ..opening import read_each
+from ..opening import modified_at, read_each
 from ..values import Object, as_list, as_object, as_text, as_time, kept_json
 from .messages import (
     Item,
@@ -132,7 +132,7 @@ def _read(stored: StoredSession) -> ForeignSession:
     notes.check_strings("session", info, "title")
     records = list(stored.records(notes))
     times = (created(info), *(created(record.info) for record in records))
-    modified = datetime.fromtimestamp(int(stored.path.stat().st_mtime), UTC)
+    modified = modified_at(stored.path)
     title = as_text(info.get("title"))
     header = Header(
         id=session,
