@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import BinaryIO, cast
