@@ -167,7 +167,11 @@ async def _check_complete(core: HostCore, lease: Lease, incoming: Incoming, foun
     split = await split_ids(log, with_ids, incoming.header.id)
     existing = await existing_log(core, log, with_ids, incoming, frozenset())
     has = existing.has
-    existing = replace(existing, has=lambda entry_id: has(entry_id) or entry_id in split)
+
+    def has_split(entry_id: str) -> bool:
+        return has(entry_id) or entry_id in split
+
+    existing = replace(existing, has=has_split)
     await core.runtime.offload(_exhaust, _lines(incoming, existing, found.path))
     if incoming.added:
         assert lease.dialect is not None

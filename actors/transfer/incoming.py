@@ -103,7 +103,8 @@ class Incoming(ABC):
 
     def __init__(self, header: Header, dialect: Dialect, block: bytes, findings: list[Finding], path: str) -> None:
         self.header, self.dialect, self.block, self.findings = header, dialect, block, findings
-        self.entries = self.messages = self.added = self.matched = 0
+        self.entries = self.messages = self.matched = 0
+        self.added: int = 0
         self.leaf: str | None = None
         self.last: str | None = None
         self._path = path
