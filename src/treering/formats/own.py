@@ -37,6 +37,15 @@ from .opening import opened
 
 _CHUNK = 64 * 1024
 
+FORMAT = "treering-session"
+"""The value of the document's `format` field."""
+
+VERSION = 1
+"""The document version that is written."""
+
+_HEAD_PATTERN = re.compile(rb'\s*\{[^{}\[\]]{0,200}"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+_native = NativeDialect()
+
 
 class _DialectFormat(Format):
     """A dialect as an import format."""
@@ -132,17 +141,6 @@ def _lines(path: Path, start: int, line_number: int, findings: list[Finding]) ->
                 message = "the last line is incomplete, so it is left out"
                 findings.append(Finding(str(path), line_number, offset, "truncated", "warning", message))
             offset += len(line)
-
-
-FORMAT = "treering-session"
-"""The value of the document's `format` field."""
-
-VERSION = 1
-"""The document version that is written."""
-
-_HEAD_PATTERN = re.compile(rb'\s*\{[^{}\[\]]{0,200}"format"\s*:\s*"' + FORMAT.encode() + rb'"')
-
-_native = NativeDialect()
 
 
 class _Document(Struct):

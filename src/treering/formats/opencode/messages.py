@@ -44,6 +44,36 @@ from .storage import Record
 
 _ENDED = frozenset({"completed", "error"})
 _SIGNATURES = ("signature", "thoughtSignature")
+_BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
+_CONTENT = frozenset({"text", "reasoning", "file", "tool"})
+_ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
+_INFO_FIELDS = frozenset(
+    {
+        *("agent", "cost", "error", "finish", "format", "id", "metadata", "mode", "model", "modelID", "parentID"),
+        *("path", "providerID", "role", "sessionID", "snapshot", "summary", "time", "tokens", "tools", "variant"),
+    }
+)
+
+_PROMPT = "system"
+"""What the first versions repeat with each answer: their own instructions. With a question, it is the user's."""
+
+_FAILURE_FIELDS = frozenset({"data", "name"})
+_ERROR_FIELDS = frozenset(
+    {
+        *("code", "isRetryable", "message", "metadata", "providerID", "responseBody", "responseHeaders", "retries"),
+        *("statusCode", "url"),
+    }
+)
+_STATE_FIELDS = frozenset({"attachments", "error", "input", "metadata", "output", "raw", "status", "time", "title"})
+_PART_FIELDS = frozenset(
+    {
+        *("auto", "cost", "files", "overflow", "reason", "tail_start_id", "tokens"),
+        *("callID", "filename", "hash", "id", "ignored", "messageID", "metadata", "mime", "sessionID", "snapshot"),
+        *("source", "state", "synthetic", "text", "time", "tool", "type", "url"),
+    }
+)
+_STOP_REASONS = {"tool-calls": "tool_use", "content-filter": "refusal"}
+_ABORTED = "MessageAbortedError"
 
 
 class Item(Struct, frozen=True):
@@ -68,12 +98,12 @@ def created(value: Object) -> datetime | None:
     return as_time(time.get("created", time.get("start")))
 
 
-def text_of(part: Object) -> TextPart:
+def _text_of(part: Object) -> TextPart:
     """Return a text part with its provider's signature."""
     return TextPart(Text(as_words(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
 
 
-def thought_of(part: Object) -> ThinkingPart:
+def _thought_of(part: Object) -> ThinkingPart:
     """Return a thinking part with its provider's signature, or with the encrypted data if it is redacted."""
     redacted = _provider_metadata(part, "redactedData")
     if redacted is not None:
@@ -81,7 +111,7 @@ def thought_of(part: Object) -> ThinkingPart:
     return ThinkingPart(Thinking(as_words(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
 
 
-def file_of(part: Object) -> TextPart | ImagePart:
+def _file_of(part: Object) -> TextPart | ImagePart:
     """Return an image part; for any other file, a text that names it."""
     url, media_type = as_text(part.get("url")), as_text(part.get("mime"))
     if media_type.startswith("image/") and url:
@@ -90,13 +120,13 @@ def file_of(part: Object) -> TextPart | ImagePart:
     return text(f"[file: {as_text(part.get('filename')) or name}]")
 
 
-def call_of(part: Object) -> ToolUsePart:
+def _call_of(part: Object) -> ToolUsePart:
     """Return a tool call part."""
     arguments = as_arguments(as_object(part.get("state")).get("input"))
     return ToolUsePart(ToolUse(_call_id(part), _tool(part), arguments, _provider_metadata(part, *_SIGNATURES)))
 
 
-def result_of(part: Object) -> tuple[Item, ...]:
+def _result_of(part: Object) -> tuple[Item, ...]:
     """Return the result of a call and the record of its run; () if the call has not ended.
 
     The result of a call that was interrupted is the output until then, if the tool kept it.
@@ -110,7 +140,7 @@ def result_of(part: Object) -> tuple[Item, ...]:
     kept_output = metadata.get("output") if failed and metadata.get("interrupted") is True else None
     is_error = failed and not isinstance(kept_output, str)
     output = error if is_error else as_words(kept_output if failed else state.get("output"))
-    attachments = [*map(file_of, as_objects(state.get("attachments")))]
+    attachments = [*map(_file_of, as_objects(state.get("attachments")))]
     body: str | list[TextPart | ImagePart] = [text(output), *attachments] if attachments else output
     times = as_object(state.get("time"))
     start, end = as_number(times.get("start")), as_number(times.get("end"))
@@ -130,7 +160,7 @@ def result_of(part: Object) -> tuple[Item, ...]:
     return Item(result, ended, cleared=cleared), Item(run, ended)
 
 
-def usage_of(tokens: Object, holder: Object) -> Usage:
+def _usage_of(tokens: Object, holder: Object) -> Usage:
     """Return the usage given by `tokens`; `holder` gives the cost."""
     cache = as_object(tokens.get("cache"))
     read, written = as_count(cache.get("read")), as_count(cache.get("write"))
@@ -164,37 +194,6 @@ def _provider_metadata(part: Object, *names: str) -> str | None:
     return None
 
 
-_BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
-_CONTENT = frozenset({"text", "reasoning", "file", "tool"})
-_ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
-_INFO_FIELDS = frozenset(
-    {
-        *("agent", "cost", "error", "finish", "format", "id", "metadata", "mode", "model", "modelID", "parentID"),
-        *("path", "providerID", "role", "sessionID", "snapshot", "summary", "time", "tokens", "tools", "variant"),
-    }
-)
-_PROMPT = "system"
-"""What the first versions repeat with each answer: their own instructions. With a question, it is the user's."""
-
-_FAILURE_FIELDS = frozenset({"data", "name"})
-_ERROR_FIELDS = frozenset(
-    {
-        *("code", "isRetryable", "message", "metadata", "providerID", "responseBody", "responseHeaders", "retries"),
-        *("statusCode", "url"),
-    }
-)
-_STATE_FIELDS = frozenset({"attachments", "error", "input", "metadata", "output", "raw", "status", "time", "title"})
-_PART_FIELDS = frozenset(
-    {
-        *("auto", "cost", "files", "overflow", "reason", "tail_start_id", "tokens"),
-        *("callID", "filename", "hash", "id", "ignored", "messageID", "metadata", "mime", "sessionID", "snapshot"),
-        *("source", "state", "synthetic", "text", "time", "tool", "type", "url"),
-    }
-)
-_STOP_REASONS = {"tool-calls": "tool_use", "content-filter": "refusal"}
-_ABORTED = "MessageAbortedError"
-
-
 class _Step(Struct):
     time: datetime | None
     beginning: str = ""
@@ -225,9 +224,9 @@ def read_user(record: Record, notes: Notes) -> Iterator[Item]:
         if kind == "text" and part.get("ignored") is not True:
             if part.get("synthetic") is True:
                 synthetic.add(len(content))
-            content.append(text_of(part))
+            content.append(_text_of(part))
         elif kind == "file":
-            content.append(file_of(part))
+            content.append(_file_of(part))
         elif kind in _BOOKKEEPING:
             notes.skip(f"part {kind}")
         else:
@@ -331,7 +330,7 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
             step_tokens = as_object(part.get("tokens"))
             if step_tokens:
                 step = _begin_step(steps, part) if step.has_ended else step
-                step.usage = usage_of(step_tokens, part)
+                step.usage = _usage_of(step_tokens, part)
             step.has_ended, begins_step = True, False
         elif kind in _BOOKKEEPING:
             begins_step = begins_step or kind == "step-start"
@@ -340,7 +339,7 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
             step.results.append(_custom(part, created(part), notes))
     tokens = record.info.get("tokens")
     if isinstance(tokens, dict) and all(step.usage is None for step in steps):
-        steps[-1].usage = usage_of(tokens, record.info)
+        steps[-1].usage = _usage_of(tokens, record.info)
     return steps
 
 
@@ -374,15 +373,15 @@ def _begin_step(steps: list[_Step], part: Object) -> _Step:
 
 def _add_part(step: _Step, kind: str, part: Object) -> None:
     if kind == "text":
-        step.parts.append(text_of(part))
+        step.parts.append(_text_of(part))
     elif kind == "reasoning":
-        step.parts.append(thought_of(part))
+        step.parts.append(_thought_of(part))
     elif kind == "file":
-        step.parts.append(file_of(part))
+        step.parts.append(_file_of(part))
     else:
-        step.parts.append(call_of(part))
+        step.parts.append(_call_of(part))
         step.has_calls = True
-        step.results += result_of(part)
+        step.results += _result_of(part)
 
 
 def _custom(part: Object, time: datetime | None, notes: Notes) -> Item:

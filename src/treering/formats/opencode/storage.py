@@ -42,6 +42,16 @@ from ..values import Object, as_object, as_objects, as_text
 
 _DOCUMENT_FIELDS = frozenset({"info", "messages"})
 _MESSAGE_FIELDS = frozenset({"info", "parts"})
+_LOG, _JOURNAL = "-wal", "-journal"
+_LOG_HEAD = 32  # rewritten when the log restarts
+_TRIES = 5
+_State: TypeAlias = tuple[tuple[int, int], tuple[int, int], bytes]
+
+HEAD = b"SQLite format 3\0"
+"""The first bytes of a database."""
+
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # decoding the column names can fail as well
+_TABLES = frozenset({"session", "message", "part"})
 
 
 class Record(Struct, frozen=True):
@@ -166,14 +176,7 @@ class InFile:
             yield Record(as_object(message.get("info")), as_objects(message.get("parts")))
 
 
-_LOG, _JOURNAL = "-wal", "-journal"
-_LOG_HEAD = 32  # rewritten when the log restarts
-_TRIES = 5
-
-_State: TypeAlias = tuple[tuple[int, int], tuple[int, int], bytes]
-
-
-class UnmodifiedDatabase(NamedTuple):
+class _UnmodifiedDatabase(NamedTuple):
     """A connection, and a check that raises `sqlite3.OperationalError` if data read so far may be inconsistent."""
 
     connection: sqlite3.Connection
@@ -181,7 +184,7 @@ class UnmodifiedDatabase(NamedTuple):
 
 
 @contextmanager
-def open_unmodified(path: Path) -> Generator[UnmodifiedDatabase]:
+def _open_unmodified(path: Path) -> Generator[_UnmodifiedDatabase]:
     """Connect to a database, including the content of its log.
 
     Raises:
@@ -194,7 +197,7 @@ def open_unmodified(path: Path) -> Generator[UnmodifiedDatabase]:
             copy = Path(folder) / path.name
             _copy(path, copy)
             with closing(_connect(copy, "mode=rw")) as connection:
-                yield UnmodifiedDatabase(connection, lambda: None)
+                yield _UnmodifiedDatabase(connection, lambda: None)
         return
     before = _stamp(path)
 
@@ -202,12 +205,12 @@ def open_unmodified(path: Path) -> Generator[UnmodifiedDatabase]:
         if _stamp(path) != before:
             raise sqlite3.OperationalError("it was modified while it was read: import it again")
 
-    with open_without_log(path) as connection:
-        yield UnmodifiedDatabase(connection, check)
+    with _open_without_log(path) as connection:
+        yield _UnmodifiedDatabase(connection, check)
 
 
 @contextmanager
-def open_without_log(path: Path) -> Generator[sqlite3.Connection]:
+def _open_without_log(path: Path) -> Generator[sqlite3.Connection]:
     """Connect to a database without reading its log.
 
     Raises:
@@ -266,17 +269,10 @@ def _stamp(path: Path) -> tuple[int, int]:
     return (stat.st_mtime_ns, stat.st_size)
 
 
-HEAD = b"SQLite format 3\0"
-"""The first bytes of a database."""
-
-_DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # decoding the column names can fail as well
-_TABLES = frozenset({"session", "message", "part"})
-
-
 class InDatabase:
     """A session in the database; `row` is its row in the table `session`."""
 
-    def __init__(self, path: Path, database: UnmodifiedDatabase, row: Object) -> None:
+    def __init__(self, path: Path, database: _UnmodifiedDatabase, row: Object) -> None:
         self.path = path
         self._database = database
         self._row = row
@@ -323,10 +319,10 @@ class InDatabase:
 def is_database(path: Path) -> bool:
     """Return whether a database has the tables of opencode."""
     try:
-        with open_without_log(path) as connection:
+        with _open_without_log(path) as connection:
             tables = _tables(connection)
         if not tables:  # the tables of a new database may still be only in its log
-            with open_unmodified(path) as database:
+            with _open_unmodified(path) as database:
                 tables = _tables(database.connection)
         return tables >= _TABLES
     except (*_DAMAGE, OSError):
@@ -346,7 +342,7 @@ def in_database(path: Path, read: Callable[[InDatabase], ForeignSession]) -> Ite
         OSError: The database cannot be copied.
     """
     try:
-        with open_unmodified(path) as database:
+        with _open_unmodified(path) as database:
             connection = database.connection
             if not _tables(connection) >= _TABLES:
                 raise ForeignFormatError("the database holds no opencode sessions", where=Where(str(path)))
