@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from treering.actors.transfer.exporting import export_names
+from treering.actors.transfer.exporting import export_names, foreign_format
 from treering.events.disk import OsDisk
+from treering.formats.base import WritesFolder
 
 from .conftest import DATA, HEADER, Cli, line_of_message
 
@@ -23,7 +24,7 @@ SECRET = "sk-ant-api03-" + "a1B2" * 24
 def test_each_format_is_written_to_stdout_and_to_a_private_file(cli: Cli, tmp_path: Path, format_: str) -> None:
     cli.create("What is a tree ring?", session_id="one")
     target = tmp_path / "out"
-    if format_ == "nanocoder":
+    if isinstance(foreign_format(format_), WritesFolder):
         cli.error("export", "one", "--format", format_)
     else:
         result = cli("export", "one", "--format", format_)

@@ -18,9 +18,10 @@ import pytest
 import structlog
 
 from treering import SessionInfo, SyncHost, __version__, text, thinking, tool_result, tool_use
-from treering.actors.transfer.exporting import export_names
+from treering.actors.transfer.exporting import export_names, foreign_format
 from treering.cli import main
 from treering.events.telemetry import logger
+from treering.formats.base import WritesFolder
 
 from .conftest import HEADER, Cli, line_of_message
 
@@ -203,7 +204,9 @@ def test_json_at_a_terminal_has_the_same_value_without_control_characters(
     assert list(map(json.loads, output.splitlines())) == list(map(json.loads, piped.splitlines()))
 
 
-@pytest.mark.parametrize("format_", [each for each in export_names() if each != "nanocoder"])
+@pytest.mark.parametrize(
+    "format_", [each for each in export_names() if not isinstance(foreign_format(each), WritesFolder)]
+)
 @pytest.mark.usefixtures("hostile_session")
 def test_an_export_at_a_terminal_is_shown_and_one_to_a_pipe_is_whole(
     cli: Cli, shown_at_terminal: Callable[..., str], tmp_path: Path, format_: str
