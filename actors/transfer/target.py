@@ -52,7 +52,7 @@ class _TemporaryFile:
                 f"{path} is not a regular file but a device or a pipe: export without a path, and write the bytes there"
             )
         if not overwrite:
-            refuse_existing(path)
+            _refuse_existing(path)
         if not path.parent.is_dir():
             raise InvalidInput(f"there is no folder {path.parent}: create it, or export elsewhere")
         if path.is_dir():
@@ -82,11 +82,11 @@ class _TemporaryFile:
         try:
             os.link(self._temporary, self._path)
         except FileExistsError:
-            refuse_existing(Path(self._path))
+            _refuse_existing(Path(self._path))
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            refuse_existing(Path(self._path))
+            _refuse_existing(Path(self._path))
             return False
         _disk.unlink(self._temporary)
         return True
@@ -99,7 +99,7 @@ class _TemporaryFile:
                 _disk.unlink(self._temporary)
 
 
-def refuse_existing(path: Path) -> None:
+def _refuse_existing(path: Path) -> None:
     """Refuse a destination that exists.
 
     Raises:

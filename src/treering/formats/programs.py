@@ -82,7 +82,7 @@ def _loaded(entry: EntryPoint) -> Format:
     except Exception as error:  # whatever the code of another package raises
         raise _unusable(entry, repr(error)) from error
     if not isinstance(made, Format):
-        raise _unusable(entry, f"it makes no `{Format.__module__}.{Format.__name__}`")
+        raise _unusable(entry, "it makes no `treering.formats.Format`")
     return made
 
 
