@@ -111,6 +111,25 @@ def test_each_of_our_formats_is_of_one_module_and_has_samples() -> None:
             assert (data / format.name.replace("-", "_") / "counts.txt").is_file()
 
 
+def test_nothing_knows_a_program_but_its_own_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(PROJECT)
+    from bench.source import imports, read_modules
+
+    programs = {type(each).__module__ for each in formats()} - {"treering.formats.own"}
+    modules = read_modules(PROJECT / "src" / "treering")
+
+    def program_of(module: str) -> str:
+        return next((each for each in programs if f"{module}.".startswith(f"{each}.")), "")
+
+    known = [
+        (each.name, imported)
+        for each in modules
+        for imported in imports(each, {module.name for module in modules})
+        if program_of(imported) not in ("", program_of(each.name))
+    ]
+    assert known == []
+
+
 @pytest.mark.parametrize("source", ["import a_module_that_is_not_there\n", "class DiaryFormat: ...\n"])
 async def test_a_package_that_cannot_be_used_is_named(install: Path, tmp_path: Path, source: str) -> None:
     (install / "diary_reader.py").write_text(source)
