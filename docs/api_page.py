@@ -1,4 +1,4 @@
-"""Generates docs/api.md, the library on one page, from the docstrings of its members and the texts below.
+"""Generates docs/api.md, the library on one page by chapters, from docstrings and the texts below.
 
 python docs/api_page.py > docs/api.md
 """
@@ -8,29 +8,51 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import textwrap
 import typing
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 from msgspec import Struct
 
 import treering
 from treering import (
     AgentSession,
-    EntrySubscription,
-    FileStore,
     KeyedSessions,
-    MemoryStore,
     Session,
     SessionHost,
-    Store,
     SyncHost,
-    SyncKeyedSessions,
     SyncSession,
-    TransientSubscription,
     TreeringError,
+    agents,
+    contexts,
+    entries,
+    errors,
+    models,
+    projections,
+    sessions,
+    stores,
+    subscriptions,
+    sync,
 )
 from treering.actors.host.starting import Starting
 from treering.events.entries import EntryBase, OpaqueEntry
+from treering.subscriptions import EntrySubscription, TransientSubscription
+from treering.sync import SyncKeyedSessions
+
+CHAPTERS: tuple[ModuleType, ...] = (
+    sessions,
+    sync,
+    entries,
+    stores,
+    subscriptions,
+    projections,
+    contexts,
+    agents,
+    models,
+    errors,
+)
+"""The chapters, in the order of the page."""
 
 NOT_FOR_PROGRAMS: dict[type, set[str]] = {
     SessionHost: {"core"},
@@ -40,8 +62,8 @@ NOT_FOR_PROGRAMS: dict[type, set[str]] = {
 }
 """Members for internal use by other layers, as their docstrings say."""
 
-COUNTERPARTS: set[type] = {SyncHost, SyncSession, SyncKeyedSessions}
-"""Classes that have the methods of others, which the page lists."""
+WITHOUT_MEMBERS = {SyncHost, SyncSession, SyncKeyedSessions, *(getattr(stores, name) for name in stores.__all__)}
+"""Classes that have the methods of others, which the page lists, and those whose methods no program calls."""
 
 ITERATED = {
     "follow_requests": "async with",
@@ -64,6 +86,7 @@ ATTRIBUTES = {
 
 ALIASES = {
     "AgentEvent": "Any event of a turn.",
+    "BlobKind": "What a blob beside a log is for; `check_kind` says which there are.",
     "Content": "Any part of a message.",
     "ContentLike": "What functions that take content accept: a string, a part, or a sequence of both.",
     "Durability": 'The durabilities of a host: "os", "file" or "group".',
@@ -71,12 +94,13 @@ ALIASES = {
     "ExportFormat": "The names of the formats of `export`.",
     "LeavePolicy": "An async function of `LeftWork` that returns whether to make a summary of it.",
     "ModelEvent": "What a model yields while it answers: `TextDelta`, `ThinkingDelta`, `ToolCallStarted`, `Completed`.",
+    "Outcome": "What became of an append: `Committed`, `Fenced`, `Failed` or `InDoubt`.",
     "Payload": "What `append` takes: the content of an entry of any type.",
+    "Ref": "The name of a log in its store.",
     "SessionLike": "What names a session: a handle, a row of the listing, an id, a name, or a path.",
     "Summarizer": "An async function of `SummaryRequest` that returns a text, or messages, whose usage counts too.",
     "SyncSessionLike": "What names a session for a `SyncHost`: a handle, a row, an id, a name, or a path.",
     "TreeChange": "What a subscription to a tree yields as changes: `NodeAdded`, `LabelChanged` or `LeafChanged`.",
-    "__version__": "The version of the library.",
 }
 """Descriptions of names that cannot have a docstring."""
 
@@ -100,8 +124,9 @@ class Section(Struct, frozen=True):
 INTRODUCTION = """\
 # The library on one page
 
-This page is generated from the docstrings, by `python docs/api_page.py`. Each name can be imported from
-`treering`, and each name that can is here; `help()` shows arguments, results and errors.
+This page is generated from the docstrings, by `python docs/api_page.py`; `help()` shows arguments, results and errors.
+`import treering` has the names that most programs need, each chapter all of its subject: what is marked with a dot (·)
+can be imported from `treering` as well. An import from the wrong place fails, and names the chapter.
 
 **Awaiting.** The index of a session (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at once.
 Members that read the content of entries, or write, are awaited. Subscriptions are opened with `async with` and iterated
@@ -274,35 +299,19 @@ itself when the loop ends, and a `ResourceWarning` names it. `SyncHost` has no s
     ),
 )
 
-VALUES = (
-    Part(
-        "Content",
-        "text thinking tool_use tool_result image file_text message plain_text malformed_arguments Content ContentLike "
-        "TextPart ThinkingPart ToolUsePart ToolResultPart ImagePart",
-        "The parts of a message, and functions that make and read them. The fields of a part are those of "
-        "[format.md](format.md): "
-        "`part.type`, `part.text.content`, `part.tool_use.input`, `part.tool_result.is_error`.\n",
-    ),
-    Part(
-        "Payloads",
-        "Message BashExecution Usage ModelChange ThinkingLevel Label SessionInfo Provider Compaction BranchSummary "
-        "Custom CustomMessage ToolExecution UsageRecord ContextEdit Payload AppendOptions",
-        "The contents of entries: `session.append(Message(...))`.\n",
-    ),
-    Part(
-        "Entries",
-        "Header Entry MessageEntry ModelChangeEntry ThinkingLevelEntry LabelEntry SessionInfoEntry CompactionEntry "
-        "BranchSummaryEntry CustomEntry CustomMessageEntry ToolExecutionEntry UsageEntry ContextEditEntry OpaqueEntry",
-        "Each entry has `type`, `id`, `parent_id`, `timestamp`, `seq`, `aside`, `command_id` and `batch`, as in "
-        "[format.md](format.md), and its payload. `isinstance(entry, MessageEntry)` selects entries of one type, also "
-        "for a type checker; `type` is a string, since a file may hold types that treering does not know.\n",
-    ),
-    Part(
-        "What subscriptions yield",
-        "EntrySubscription TransientSubscription Reset Transient Cursor ViewSubscription Snapshot Changed Context "
-        "ContextMessage ModelRef ContextChange Tree TreeNode TreeChange NodeAdded LabelChanged LeafChanged TreeReplica "
-        "LabelChange SessionsSubscription SessionChanged RequestSubscription Search Hit",
-        """\
+MARKS = {"subscriptions": "run: until the host closes"}
+"""How the samples of chapters run, if they do not end by themselves."""
+
+TEXTS = {
+    "agents": "[agents.md](agents.md), [models.md](models.md)\n",
+    "contexts": "[contexts.md](contexts.md), [tokens.md](tokens.md)\n",
+    "entries": """\
+The fields of a part are those of [format.md](format.md): `part.type`, `part.text.content`, `part.tool_use.input`,
+`part.tool_result.is_error`. Each entry has `type`, `id`, `parent_id`, `timestamp`, `seq`, `aside`, `command_id` and
+`batch`, as there, and its payload.
+""",
+    "models": "[models.md](models.md), [tokens.md](tokens.md)\n",
+    "subscriptions": """\
 `subscribe()` yields entries, and a `Reset` when the log was replaced. A subscriber that draws only once for many of
 them takes all that have arrived. In bursts, `for entry in await entries.receive_many()` costs a third less than
 `async for`.
@@ -332,7 +341,8 @@ assignment to a slice:
 <!-- run: until the host closes -->
 ```python
 import msgspec
-from treering import Changed, ContextMessage
+from treering import Changed
+from treering.contexts import ContextMessage
 
 messages: list[ContextMessage] = []
 async with session.subscribe("context") as steps:
@@ -345,74 +355,8 @@ async with session.subscribe("context") as steps:
         line = msgspec.json.encode(step)
 ```
 """,
-    ),
-    Part(
-        "Rows, metadata and figures",
-        "SessionSummary SessionMetadata SessionStats StoredMessage UsageTotals ModelUsage UsedTokens HostStatistics "
-        "SessionStatistics Latency",
-    ),
-    Part(
-        "Projections",
-        "Projection Valued UsageProjection WorkProjection WorkState",
-        "Views of your own, for `view` and `subscribe`.\n",
-    ),
-    Part(
-        "Building and shortening contexts",
-        "calculate_budget ContextBudget ContextBuilder ContextBuildResult ContextStrategy ContextSource StrategyResult "
-        "StrategyFailure safe_start NeededSummary StoredSummary compose Tokenizer MessageTokenizer ByteEstimator "
-        "Summarizer summarizer_of SummaryRequest SummarizerOptions CompactionReport BranchReport",
-        "[contexts.md](contexts.md), [tokens.md](tokens.md)\n",
-    ),
-    Part(
-        "Arguments and reports of a host",
-        "Settings Limits Durability default_root SessionLike SessionKey ImportReport ImportReports Finding LeftOut "
-        "Where ExportFormat Redaction RetentionReport Retired Spared Recovery OpenCall TornTail __version__",
-    ),
-    Part(
-        "Of agents",
-        "ConversationSession AgentOptions AgentHooks TurnInput LeavePolicy LeftWork tool Tool ToolSpec ToolOutput "
-        "Suspend Model ModelRequest ModelEvent TextDelta ThinkingDelta ToolCallStarted Completed Turn TurnStream "
-        "AgentEvent Recovered RequestSent MessageEnd ToolExecutionEnd Compacted NotCompacted Retrying TurnEnd "
-        "SentContext",
-    ),
-    Part(
-        "Without an event loop",
-        "SyncHost SyncSession SyncKeyedSessions SyncSessionLike SyncSubscription SyncEntrySubscription "
-        "SyncTransientSubscription SyncSearch",
-    ),
-)
-"""All public names that are not a section, a store or an error, in parts."""
-
-VALUES_TEXT = """\
-## Values
-
-What the members take and return, with their fields, properties and methods.
-"""
-
-STORES = """\
-## Stores
-
-`SessionHost(root)` makes a `FileStore`, `SessionHost()` a `MemoryStore`, and `SessionHost(store=...)` takes any
-`Store`. Programs call none of their methods. To write a store, implement `Store`, declare by `capability` what it can
-do beyond that, and run `treering.testing.stores.StoreSuite` on it.
-[examples/sqlite_store.py](../examples/sqlite_store.py) shows how, in 300 lines.
-
-A package offers its store for URLs by an entry point of the group `treering.stores`, whose name is their scheme: with
-`sqlite = "my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
-
-| store | |
-|---|---|
-"""
-
-ERRORS = """\
-## Errors
-
-All are `TreeringError`, except that a failed read of the operating system raises its own `OSError`. An error says what
-happened and what to do. After `InvalidInput`, nothing was written.
-
-| error | is a | |
-|---|---|---|
-"""
+}
+"""What the page says about a chapter beyond its docstring."""
 
 
 def page() -> str:
@@ -426,47 +370,72 @@ def public(of: type) -> set[str]:
     return members - NOT_FOR_PROGRAMS.get(of, set())
 
 
+def rest(chapter: ModuleType) -> list[str]:
+    """Return the names of a chapter that have no section of their own, errors in the order of their tree."""
+    if chapter is errors:
+        return [each.__name__ for each in _errors()] + ["Where"]
+    sections = {section.of.__name__ for section in SECTIONS}
+    return [name for name in sorted(chapter.__all__, key=str.lower) if name not in sections]
+
+
 def _page() -> Iterator[str]:
     yield INTRODUCTION
-    yield "\n".join((*map(_contents_of, SECTIONS), f"- [Values](#values): {_links(VALUES)}"))
-    yield "- [Stores](#stores), [Errors](#errors)\n"
-    for section in SECTIONS:
-        yield f"## {section.of.__name__}\n\n{section.text}\n"
-        for part in section.parts:
-            yield f"### {part.title}\n"
-            if part.text:
-                yield part.text
-            yield "| | | |\n|---|---|---|"
-            yield from (_row(section.of, name) for name in part.names.split())
-            yield ""
-    yield VALUES_TEXT
-    for part in VALUES:
-        yield f"### {part.title}\n"
+    yield "\n".join(map(_contents_of, CHAPTERS)) + "\n"
+    for chapter in CHAPTERS:
+        yield f"## {chapter.__name__}\n"
+        yield from _guide(chapter)
+        for section in SECTIONS:
+            if section.of.__name__ in chapter.__all__:
+                yield from _section(section)
+        yield f"### {_rest_title(chapter)}\n"
+        yield "| | | |\n|---|---|---|"
+        yield from (_value(chapter, name) for name in rest(chapter))
+        yield ""
+
+
+def _guide(chapter: ModuleType) -> Iterator[str]:
+    """Yield the docstring of a chapter as Markdown, and what the page says beyond it."""
+    name = _short(chapter)
+    for paragraph in re.split(r"\n\n(?=\S)", inspect.getdoc(chapter) or ""):
+        text, literal, code = paragraph.partition("::\n\n")
+        yield text + (":\n" if literal else "\n")
+        if code:
+            mark = f"<!-- {MARKS[name]} -->\n" if name in MARKS else ""
+            yield f"{mark}```python\n{textwrap.dedent(code)}\n```\n"
+    if name in TEXTS:
+        yield TEXTS[name]
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"### {section.of.__name__}\n\n{section.text}\n"
+    for part in section.parts:
+        yield f"#### {part.title}\n"
         if part.text:
             yield part.text
         yield "| | | |\n|---|---|---|"
-        yield from map(_value, part.names.split())
+        yield from (_row(section.of, name) for name in part.names.split())
         yield ""
-    yield (
-        STORES
-        + "\n".join(f"| `{each.__name__}` | {_summary(each)} |" for each in (FileStore, MemoryStore, Store))
-        + "\n"
-    )
-    yield ERRORS + "\n".join(map(_error, _errors())) + "\n"
 
 
-def _contents_of(section: Section) -> str:
-    name = section.of.__name__
-    return f"- [{name}](#{_anchor(name)}): {_links(section.parts)}"
+def _contents_of(chapter: ModuleType) -> str:
+    sections = [section for section in SECTIONS if section.of.__name__ in chapter.__all__]
+    titles = [*(section.of.__name__ for section in sections), _rest_title(chapter)]
+    summary = (inspect.getdoc(chapter) or "").partition("\n")[0].partition(":")[0].partition(",")[0].rstrip(".")
+    links = ", ".join(f"[{title}](#{_anchor(title)})" for title in titles)
+    return f"- [{chapter.__name__}](#{_anchor(chapter.__name__)}): {summary} ({links})"
 
 
-def _links(parts: tuple[Part, ...]) -> str:
-    return ", ".join(f"[{part.title}](#{_anchor(part.title)})" for part in parts)
+def _rest_title(chapter: ModuleType) -> str:
+    return f"All of {_short(chapter)}"
+
+
+def _short(chapter: ModuleType) -> str:
+    return chapter.__name__.rpartition(".")[2]
 
 
 def _anchor(title: str) -> str:
     """Return the anchor of a heading, as GitHub makes it; the headings of this page are distinct."""
-    return title.lower().replace(",", "").replace(" ", "-")
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
 def _row(of: type, name: str) -> str:
@@ -481,15 +450,18 @@ def _row(of: type, name: str) -> str:
     return f"| {_how_to_use(name, member)} | `{name}({_arguments(member)})` | {_summary(member)} |"
 
 
-def _value(name: str) -> str:
-    of = getattr(treering, name)
+def _value(chapter: ModuleType, name: str) -> str:
+    of, dot = getattr(chapter, name), " ·" if name in treering.__all__ else ""
     if name in ALIASES:
-        return f"| `{name}` | | {_cell(ALIASES[name])} |"
+        return f"| `{name}`{dot} | | {_cell(ALIASES[name])} |"
     if not isinstance(of, type):
-        return f"| `{name}({_arguments(of, skipped=0)})` | | {_summary(of)} |"
-    further = () if of in COUNTERPARTS or _is_entry(of) else (*_attributes(of), *_methods(of))
+        return f"| `{name}({_arguments(of, skipped=0)})`{dot} | | {_summary(of)} |"
+    if issubclass(of, TreeringError):
+        kinds = [base.__name__ for base in of.__bases__ if base not in (TreeringError, Exception)]
+        return f"| `{name}`{dot} | {' '.join(f'`{kind}`' for kind in kinds)} | {_summary(of)} |"
+    further = () if of in WITHOUT_MEMBERS or _is_entry(of) else (*_attributes(of), *_methods(of))
     members = dict.fromkeys([*_fields(of), *further])
-    return f"| `{name}` | {', '.join(f'`{member}`' for member in members)} | {_summary(of)} |"
+    return f"| `{name}`{dot} | {', '.join(f'`{member}`' for member in members)} | {_summary(of)} |"
 
 
 def _fields(of: type) -> Iterator[str]:
@@ -560,16 +532,12 @@ def _errors() -> Iterator[type[TreeringError]]:
     def below(of: type[TreeringError]) -> Iterator[type[TreeringError]]:
         for each in sorted(of.__subclasses__(), key=lambda kind: kind.__name__):
             first = next(base for base in each.__bases__ if issubclass(base, TreeringError))
-            if first is of and getattr(treering, each.__name__, None) is each:
+            if first is of and getattr(errors, each.__name__, None) is each:
                 yield each
                 yield from below(each)
 
-    return below(TreeringError)
-
-
-def _error(of: type[TreeringError]) -> str:
-    kinds = [base.__name__ for base in of.__bases__ if base is not TreeringError]
-    return f"| `{of.__name__}` | {' '.join(f'`{kind}`' for kind in kinds)} | {_summary(of)} |"
+    yield TreeringError
+    yield from below(TreeringError)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from treering import BranchSummaryEntry, SyncHost, plain_text
+from treering import SyncHost, plain_text
+from treering.entries import BranchSummaryEntry
 from treering.testing.model_server import ModelServer, Speech
 
 from .conftest import Cli

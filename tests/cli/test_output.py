@@ -17,9 +17,10 @@ import click
 import pytest
 import structlog
 
-from treering import SessionInfo, SyncHost, __version__, text, thinking, tool_result, tool_use
+from treering import SyncHost, __version__, text, thinking, tool_result, tool_use
 from treering.actors.transfer.exporting import export_names, foreign_format
 from treering.cli import main
+from treering.entries import SessionInfo
 from treering.events.telemetry import logger
 from treering.formats.base import WritesFolder
 

@@ -22,18 +22,9 @@ from anyio import to_thread
 from msgspec import Struct
 
 import treering
-from treering import (
-    AgentSession,
-    KeyedSessions,
-    Message,
-    SessionHost,
-    SummaryRequest,
-    Suspend,
-    calculate_budget,
-    default_root,
-    tool,
-    tool_use,
-)
+from treering import AgentSession, KeyedSessions, Message, SessionHost, default_root, tool, tool_use
+from treering.agents import Suspend
+from treering.contexts import SummaryRequest, calculate_budget
 from treering.projections.tokens import ByteEstimator
 from treering.testing.models import ScriptedModel, Step, answer
 
@@ -43,8 +34,8 @@ SAMPLE = re.compile(
     r"(?:<!-- (?P<mark>[^>]+) -->\n)?(?P<pad> *)```python\n(?P<code>.*?)^ *```$", re.DOTALL | re.MULTILINE
 )
 FOLLOWS = "run: until the host closes"
-EXTRAS = {"openai": "openai", "bpe_openai": "exact_tokens"}
-"""Packages of extras, and the module of treering.models that requires each."""
+EXTRAS = {"openai": "OpenAIModel", "bpe_openai": "ExactTokenizer"}
+"""Packages of extras, and the name in treering.models that requires each."""
 
 SHOWN = {
     "README.md": ["assistant: Fewer passes, then.\n", "60 message\n", "Snapshot("],
@@ -210,7 +201,7 @@ async def names_for_samples() -> AsyncGenerator[dict[str, Any]]:
 def has_its_extras(sample: Sample) -> bool:
     from importlib.util import find_spec
 
-    return all(find_spec(package) is not None for package, sign in EXTRAS.items() if f"models.{sign}" in sample.code)
+    return all(find_spec(package) is not None for package, sign in EXTRAS.items() if sign in sample.code)
 
 
 async def run(code: CodeType, page: dict[str, Any]) -> None:

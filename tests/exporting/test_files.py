@@ -10,19 +10,12 @@ from typing import Literal, TypeAlias, get_args
 import pytest
 
 from treering import (
-    ContentLike,
-    DialectCannot,
     EntryNotFound,
-    ExportExists,
-    ExportFormat,
     InvalidInput,
     Message,
-    OpaqueEntry,
     Session,
     SessionHost,
-    ToolResultPart,
     Usage,
-    UsageRecord,
     image,
     plain_text,
     text,
@@ -30,7 +23,10 @@ from treering import (
     tool_use,
 )
 from treering.actors.transfer.exporting import export_names
+from treering.entries import ContentLike, OpaqueEntry, ToolResultPart, UsageRecord
+from treering.errors import DialectCannot, ExportExists
 from treering.projections.tokens import message_tokens
+from treering.sessions import ExportFormat
 
 from .conftest import BASE, HEADER, Carry, LoadOdd
 

@@ -9,11 +9,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from treering import ForeignFormatError, InvalidInput, Redaction, SessionHost, plain_text
+from treering import InvalidInput, SessionHost, plain_text
 from treering.actors.transfer.exporting import export_names
 from treering.cli.commands.export import export
 from treering.cli.commands.importing import import_
+from treering.errors import ForeignFormatError
 from treering.formats.programs import format_names, formats, table
+from treering.sessions import Redaction
 
 PROJECT = Path(__file__).resolve().parents[2]
 WALK = (PROJECT / "CONTRIBUTING.md").read_text().partition("### Add a format")[2]

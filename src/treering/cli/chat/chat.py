@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from ...actors.agents.events import AgentEvent, Compacted, MessageEnd, NotCompacted, Recovered, Retrying, Turn
-from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import TextDelta
+from ...actors.agents.options import LeftWork
 from ...actors.agents.streaming import TurnStream
 from ...actors.handles.open_calls import Recovery
 from ...events.errors import ModelError, TreeringError

@@ -9,7 +9,7 @@ import click
 from click.exceptions import Exit
 
 from ...events.errors import InvalidInput
-from ...models.connecting import check_address
+from ...models.remote import check_address
 from ..home import Home, root_option
 from ..number_input import Count
 from .models import ECHO, Models

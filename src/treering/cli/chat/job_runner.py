@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from ...actors.sync.signals import exit_on_signals
+from ...actors.sync.bridge import exit_on_signals
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from functools import partial
 from anyio.from_thread import start_blocking_portal
 
 from ... import __version__
-from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import Model
+from ...actors.agents.options import LeftWork
 from ...events.characters import is_text
 from ...events.errors import InvalidInput
 from ..descriptions import short

@@ -7,8 +7,8 @@ from typing import Self
 
 from msgspec import Struct
 
+from ...actors.agents.agent import summarizer_of
 from ...actors.agents.model import Model
-from ...actors.agents.summarizing import summarizer_of
 from ...events.content import plain_text
 from ...events.previews import preview
 from ...models.echo import EchoModel

@@ -7,8 +7,8 @@ from textwrap import indent
 
 import click
 
-from ...actors.agents.sent_requests import SentContext
-from ...actors.agents.window import UNBOUNDED
+from ...actors.agents.events import SentContext
+from ...actors.agents.turn_storage import UNBOUNDED
 from ...actors.handles.session import Session
 from ...events.content import Content
 from ...events.wording import counted

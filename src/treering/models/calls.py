@@ -1,8 +1,9 @@
-"""Call ids and tool names in the form that a server accepts; a single other one would make it reject the whole request.
+"""Calls in a form that both sides accept: ids and names for a server, arguments for the log.
 
 A session may come from another program or provider, whose ids and names are longer or contain other characters, and
-some servers use the same ids in every answer. An id or a name that the server would not accept is replaced by one
-derived from it, so that a call and its result still match and consecutive requests have the same beginning.
+some servers use the same ids in every answer; a single one that a server does not accept would make it reject the whole
+request. Such an id or name is replaced by one derived from it, so that a call and its result still match and
+consecutive requests have the same beginning. Arguments should be a JSON object, and sometimes are not.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
+from typing import Any
 
+import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
-from ..events.content import Content, ToolResultPart, ToolUsePart
+from ..actors.agents.model import MALFORMED_ARGUMENTS
+from ..events.characters import whole_json
+from ..events.content import Content, ToolResultPart, ToolUsePart, raw_json
 from ..events.entries import Message
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
@@ -84,3 +90,28 @@ def _with_content(message: Message, content: list[Content]) -> Message:
 
 def _derived_id(call_id: str) -> str:
     return blake2b(call_id.encode(), digest_size=16).hexdigest()
+
+
+def arguments_of(written: str, *, cut: bool) -> str:
+    """Return arguments as a JSON object: as written, or under a key that marks them as malformed.
+
+    Args:
+        written: The joined fragments of the arguments; an empty text means an empty object.
+        cut: The answer was cut off at its limit, so an empty text means arguments that never arrived.
+    """
+    if not written.strip() and not cut:
+        return "{}"
+    for encode in (str.encode, _with_whole_characters):
+        try:
+            encoded = encode(written)
+            msgspec.json.decode(encoded, type=dict[str, Any])
+            raw_json(Raw(encoded))  # rejects arguments that are nested too deep to be stored
+        except (ValueError, RecursionError):
+            continue
+        return encoded.decode()
+    return msgspec.json.encode({MALFORMED_ARGUMENTS: written}).decode()
+
+
+def _with_whole_characters(written: str) -> bytes:
+    """Replace lone surrogates, as left by cutting a string, by U+FFFD."""
+    return whole_json(written.encode())
