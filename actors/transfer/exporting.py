@@ -12,7 +12,7 @@ from contextlib import aclosing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -34,8 +34,9 @@ from ...projections.context import last_edits
 from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
 from ...projections.exporting.view import About, View
 from ...projections.tokens import message_tokens
-from ..host.naming import DialectName, current, dialect_named
+from ..host.naming import current, dialect_named
 from ..log.open_log import OpenLog
+from . import EXPORTS
 from .selection import (
     LINES_AT_ONCE,
     Numbered,
@@ -57,9 +58,6 @@ if TYPE_CHECKING:
     from ..handles.handle import Handle
     from ..host.core import HostCore
 
-
-EXPORTS = (*get_args(DialectName), "json", "markdown", "html")
-"""What a session is exported as, besides the files of other programs."""
 
 _REDACTABLE = ("json", "markdown", "html")
 """The formats from which secrets can be removed: those in which no conversation is continued."""

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from treering import InvalidInput, SessionHost, plain_text
 from treering.actors.transfer.exporting import export_names
-from treering.cli.commands.export import export
-from treering.cli.commands.importing import import_
+from treering.cli.commands.transfer import export, import_
 from treering.errors import ForeignFormatError
 from treering.formats.programs import format_names, formats, table
 from treering.sessions import Redaction

@@ -1,6 +1,6 @@
-"""The generator of docs/cli.md, the reference of the command line, from the help texts of the commands.
+"""Generates docs/cli.md, the reference of the command line, from the help texts of the commands.
 
-python -m treering.cli.reference > docs/cli.md
+python docs/cli_page.py > docs/cli.md
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 import click
 
-from . import main
+from treering.cli import main
 
 _INTRODUCTION = """\
 # The command line
 
-This page is generated from the commands, by `python -m treering.cli.reference`.
+This page is generated from the commands, by `python docs/cli_page.py`.
 
 **Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the most recently used
 session, which is the first in the list), or the path of a file. Commands that only read take no lock and do not change

@@ -1,27 +1,131 @@
-"""`treering import`: sessions from other programs, or from another place."""
+"""Sessions that come and go: exports as a page, a text or another program's file, and imports from such files."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct, field
 
+from ...actors.transfer import EXPORTS
 from ...actors.transfer.reports import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
 from ...events.wording import counted
-from ...formats.programs import format_names
-from ...formats.walk import UNKNOWN_SHOWN
 from ..descriptions import short
-from ..foreign_files import FormatName
-from ..home import Home, root_option
-from ..opening import json_option
-from ..output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell, transient_progress
+from ..home import Home
+from ..messages import sentence
+from ..opening import find_entry
+from ..options import FormatName, json_option, quiet_option, root_option, session_argument
+from ..output import echo_document, echo_json, line, run, show, tell, transient_progress
+
+if TYPE_CHECKING:
+    from ...events.redaction import Redaction
+
+
+_BY_ENDING: Mapping[str, str] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
+
+
+def _export_names() -> Sequence[str]:
+    from ...actors.transfer.exporting import export_names
+
+    return export_names()
+
+
+@click.command()
+@session_argument
+@click.option(
+    "-f",
+    "--format",
+    "format_",
+    type=FormatName(_export_names, EXPORTS),
+    show_default="from the suffix of PATH, else markdown",
+    help="The format to write.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    type=click.Path(readable=False),
+    help="Write to this path, whole or not at all; by default, or with -, to stdout; "
+    "the directory of all sessions for a program that keeps each in several files.",
+)
+@click.option("--leaf", metavar="ID", help="Export only the path to this entry, as a separate session.")
+@click.option("--redact", is_flag=True, help="Remove secrets; for json, markdown and html.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--json", "as_json", is_flag=True, help="With -o: print the path and format as JSON, for programs.")
+@quiet_option
+@root_option
+def export(
+    session: str,
+    format_: str | None,
+    output: str | None,
+    leaf: str | None,
+    redact: bool,
+    force: bool,
+    as_json: bool,
+    root: str | None,
+) -> None:
+    """Export a session as a page, a text, or a file of another program.
+
+    docs/exporting.md describes the formats, and says which of them `treering import` reads. A redacted export cannot be
+    imported; read it before you publish it.
+
+    \b
+    Examples:
+      treering export last > talk.md
+      treering export 5f0c12ab -o talk.html --redact
+      treering export last -f native | ssh other 'cat > session.jsonl'
+    """
+    if output == "-":
+        output = None
+    if as_json and output is None:
+        raise click.UsageError(
+            "--json reports what was written: add -o with a path, or use -f json to export the session as JSON"
+        )
+    if format_ is None:
+        format_ = _BY_ENDING.get(PurePath(output or "").suffix.lower(), "markdown")
+    from ...events.redaction import Redaction
+
+    redaction = Redaction() if redact else None
+    path = run(_export, Home.at(root), session, format_, output, leaf, redaction, force)
+    if as_json:
+        echo_json({"path": path, "format": format_, "redacted": None if redaction is None else dict(redaction.counts)})
+    if redaction is not None:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in redaction.counts.items())
+        removed = counted(sum(redaction.counts.values()), "secret")
+        tell(f"{removed} removed{': ' + kinds if kinds else ''}")
+
+
+async def _export(
+    home: Home,
+    text: str,
+    format_: str,
+    output: str | None,
+    leaf: str | None,
+    redaction: Redaction | None,
+    force: bool,
+) -> str | None:
+    """Write a session to stdout or to a path, and return the path."""
+    async with home.opened() as host:
+        row = await host.resolve(text)
+        async with await host.load(row, read_only=True) as session:
+            leaf_id = None if leaf is None else await find_entry(session, leaf)
+            if output is None:
+                echo_document(await session.export(format_, leaf_id=leaf_id, redact=redaction))
+                return None
+            path = await session.export(format_, output, leaf_id=leaf_id, redact=redaction, overwrite=force)
+            tell(f"written to {path}")
+            return str(path)
+
+
+def _format_names() -> Sequence[str]:
+    from ...formats.programs import format_names
+
+    return format_names()
 
 
 @click.command("import")
@@ -30,7 +134,7 @@ from ..output import echo_json, echo_lines, line, quiet, quiet_option, run, sent
     "-f",
     "--format",
     "format_",
-    type=FormatName(format_names),
+    type=FormatName(_format_names),
     help="The format of the files; by default it is detected.",
 )
 @json_option
@@ -52,10 +156,7 @@ def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_
     """
     imported = run(_import, Home.at(root), paths, format_)
     reports = imported.sessions
-    if as_json:
-        echo_json(imported)
-    else:
-        echo_lines(_lines(reports))
+    show(imported, _lines(reports), as_json=as_json)
     if imported.unknown:
         tell(_unknown(imported, format_))
     if not reports:
@@ -89,6 +190,8 @@ class _Imported(Struct):
 
     def add(self, batch: ImportReports) -> None:
         """Add the result for one path."""
+        from ...formats.walk import UNKNOWN_SHOWN
+
         self.sessions += batch
         self.unknown += batch.unknown
         self.unknown_paths += batch.unknown_paths[: UNKNOWN_SHOWN - len(self.unknown_paths)]
@@ -101,20 +204,26 @@ class _Imported(Struct):
 
 
 async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imported:
+    """Import what each path holds, with a progress bar at a terminal and what goes wrong on stderr."""
+    from rich.markup import escape
+    from rich.text import Text
+
     result = _Imported()
-    async with home.opened() as host:
-        with _progress(len(paths)) as progress:
-            for path in paths:
-                progress.begin(path)
+    with transient_progress() as bar:
+        task = bar.add_task("importing", total=len(paths))
+        async with home.opened() as host:
+            for number, path in enumerate(paths):
+                bar.update(task, completed=number, description=f"importing {escape(line(path))}")
                 try:
                     batch = await host.import_sessions(path, format=format_)
                 except (TreeringError, OSError) as error:
                     result.refuse(path, sentence(error))
-                    progress.say(f"treering: {_with_path(path, sentence(error))}")
+                    problems = [f"treering: {_with_path(path, sentence(error))}"]
                 else:
                     result.add(batch)
-                    for text in _problems(batch):
-                        progress.say(text)
+                    problems = list(_problems(batch))
+                for each in problems:
+                    bar.console.print(Text(line(each)), soft_wrap=True)
     return result
 
 
@@ -159,50 +268,3 @@ def _lines(reports: Sequence[ImportReport]) -> Iterator[str]:
     for each in reports:
         what = f"{each.added} of {counted(each.entries, 'line')} added" if each.added else "nothing to add"
         yield f"{click.style(short(each.id), bold=True)}  {each.format}  {what}  {line(each.source)}"
-
-
-class _Progress(Protocol):
-    def begin(self, path: str) -> None:
-        """Announce the next path."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Write a line to stderr, above the progress bar."""
-        ...
-
-
-class _Lines:
-    """Writes lines, without a progress bar."""
-
-    def begin(self, path: str) -> None:
-        """Do nothing."""
-
-    def say(self, text: str) -> None:
-        """Write a line to stderr."""
-        click.echo(line(text), err=True)
-
-
-@contextmanager
-def _progress(count: int) -> Generator[_Progress, None, None]:
-    """Show a transient progress bar if stderr is a terminal."""
-    if quiet() or not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.markup import escape
-    from rich.text import Text
-
-    bar = transient_progress()
-    task = bar.add_task("importing", total=count)
-
-    class _Bar:
-        begun = 0
-
-        def begin(self, path: str) -> None:
-            bar.update(task, completed=self.begun, description=f"importing {escape(line(path))}")
-            self.begun += 1
-
-        def say(self, text: str) -> None:
-            bar.console.print(Text(line(text)), soft_wrap=True)
-
-    with bar:
-        yield _Bar()
