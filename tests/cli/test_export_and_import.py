@@ -138,6 +138,25 @@ def test_importing_again_adds_what_is_missing(cli: Cli) -> None:
     cli.error("import", path, "--format", "nonsense", status=2)
 
 
+def test_the_sessions_of_a_program_are_imported_from_where_it_keeps_them(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder, sample in (
+        (".claude/projects/-work", "claude_code/work.jsonl"),
+        (".codex/sessions", "codex/codex.jsonl"),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        shutil.copy(DATA / sample, tmp_path / folder)
+    shutil.copy(DATA / "codex" / "codex.jsonl", tmp_path / ".claude" / "projects")  # of another program
+    result = cli.json("import", "--from", "claude-code", "--from", "codex")
+    assert [each["format"] for each in result["sessions"]] == ["claude-code", "codex"]
+    assert result["unknown"] == 1
+    assert ".omp" in cli.error("import", "--from", "omp")
+    cli.error("import", "--from", "dive", status=2)
+    assert "--from" in cli.error("import", status=2)
+
+
 def test_damaged_lines_are_reported_and_the_rest_is_imported(cli: Cli, tmp_path: Path) -> None:
     def line(uuid: str, parent: str | None, text: str) -> str:
         known = {

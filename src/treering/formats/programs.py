@@ -97,6 +97,11 @@ def written_names() -> tuple[str, ...]:
     return tuple(each.name for each in formats() if is_written(each))
 
 
+def homes() -> dict[str, str]:
+    """Return where programs keep their files, by the names of the formats that say it; this loads all of them."""
+    return {each.name: each.home for each in formats() if each.home}
+
+
 def is_written(format: Format) -> bool:
     """Return whether sessions can be written in a format, as one file or as several."""
     return isinstance(format, (WritesFile, WritesFolder))

@@ -128,8 +128,21 @@ def _format_names() -> Sequence[str]:
     return format_names()
 
 
+def _programs_with_a_home() -> Sequence[str]:
+    from ...formats.programs import homes
+
+    return (*homes(),)
+
+
 @click.command("import")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False))
+@click.option(
+    "--from",
+    "programs",
+    multiple=True,
+    type=FormatName(_programs_with_a_home),
+    help="Import all sessions of this program from where it keeps them; can be given several times.",
+)
 @click.option(
     "-f",
     "--format",
@@ -141,7 +154,14 @@ def _format_names() -> Sequence[str]:
 @quiet_option
 @root_option
 @click.pass_context
-def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_json: bool, root: str | None) -> None:
+def import_(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    programs: tuple[str, ...],
+    format_: str | None,
+    as_json: bool,
+    root: str | None,
+) -> None:
     """Import sessions from other programs, or from another place.
 
     From a directory, all sessions in it and below it are imported, whichever programs wrote them; the number of files
@@ -151,10 +171,19 @@ def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_
 
     \b
     Examples:
-      treering import ~/.claude/projects ~/.codex/sessions
+      treering import --from claude-code --from codex
+      treering import ~/old-laptop/.claude/projects
       treering import session.json --format picoclaw
     """
-    imported = run(_import, Home.at(root), paths, format_)
+    sources = [(path, format_) for path in paths]
+    if programs:
+        from ...formats.programs import homes
+
+        kept_in = homes()
+        sources += [(os.path.expanduser(kept_in[name]), name) for name in programs]
+    if not sources:
+        raise click.UsageError("Missing argument 'PATH...': give a path, or a program with --from")
+    imported = run(_import, Home.at(root), sources)
     reports = imported.sessions
     show(imported, _lines(reports), as_json=as_json)
     if imported.unknown:
@@ -203,16 +232,16 @@ class _Imported(Struct):
         self.failed.append(Finding(path, None, None, "refused", "error", why))
 
 
-async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imported:
-    """Import what each path holds, with a progress bar at a terminal and what goes wrong on stderr."""
+async def _import(home: Home, sources: Sequence[tuple[str, str | None]]) -> _Imported:
+    """Import what each path holds of a format, with a progress bar at a terminal and what goes wrong on stderr."""
     from rich.markup import escape
     from rich.text import Text
 
     result = _Imported()
     with transient_progress() as bar:
-        task = bar.add_task("importing", total=len(paths))
+        task = bar.add_task("importing", total=len(sources))
         async with home.opened() as host:
-            for number, path in enumerate(paths):
+            for number, (path, format_) in enumerate(sources):
                 bar.update(task, completed=number, description=f"importing {escape(line(path))}")
                 try:
                     batch = await host.import_sessions(path, format=format_)

@@ -45,7 +45,6 @@ class NanocoderFormat(Format):
 
     name = NAME
     title = "nanocoder"
-    home = "~/.nanocoder/sessions"
 
     def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a nanocoder session: a file or a folder."""
