@@ -25,6 +25,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..columns import CYCLE
 from ..content import ToolResultPart, ToolUsePart
 from ..dialects.base import Dialect
 from ..dialects.detect import Detected
@@ -36,12 +37,12 @@ from ..entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEnt
 from ..errors import ExtraMissing, LogDamaged, LogError, UnsupportedVersion, Where
 from ..findings import Finding, Severity
 from ..ids import RECENT_MAX, Ids
-from ..index import CYCLE, LogIndex
+from ..index import LogIndex
+from ..json_values import UNDECODABLE
 from ..kinds import Kind
 from ..stores.files.log.head import read_head
 from ..stores.files.log.table import chunks
-from ..undecodable import UNDECODABLE
-from ..wording import counted
+from ..texts import counted
 from .known_damage import KnownDamage
 from .session_ids import SessionIds
 from .surroundings import Surroundings, examine_folder, is_beside, log_of

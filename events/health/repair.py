@@ -48,7 +48,7 @@ from ..stores.files.log.table import chunks
 from ..stores.files.names import folders_between
 from ..stores.files.ownership.locks import Held, Locks
 from ..stores.files.ownership.private_locks import locks_of
-from ..wording import counted
+from ..texts import counted
 from .doctor import Subject, examine_subject, subjects
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
 from .surroundings import LEFT_BY_A_CRASH

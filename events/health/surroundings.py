@@ -20,6 +20,7 @@ from ..disk.private_folder import PRIVATE_FOLDER
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex
+from ..json_values import UNDECODABLE
 from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records
 from ..stores.files.durability.journal_voids import read_voids
 from ..stores.files.log import records, snapshots
@@ -27,8 +28,7 @@ from ..stores.files.log.beside import BESIDE, LEAF_SUFFIX
 from ..stores.files.log.extent import extent_of
 from ..stores.files.log.head import generation_of, header_crc, read_head
 from ..stores.files.log.table import Table, checksum
-from ..undecodable import UNDECODABLE
-from ..wording import counted
+from ..texts import counted
 from .holders import holder_of
 from .known_damage import KNOWN, read_known
 

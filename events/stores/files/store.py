@@ -31,7 +31,7 @@ from uuid import uuid4
 
 import anyio
 
-from ...child_process import after_fork_in_child
+from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
 from ...disk.codecs import SUFFIXES
@@ -48,10 +48,8 @@ from ...errors import (
     TreeringError,
     Where,
 )
-from ...offload import Offload, ThreadOffload, carried_out
-from ...roots import check_root
+from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
 from ...telemetry import logger
-from ...words import check_word
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
 from ..capabilities import (
