@@ -13,7 +13,6 @@ import anyio
 import msgspec
 import pytest
 from msgspec import Raw
-from treering.events.providers.common import rendered
 
 from treering import SessionHost
 from treering.events.content import Content, text, tool_result, tool_use
@@ -45,6 +44,7 @@ from treering.events.entries import (
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
 from treering.events.json_values import raw_json
+from treering.events.providers.common import rendered
 from treering.projections.context import (
     Context,
     ModelRef,

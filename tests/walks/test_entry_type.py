@@ -24,7 +24,7 @@ def copy(tmp_path: Path) -> Path:
         )
     entries = tmp_path / "events" / "entries"
     records = entries / "records.py"
-    records.write_text(records.read_text() + "\n\n" + code_of("An entry type"))
+    records.write_text(records.read_text() + "\n\n" + code_of("Add an entry type"))
     table = entries / "table.py"
     listed = table.read_text().replace("    | ContextEditEntry\n)", "    | ContextEditEntry\n    | NoteEntry\n)")
     assert listed != table.read_text()

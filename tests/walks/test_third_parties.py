@@ -58,7 +58,7 @@ def made_by(walk: str, name: str) -> Any:  # noqa: ANN401  # what the page defin
 
 
 async def test_a_view_of_a_program() -> None:
-    words = made_by("A view", "Words")
+    words = made_by("Add a view", "Words")
     async with SessionHost(store=MemoryStore()) as host:
         session = await host.create()
         await session.append_message("user", "one two")
@@ -74,7 +74,7 @@ async def test_a_view_of_a_program() -> None:
 
 
 async def test_a_strategy_of_a_program() -> None:
-    latest = made_by("A strategy for contexts", "Latest")
+    latest = made_by("Add a strategy for contexts", "Latest")
     async with SessionHost(store=MemoryStore()) as host:
         session = await host.create()
         for number in range(20):
@@ -89,11 +89,11 @@ async def test_a_strategy_of_a_program() -> None:
 
 
 async def test_a_capability_of_a_store() -> None:
-    store = made_by("A capability of a store", "NumberedMemory")()
+    store = made_by("Add a capability of a store", "NumberedMemory")()
     assert store.capability(NamesPlaces) is store
     assert str(store.places("a", [1])[1]) == str(Where("memory:a", 2, 0))
 
 
 @pytest.mark.parametrize("name", [name for name in dir(Declaring) if name.startswith("test_")])
 async def test_a_store_does_what_it_declares(name: str) -> None:
-    await getattr(Declaring(), name)(made_by("A capability of a store", "NumberedMemory")())
+    await getattr(Declaring(), name)(made_by("Add a capability of a store", "NumberedMemory")())
