@@ -18,7 +18,7 @@ from os import scandir
 from pathlib import Path
 from typing import NamedTuple
 
-from ..events.disk.private_folder import PRIVATE_FOLDER
+from ..events.disk.disk import PRIVATE_FOLDER
 from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
 from ..events.health.surroundings import log_of
 from ..events.json_values import JSON
