@@ -29,9 +29,8 @@ from ..content import ToolResultPart, ToolUsePart
 from ..dialects.base import Dialect
 from ..dialects.detect import Detected
 from ..disk import Disk, OsDisk
-from ..disk.packed import log_path
-from ..disk.packed_disk import PackedDisk
-from ..disk.private_folder import PRIVATE_FOLDER
+from ..disk.disk import PRIVATE_FOLDER
+from ..disk.packed import PackedDisk, log_path
 from ..entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEntry
 from ..errors import ExtraMissing, LogDamaged, LogError, UnsupportedVersion, Where
 from ..findings import Finding, Severity

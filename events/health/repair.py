@@ -35,8 +35,8 @@ from msgspec import Struct
 
 from ..disk import Disk, OsDisk
 from ..disk.atomic_files import write_atomically
+from ..disk.disk import ASIDE
 from ..disk.packed import log_path
-from ..disk.private_folder import ASIDE
 from ..errors import LogError, SessionLocked, TreeringError, Where
 from ..findings import Finding
 from ..stores.files.durability.journal import JOURNALS, journals_in, void_of

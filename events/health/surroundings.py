@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..dialects.detect import Detected
 from ..disk import Disk
-from ..disk.private_folder import PRIVATE_FOLDER
+from ..disk.disk import PRIVATE_FOLDER
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex

@@ -448,7 +448,7 @@ async def test_appends_of_many_sessions_share_one_flush() -> None:
 
 
 async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.events.disk.mounts.is_slow_device", bool)
+    monkeypatch.setattr("treering.events.disk.disk.is_slow_device", bool)
     with pytest.raises(InvalidInput, match="network"):
         open_store(MemoryDisk())
 

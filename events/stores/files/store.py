@@ -34,11 +34,9 @@ import anyio
 from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
-from ...disk.codecs import SUFFIXES
+from ...disk.disk import is_slow_folder
 from ...disk.disk_errors import naming_errors, refusing_to_write
-from ...disk.mounts import is_slow_folder
-from ...disk.packed import stat_if_exists
-from ...disk.packed_disk import reading_disk
+from ...disk.packed import SUFFIXES, reading_disk, stat_if_exists
 from ...errors import (
     Conflict,
     InvalidInput,

@@ -19,10 +19,9 @@ import anyio
 
 from ....dialects.base import Dialect
 from ....disk import Disk, FileStat, opened, write_all
+from ....disk.disk import is_slow_device
 from ....disk.disk_errors import naming_errors
-from ....disk.mounts import is_slow_device
-from ....disk.packed import stat_if_exists
-from ....disk.packed_disk import PackedDisk, reading_disk
+from ....disk.packed import PackedDisk, reading_disk, stat_if_exists
 from ....entries import Header
 from ....errors import AppendInDoubt, LogError, LogReplaced, NotASession
 from ....telemetry import logger

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from ....disk import Disk
+from ....disk.disk import is_slow_folder
 from ....disk.disk_errors import refusing_to_write, refusing_when_full
-from ....disk.mounts import is_slow_folder
 from ....disk.packed import packed_forms
 from ....errors import SessionLocked
 from ....offload import Offload, carried_out

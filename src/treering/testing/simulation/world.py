@@ -14,7 +14,7 @@ import anyio
 from ...actors.handles.session import Session
 from ...actors.host.host import SessionHost
 from ...actors.host.runtime import Limits
-from ...events.disk.codecs import SUFFIXES, codec_of
+from ...events.disk.packed import SUFFIXES, codec_of
 from ...events.entries import Entry
 from ...events.errors import NotASession
 from ...events.index import LogIndex
