@@ -18,8 +18,8 @@ from ...events.index import LogIndex
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.files.log.beside import INDEX_SUFFIX
 from ...events.stores.files.log.head import TornHeader, read_head
+from ...events.stores.files.names import INDEX_SUFFIX
 from ...projections.summary import SessionSummary, corrupted, summarize
 from ..actor import SessionActor
 from ..host.runtime import Runtime

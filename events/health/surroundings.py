@@ -20,13 +20,11 @@ from ..disk.disk import PRIVATE_FOLDER
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex
-from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records
-from ..stores.files.durability.journal_voids import read_voids
+from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records, read_voids
 from ..stores.files.log import records, snapshots
-from ..stores.files.log.beside import BESIDE, LEAF_SUFFIX
-from ..stores.files.log.extent import extent_of
-from ..stores.files.log.head import generation_of, header_crc, read_head
+from ..stores.files.log.head import extent_of, generation_of, header_crc, read_head
 from ..stores.files.log.table import Table, checksum
+from ..stores.files.names import BESIDE, LEAF_SUFFIX
 from ..undecodable import UNDECODABLE
 from ..wording import counted
 from .holders import holder_of

@@ -12,7 +12,7 @@ import pytest
 from treering import SessionInfo, SyncHost
 from treering.cli import main
 from treering.events.disk import OsDisk
-from treering.events.stores.files.ownership.locks import locks_of_this_system
+from treering.events.stores.files.locks import locks_of_this_system
 
 from .conftest import Cli
 

@@ -20,8 +20,7 @@ from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
 from treering.events.stores.base import Committed, Fenced, InDoubt
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Segment
-from treering.events.stores.files.ownership.locks import Held
-from treering.events.stores.files.ownership.private_locks import PrivateLocks
+from treering.events.stores.files.locks import Held, PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.simulation.unwell import UnwellDisk

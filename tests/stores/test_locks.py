@@ -23,8 +23,7 @@ from treering.events.errors import HostClosed, InvalidInput, SessionLocked
 from treering.events.health.holders import holder_of
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.ownership.locks import REST, SHARDS, FileLocks, Held, Locks
-from treering.events.stores.files.ownership.private_locks import PrivateLocks
+from treering.events.stores.files.locks import REST, SHARDS, FileLocks, Held, Locks, PrivateLocks
 from treering.testing.disks import MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import Writer, line, lines

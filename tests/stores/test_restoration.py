@@ -19,8 +19,7 @@ from treering.events.errors import AppendFailed, Conflict, LogError
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Record, Segment
-from treering.events.stores.files.ownership.locks import Held
-from treering.events.stores.files.ownership.private_locks import PrivateLocks
+from treering.events.stores.files.locks import Held, PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.changes import Operation
 from treering.testing.simulation.determinism import AtOnce

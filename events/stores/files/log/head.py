@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from msgspec import Struct
+
 from ....dialects.detect import Detected, detect, header_size
 from ....dialects.torn_header import TORN_HEADER_MAX, is_torn_header
 from ....disk import Disk, opened
@@ -80,3 +82,29 @@ def generation_of(disk: Disk, fd: int, inode: int, header: int, counter: int, fi
         start, end = first
         crc = crc32(disk.pread(fd, min(end - start, _FIRST_LINE), start).strip(), crc)
     return f"{inode:x}.{crc:08x}.{counter}"
+
+
+_EDGE = 4096
+
+
+class Extent(Struct, frozen=True):
+    """The fingerprint of a log from its first byte to the end of a line.
+
+    Attributes:
+        start: The offset at which the header block ends.
+        end: The offset at which the last line ends.
+        header_crc: The checksum of the header line.
+        edges_crc: The checksum of up to 4 KiB at either end of the lines.
+    """
+
+    start: int
+    end: int
+    header_crc: int
+    edges_crc: int
+
+
+def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Extent:
+    """Return the fingerprint of a part of a log: its header and up to 4 KiB at either end of its lines."""
+    first = disk.pread(fd, min(_EDGE, end - start), start)
+    last_at = max(start, end - _EDGE)
+    return Extent(start, end, header_crc, crc32(disk.pread(fd, end - last_at, last_at), crc32(first)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from hashlib import blake2b
 
 from ...disk import Disk, flush_file
@@ -18,7 +19,8 @@ from ...disk.atomic_files import removed_on_error, write_temporary
 from ...disk.packed import PIECE, PackedFile, best_suffix, codec_of, packed_forms, stat_if_exists
 from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
-from .log import beside
+from ..blobs import VIEW
+from .names import INDEX_SUFFIX
 
 
 def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
@@ -60,7 +62,7 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
     finally:
         disk.close(fd)
     disk.unlink(path)
-    beside.remove_derived(disk, path)
+    _remove_derived(disk, path)
     disk.sync_directory(os.path.dirname(path))
 
 
@@ -201,3 +203,14 @@ def _begins_with(disk: Disk, path: str, packed: str) -> bool:
             disk.close(fd)
     finally:
         disk.close(log)
+
+
+def _remove_derived(disk: Disk, path: str) -> None:
+    """Delete the derived files beside a log: its snapshot and its checkpoints."""
+    folder, name = os.path.split(path)
+    derived = {name + INDEX_SUFFIX}
+    with suppress(FileNotFoundError):
+        derived |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
+    for file_name in sorted(derived):
+        with suppress(FileNotFoundError):
+            disk.unlink(f"{folder}/{file_name}")

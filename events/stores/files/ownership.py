@@ -5,34 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ....disk import Disk
-from ....disk.disk import is_slow_folder
-from ....disk.disk_errors import refusing_to_write, refusing_when_full
-from ....disk.packed import packed_forms
-from ....errors import SessionLocked
-from ....offload import Offload, carried_out
-from ...base import Cursor, Lease, Ref
-from .. import archiving
-from ..appending.logs import Logs
-from ..durability.flushing import make_durable, write_again
-from ..durability.group_committer import GroupCommitter
-from ..durability.journal_replay import JournalReplay
-from ..log.log import Log
-from ..names import Names
+from ...disk.disk import is_slow_folder
+from ...disk.disk_errors import refusing_to_write, refusing_when_full
+from ...disk.packed import packed_forms
+from ...errors import SessionLocked
+from ...offload import carried_out
+from ..base import Cursor, Lease, Ref
+from . import packing
+from .durability.flushing import ReleasedLogs, flush_unjournaled, make_durable, resolve, write_again
+from .durability.group_committer import GroupCommitter
+from .durability.journal_replay import JournalReplay
 from .locks import Locks
-from .released import ReleasedLogs
-from .resolving import flush_unjournaled, resolve
+from .log.log import Log
+from .logs import Logs
 
 
 class Ownership:
     """The owned logs of one store, with their leases and locks.
 
     Args:
-        disk: The disk.
-        names: Turns refs into paths.
         logs: The logs of the store.
         locks: Decide who owns a log.
-        offload: Runs the examination of logs.
         replay: Restores the logs that journals hold.
         released: What is known about logs that were owned before.
         group: The rounds of the journal, under durability "group".
@@ -41,22 +34,18 @@ class Ownership:
 
     def __init__(
         self,
-        disk: Disk,
-        names: Names,
         logs: Logs,
         locks: Locks,
-        offload: Offload,
         replay: JournalReplay,
         released: ReleasedLogs,
         group: GroupCommitter | None,
         *,
         sync: bool,
     ) -> None:
-        self._disk = disk
-        self._names = names
+        self._disk = logs.disk
+        self._names = logs.names
         self._logs = logs
         self._locks = locks
-        self._offload = offload
         self._replay = replay
         self._released = released
         self._group = group
@@ -69,7 +58,7 @@ class Ownership:
         targets = [(ref, self._names.path_of(ref)) for ref in refs]
         results: list[Log | SessionLocked] = []
         try:
-            await carried_out(self._offload, self._own_all, targets, results)
+            await carried_out(self._logs.offload, self._own_all, targets, results)
             self._logs.check_open()  # it may have been closed meanwhile, which gave back the locks
         except BaseException:
             for result in results:
@@ -107,7 +96,7 @@ class Ownership:
         if log.header is None and not log.find_packed():
             log.own()  # another program has just put the file there
         elif log.packed is None and log.header is not None and packed_forms(self._disk, log.path):
-            archiving.remove_leftovers(self._disk, log.path)
+            packing.remove_leftovers(self._disk, log.path)
         if log.packed is not None:
             return
         if log.header is None:

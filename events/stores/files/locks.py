@@ -33,14 +33,15 @@ import sys
 import threading
 from hashlib import blake2b
 from pathlib import PurePath
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from ....disk import FILE_MODE, Disk
-from ....disk.disk import PRIVATE_FOLDER
-from ....disk.disk_errors import naming_errors
-from ....errors import SessionLocked
-from ....offload import share_of_descriptors
+from ...disk import FILE_MODE, Disk, is_system_disk
+from ...disk.disk import PRIVATE_FOLDER
+from ...disk.disk_errors import naming_errors
+from ...errors import SessionLocked
+from ...offload import share_of_descriptors
 
 SHARDS = 64
 """The number of shard files per folder. The kernel searches the locks of a file linearly, so more files are faster."""
@@ -351,3 +352,45 @@ def key_of(path: str, folder: str) -> int:
     """Return the number of a file in a lock folder: a hash of its path, relative to where that folder lies."""
     relative_path = path[len(folder) - len(_FOLDER) :]
     return int.from_bytes(blake2b(os.fsencode(relative_path), digest_size=8).digest(), "little")
+
+
+_mutex = threading.Lock()
+_owners: WeakKeyDictionary[Disk, dict[str, PrivateLocks]] = WeakKeyDictionary()
+_epochs: WeakKeyDictionary[Disk, dict[str, int]] = WeakKeyDictionary()
+
+
+class PrivateLocks(Locks):
+    """Locks by which stores on the same disk object exclude each other; a wrapper counts as its disk `inner`."""
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        super().__init__(disk, root)
+        while (inner := getattr(disk, "inner", None)) is not None:
+            disk = inner
+        with _mutex:
+            self._owners = _owners.setdefault(disk, {})
+            self._epochs = _epochs.setdefault(disk, {})
+
+    def take(self, path: str) -> Held | SessionLocked:
+        """Lock a file, or return who owns it."""
+        with _mutex:
+            if path in self._owners:
+                return self._refusal(path, os.getpid(), os.uname().nodename)
+            self._owners[path] = self
+            epoch = self._epochs[path] = self._epochs.get(path, 0) + 1
+        return Held(path, epoch, [])
+
+    def give_back(self, held: Held) -> None:
+        """Unlock a file."""
+        with _mutex:
+            if self._owners.get(held.path) is self:
+                del self._owners[held.path]
+
+    def forget(self) -> None:
+        """Unlock all files of this store."""
+        for path in [path for path, owner in self._owners.items() if owner is self]:
+            del self._owners[path]
+
+
+def locks_of(disk: Disk, root: str) -> Locks:
+    """Return the locks for a disk: those of the operating system if it is the operating system's disk."""
+    return locks_of_this_system(disk, root) if is_system_disk(disk) else PrivateLocks(disk, root)

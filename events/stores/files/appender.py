@@ -1,31 +1,108 @@
-"""The two ways in which appends reach their files: inline on the event loop, or in worker threads.
-
-Inline is the rule under durability "os": one check of the file, one write, one check of where it landed. Everything
-else runs in a thread: flushes, writes to slow disks, and every unexpected state of a file. Under durability "group", an
-append is written to its file in either way and then joins a round of the journal. Until that round is settled, its log
-is busy and its head is held back.
-"""
+"""An append that a worker thread carries out."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
 
-from ....disk import Disk
-from ....errors import LogReplaced
-from ...base import Append, Fenced, Lease, Outcome
-from ...lines import check_lines
-from ..durability.group_committer import GroupCommitter
-from ..durability.syncer import Syncer
-from ..log.landed import LandedAppend, hold_back
-from ..log.log import NOWHERE, Log
-from . import writer
-from .append_job import AppendJob, Barrier
+from ...disk import Disk
+from ...errors import AppendInDoubt, InvalidInput, LogReplaced
+from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
+from ..lines import check_lines
+from . import writing
+from .durability.flushing import Syncer, make_durable, not_flushed
+from .durability.group_committer import GroupCommitter
+from .durability.own_journals import LandedAppend, hold_back
+from .log.log import Log
+from .log.state import NOWHERE
 from .logs import Logs
-from .open_files import OpenFiles
+
+Barrier: TypeAlias = Literal["none", "file", "journal"]
+"""What makes an append durable: nothing, a flush of its file, or the journal."""
+
+
+class AppendJob:
+    """One append, with its outcome once it was called.
+
+    Args:
+        disk: The disk.
+        log: The log, which is busy in the meantime.
+        append: The append.
+        barrier: What makes it durable.
+        before: The head before the append, if it was written already.
+        outcome: The outcome of the write, if it was written already and only has to be made durable.
+
+    Attributes:
+        inode: The log's inode before the append.
+        landed: The append, if the journal still has to make it durable.
+        error: The exception that the job ended with.
+    """
+
+    __slots__ = ("_barrier", "_before", "_disk", "_outcome", "append", "error", "inode", "landed", "log")
+
+    def __init__(
+        self,
+        disk: Disk,
+        log: Log,
+        append: Append,
+        barrier: Barrier,
+        before: Cursor | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        self._disk = disk
+        self._barrier = barrier
+        self._before = before
+        self._outcome = outcome
+        self.log = log
+        self.append = append
+        self.inode = log.inode
+        self.landed: LandedAppend | None = None
+        self.error: BaseException | None = None
+
+    def __call__(self) -> None:
+        log = self.log
+        try:
+            if self._outcome is None:
+                self._before = log.head
+                sync = self._barrier == "file"
+                self._outcome = writing.append_with_own_fd(self._disk, log, self.append, sync=sync, keep=False)
+            if self._barrier == "journal" and self._before is not None and log.head != self._before:
+                self._make_durable(log, self._before, self._outcome)
+        except BaseException as error:  # noqa: BLE001  # raised in the caller's task, not in the thread
+            self.error = error
+
+    def _make_durable(self, log: Log, before: Cursor, outcome: Outcome) -> None:
+        if isinstance(outcome, Committed | Failed):
+            self.landed = hold_back(log, self.append, before, outcome)
+            if self.landed is None:
+                try:
+                    make_durable(self._disk, log)
+                except OSError as error:
+                    self._outcome = not_flushed(log, error)
+
+    def settle(self) -> None:
+        """If the append ended without an outcome, put it and the log in doubt."""
+        if self._outcome is None and not isinstance(self.error, InvalidInput):
+            doubt = AppendInDoubt(f"{self.log.path}: the append was interrupted; retry with the same command id")
+            doubt.__cause__ = self.error
+            self.log.doubt = self.log.doubt or doubt
+            self._outcome = InDoubt(doubt)
+
+    def outcome(self) -> Outcome:
+        """Return the outcome.
+
+        Raises:
+            InvalidInput: The request was not valid.
+        """
+        if self.landed is not None:
+            return self.landed.outcome
+        if self._outcome is None:
+            assert self.error is not None
+            raise self.error
+        return self._outcome
 
 
 class Pace(NamedTuple):
@@ -50,9 +127,7 @@ class Appender:
     """The append operations of one store.
 
     Args:
-        disk: The disk.
         logs: The logs of the store.
-        open_files: The pool of open files.
         syncer: Runs appends in worker threads.
         pace: The rules for using them.
         timer: A monotonic clock, in seconds.
@@ -60,19 +135,12 @@ class Appender:
     """
 
     def __init__(
-        self,
-        disk: Disk,
-        logs: Logs,
-        open_files: OpenFiles,
-        syncer: Syncer,
-        pace: Pace,
-        timer: Callable[[], float],
-        group: GroupCommitter | None = None,
+        self, logs: Logs, syncer: Syncer, pace: Pace, timer: Callable[[], float], group: GroupCommitter | None
     ) -> None:
-        self._disk = disk
+        disk = self._disk = logs.disk
         self._logs = logs
         self._owned = logs.owned
-        self._open_files = open_files
+        self._open_files = logs.open_files
         self._syncer = syncer
         self._sync = pace.sync
         self._inline = pace.inline and not pace.sync
@@ -111,7 +179,7 @@ class Appender:
             return None
         if log.header is None or not append.lines:
             before = log.fd
-            outcome = writer.append_with_own_fd(self._disk, log, append, sync=False, keep=True)
+            outcome = writing.append_with_own_fd(self._disk, log, append, sync=False, keep=True)
             if log.fd != before:
                 self._open_files.adopt(log)
         else:
@@ -125,7 +193,7 @@ class Appender:
                 log.recently_used = True
             except (OSError, LogReplaced):
                 return None
-            outcome = writer.append_at(self._disk, log, fd, append, sync=False, write=self._write)
+            outcome = writing.append_at(self._disk, log, fd, append, sync=False, write=self._write)
         if log.doubt is not None:
             self._open_files.drop(log)
         return outcome
