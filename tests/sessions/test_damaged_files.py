@@ -27,7 +27,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.events.health.doctor import examine_file
+from treering.events.health.lines import examine_file
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
 Row: TypeAlias = dict[str, Any]

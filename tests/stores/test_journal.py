@@ -22,8 +22,8 @@ from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Segment
 from treering.events.stores.files.locks import Held, PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.disks.faulty import UnwellDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 from .logs import attempt, header_for, journals_of, killed, logs_of, own, put_file

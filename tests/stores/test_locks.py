@@ -20,10 +20,9 @@ import pytest
 
 from treering.events.disk import Disk, OsDisk
 from treering.events.errors import HostClosed, InvalidInput, SessionLocked
-from treering.events.health.holders import holder_of
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.locks import REST, SHARDS, FileLocks, Held, Locks, PrivateLocks
+from treering.events.stores.files.locks import REST, SHARDS, FileLocks, Held, Locks, PrivateLocks, locks_of
 from treering.testing.disks import MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import Writer, line, lines
@@ -251,9 +250,9 @@ def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
     assert has_moved == (kind is narrow), "locks share a file only if there are too many files"
     for path, each in zip(paths, held, strict=True):
         assert isinstance(each, Held)
-        assert kind is FileLocks or holder_of(OsDisk(), path) is not None
+        assert kind is FileLocks or locks_of(OsDisk(), str(tmp_path)).holder(path) is not None
         locks.give_back(each)
-        assert holder_of(OsDisk(), path) is None
+        assert locks_of(OsDisk(), str(tmp_path)).holder(path) is None
     assert len(os.listdir("/dev/fd")) == before
     locks.close()
 

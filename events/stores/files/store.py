@@ -269,9 +269,7 @@ class FileStore:
 
     def holder(self, ref: Ref) -> str | None:
         """Return who holds a log; see `Leases.holder`."""
-        from ...health.holders import holder_of  # only needed where something else uses the session
-
-        holder = holder_of(self._disk, self._disk.real_path(self.path_of(ref)))
+        holder = self._locks.holder(self._disk.real_path(self.path_of(ref)))
         return None if holder is None else str(holder)
 
     # -- appending
@@ -342,7 +340,7 @@ class FileStore:
 
     def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
         """Find the positions of lines in their file; see `NamesPlaces.places`."""
-        from ...health.doctor import places  # only needed to report damage
+        from ...health.lines import places  # only needed to report damage
 
         try:
             return places(self.path_of(ref), seqs, disk=self._disk)
