@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Protocol
 
 from msgspec import Struct
@@ -157,6 +157,10 @@ def _file_stat(status: os.stat_result) -> FileStat:
     return FileStat(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, is_directory)
 
 
+_REAL_FOLDERS_MAX = 4096
+_real_folders: dict[str, tuple[int, int, str]] = {}  # inodes, devices and real paths
+
+
 class OsDisk:
     """The operating system's own disk."""
 
@@ -167,8 +171,20 @@ class OsDisk:
     unlink = staticmethod(os.unlink)
 
     def real_path(self, path: str) -> str:
-        """Return the path with all links followed."""
-        return os.path.realpath(path)
+        """Return the path with all links followed; a folder that is still the same one is not resolved anew."""
+        folder, _, name = path.rpartition("/")
+        try:
+            status = os.stat(folder)
+        except OSError:
+            return os.path.realpath(path)
+        known = _real_folders.get(folder)
+        if known is None or known[0] != status.st_ino or known[1] != status.st_dev:
+            if len(_real_folders) >= _REAL_FOLDERS_MAX:
+                _real_folders.clear()
+            known = _real_folders[folder] = status.st_ino, status.st_dev, os.path.realpath(folder).rstrip("/")
+        if name in ("", ".", "..") or os.path.islink(path):
+            return os.path.realpath(path)
+        return f"{known[2]}/{name}"
 
     def open(self, path: str, flags: int) -> int:
         """Open a file with the flags of `os.open`; refuse anything but regular files and directories.
@@ -176,8 +192,12 @@ class OsDisk:
         Opening a pipe blocks until another process opens its other end, and opening a device may do anything.
         """
         if not flags & os.O_EXCL:
-            with suppress(FileNotFoundError):
+            try:
                 kind = stat.S_IFMT(os.stat(path).st_mode)
+            except FileNotFoundError:
+                if not flags & os.O_CREAT:
+                    raise
+            else:
                 if kind not in (stat.S_IFREG, stat.S_IFDIR):
                     raise OSError(errno.EINVAL, "not a regular file", path)
         return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)

@@ -24,7 +24,7 @@ from ..index import LogIndex
 from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records, read_voids
 from ..stores.files.locks import Holder, locks_of
 from ..stores.files.log import records, snapshots
-from ..stores.files.log.head import extent_of, generation_of, header_crc, read_head
+from ..stores.files.log.head import FIRST_LINE, extent_of, generation_of, header_crc, read_head
 from ..stores.files.log.table import Table, checksum
 from ..stores.files.names import BESIDE, LEAF_SUFFIX
 from ..undecodable import UNDECODABLE
@@ -261,7 +261,8 @@ class _Lines:
 
     def generation(self, counter: int) -> str:
         """Return the generation, given the number of histories before it."""
-        return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, self.table.first)
+        first = self.table.first_line(self._disk, self.fd, FIRST_LINE)
+        return generation_of(self._disk.fstat(self.fd).inode, self.crc, counter, first)
 
     def has(self, record: records.RecordLine) -> bool:
         """Return whether a record refers to a line of this log."""

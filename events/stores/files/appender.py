@@ -158,6 +158,14 @@ class Appender:
         """Whether `try_append` may append."""
         return self._inline and self._group is None
 
+    @property
+    def quick(self) -> bool:
+        """Whether the event loop may use the disk, which then takes a few microseconds for what is small."""
+        return self.at_once and not (self._cautious and self._is_slow_now())
+
+    def _is_slow_now(self) -> bool:
+        return self._slow_until is not None and self._timer() < self._slow_until
+
     def try_append(self, append: Append) -> Outcome | None:
         """Append immediately, or return None; see `Store.try_append`."""
         check_lines(append.lines)
@@ -175,7 +183,7 @@ class Appender:
             return None
         if append.expected_head != log.head:
             return Fenced(log.head, log.epoch)
-        if self._cautious and (log.slow or (self._slow_until is not None and self._timer() < self._slow_until)):
+        if self._cautious and (log.slow or (self._slow_until is not None and self._is_slow_now())):
             return None
         if log.header is None or not append.lines:
             before = log.fd

@@ -16,11 +16,8 @@ from ...offload import carried_out
 from ..base import Blob, BlobKind, Opening, Page, Ref
 from .log.log import Log
 from .log.records import load_blob, suffix_of
-from .log.table import CHUNK, Table
+from .log.table import CHUNK, INLINE_MAX, Table
 from .logs import Logs
-
-INLINE_MAX = 64 * 1024
-"""How many bytes are read on the event loop at most; larger reads run in a worker thread."""
 
 _RUNS_INLINE_MAX = 64
 

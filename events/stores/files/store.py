@@ -256,7 +256,7 @@ class FileStore:
             HostClosed: The store is closed.
         """
         self._logs.check_open()
-        return await self._ownership.acquire(refs, owner)
+        return await self._ownership.acquire(refs, owner, at_once=self._appender.quick)
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Tell which leases are still held; they do not expire."""

@@ -191,14 +191,14 @@ def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> 
         raise InvalidInput(f"{log.path} does not exist yet: its first append needs a header block")
     detected = check_header(request.header, log.path)
     dialect = request.dialect or detected.dialect
-    log.unflushed_folders.put_first(make_folders(disk, os.path.dirname(log.path)))
-    flags = os.O_RDWR | os.O_APPEND
+    folder = os.path.dirname(log.path)
     try:
-        fd = disk.open(log.path, flags | os.O_CREAT | os.O_EXCL)
-        created = True
-    except FileExistsError:
-        fd = disk.open(log.path, flags)
-        created = False
+        fd, created = _open_new(disk, log.path)
+        folders: tuple[str, ...] = (folder,)
+    except FileNotFoundError:
+        folders = make_folders(disk, folder)
+        fd, created = _open_new(disk, log.path)
+    log.unflushed_folders.put_first(folders)
     keeps_fd = False
     try:
         if not created and disk.fstat(fd).size:
@@ -225,6 +225,15 @@ def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> 
     finally:
         if not keeps_fd:
             disk.close(fd)
+
+
+def _open_new(disk: Disk, path: str) -> tuple[int, bool]:
+    """Create a file, or open the one that is there; return its descriptor and whether it was created."""
+    flags = os.O_RDWR | os.O_APPEND
+    try:
+        return disk.open(path, flags | os.O_CREAT | os.O_EXCL), True
+    except FileExistsError:
+        return disk.open(path, flags), False
 
 
 def _write_first(

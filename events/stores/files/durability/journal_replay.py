@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -229,7 +230,11 @@ class JournalReplay:
         return True
 
 
-def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders whose journals may have records of a file."""
-    for directory in PurePath(path).parents:
-        yield os.path.join(directory, JOURNALS)
+def _folders_above(path: str) -> tuple[str, ...]:
+    """Return the folders whose journals may have records of a file."""
+    return _folders_from(os.path.dirname(path))
+
+
+@lru_cache(maxsize=4096)
+def _folders_from(directory: str) -> tuple[str, ...]:
+    return tuple(os.path.join(each, JOURNALS) for each in map(str, (directory, *PurePath(directory).parents)))

@@ -14,21 +14,22 @@ import os
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import accumulate
 
 from ....dialects.base import Dialect
 from ....disk import Disk, FileStat, write_all
 from ....disk.disk import is_slow_device
-from ....disk.packed import reading_disk, stat_if_exists
+from ....disk.packed import packed_forms, reading_disk, stat_if_exists
 from ....entries import Header
 from ....errors import LogError, LogReplaced, NotASession
 from ....telemetry import logger
 from ...base import Cursor, TornTail
 from . import snapshots, tail
 from .backups import migrate
-from .head import Extent, TornHeader, extent_of, generation_of, header_crc, read_head
+from .head import FIRST_LINE, Extent, TornHeader, extent_of, generation_of, header_crc, read_head
 from .snapshots import Snapshot
 from .state import LogState
-from .table import Table
+from .table import INLINE_MAX, Table
 
 _REPAIRS_MAX = 100
 """How often a tail is repaired at a time, however often another program goes on writing; the next append finds more."""
@@ -119,6 +120,28 @@ class Log(LogState):
                 self.torn = self.settle(fd)
             self._save_counter(self.header)
 
+    def own_at_once(self, reader: Log | None) -> bool:
+        """Do the same for a log that does not exist, or for a small file with nothing to repair.
+
+        Returns:
+            False if it takes more than that: the file was left as it is, and `own` has to be called on another object.
+        """
+        stat = stat_if_exists(self.disk, self.path)
+        if stat is None:
+            self._saved_counter = 0
+            return snapshots.read_snapshot(self.disk, self.path) is None and not packed_forms(self.disk, self.path)
+        if not 0 < stat.size <= INLINE_MAX:
+            return False
+        self._load()
+        if self.header is None or self.dialect is None or self.dialect.old or self.table.scanned != self.size:
+            return False
+        if reader is not None and reader.generation == self.generation and not self._continues_from(reader):
+            return False
+        if packed_forms(self.disk, self.path):
+            return False
+        self._save_counter(self.header)
+        return True
+
     def _set_torn_header_aside(self) -> None:
         """Move the beginning of a header to a file beside the log, which is empty then, unless it has grown."""
         with suppress(FileNotFoundError, NotASession), self.opened(os.O_RDWR | os.O_APPEND) as fd, self.naming_errors():
@@ -197,7 +220,7 @@ class Log(LogState):
         else:
             table.grow(disk, fd, stat.size)
         counter += changed
-        generation = generation_of(disk, fd, stat.inode, crc, counter, table.first)
+        generation = generation_of(stat.inode, crc, counter, table.first_line(disk, fd, FIRST_LINE))
         reader_extent = None
         if open_end:
             self._count_open_end(fd, table, stat.size)
@@ -224,14 +247,11 @@ class Log(LogState):
         """Take over the state of the file that was just created with this header and these lines.
 
         Raises:
-            OSError: The file cannot be read.
+            OSError: The file's status cannot be read.
         """
         stat, crc = self.disk.fstat(fd), header_crc(block)
-        table = Table(array("Q", [len(block)]))
-        for line in lines:
-            table.ends.append(table.ends[-1] + len(line))
-        table.scanned = table.ends[-1]
-        generation = generation_of(self.disk, fd, stat.inode, crc, self.counter, table.first)
+        table = Table(array("Q", accumulate(map(len, (block, *lines)))))
+        generation = generation_of(stat.inode, crc, self.counter, lines[0] if lines else None)
         self._take_over(stat, crc, self.counter, table, generation)
         self.header, self.dialect = header, dialect
         self._save_counter(header)
