@@ -143,11 +143,7 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
 
 
 def flush_file(disk: Disk, path: str) -> None:
-    """Make a file's bytes, but not its name, survive a power cut.
-
-    Raises:
-        OSError: The file cannot be flushed.
-    """
+    """Make a file's bytes, but not its name, survive a power cut."""
     with opened(disk, path) as fd:
         disk.datasync(fd)
 

@@ -155,9 +155,7 @@ class PackedFile:
     """A packed log that is open for reading.
 
     Args:
-        disk: The disk.
         fd: The packed file.
-        path: Its path.
         pieces: Its pieces, if they are known already.
 
     Attributes:
@@ -250,11 +248,7 @@ class PackedFile:
 
 
 def reading_disk(disk: Disk, path: str) -> PackedDisk | None:
-    """Return a disk on which a packed log can be read like any other; None if the log is not packed.
-
-    Raises:
-        OSError: The status of the files cannot be read.
-    """
+    """Return a disk on which a packed log can be read like any other; None if the log is not packed."""
     if stat_if_exists(disk, path) is not None or not packed_forms(disk, path):
         return None
     return PackedDisk(disk)
@@ -265,9 +259,6 @@ class PackedDisk:
 
     It only supports the calls that are needed to read a log; all calls that write raise an error. A file that exists
     under its own name is read unchanged.
-
-    Args:
-        disk: The underlying disk.
     """
 
     def __init__(self, disk: Disk) -> None:

@@ -59,7 +59,6 @@ def examine(*paths: str | os.PathLike[str], disk: Disk | None = None, known: boo
 
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
-        disk: The disk that holds them.
         known: Also report damage that a repair has recorded, and things that are in order: owners, fragments, backups,
             lines that a fork copied.
 
@@ -78,7 +77,6 @@ def examine_subject(
 
     Args:
         subject: What to examine.
-        disk: The disk that holds it.
         known: The known damage, which is left out.
         ids: The ids of the sessions that were examined before, to which that of this one is added.
     """

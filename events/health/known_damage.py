@@ -85,11 +85,7 @@ def read_known(disk: Disk, folder: str) -> frozenset[Seen] | None:
 
 
 def write_known(disk: Disk, folder: str, seen: Iterable[Seen]) -> None:
-    """Replace the record of a folder.
-
-    Raises:
-        OSError: The record cannot be written.
-    """
+    """Replace the record of a folder."""
     damage = sorted(seen, key=lambda each: (each.file, -1 if each.byte is None else each.byte, each.code))
     lines = b",\n".join(map(msgspec.json.encode, damage))
     disk.make_directory(os.path.join(folder, PRIVATE_FOLDER))
@@ -125,11 +121,7 @@ def _checksum(disk: Disk, path: str, byte: int | None) -> int:
 
 
 class KnownDamage:
-    """The damage known from the records in all folders above a file.
-
-    Args:
-        disk: The disk.
-    """
+    """The damage known from the records in all folders above a file."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

@@ -99,7 +99,6 @@ def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Rep
 
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
-        disk: The disk that holds them.
 
     Raises:
         OSError: A path does not exist.
@@ -112,11 +111,7 @@ def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Rep
 
 
 class Repairer:
-    """Repairs one subject after the other, folders first, and finally records the damage that stays.
-
-    Args:
-        disk: The disk.
-    """
+    """Repairs one subject after the other, folders first, and finally records the damage that stays."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

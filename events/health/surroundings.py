@@ -64,8 +64,6 @@ class Surroundings:
     """The files beside one log.
 
     Args:
-        disk: The disk.
-        path: The log.
         names: The names of the files beside it.
         index: The index folded from the log's lines; None if the file is not a log.
     """
@@ -78,11 +76,7 @@ class Surroundings:
         self._found: list[Finding] = []
 
     def findings(self) -> list[Finding]:
-        """Return all findings, in the order of the names.
-
-        Raises:
-            OSError: The log cannot be read.
-        """
+        """Return all findings, in the order of the names."""
         disk, path = self._disk, self._path
         holder = _holder_of(disk, path)
         if holder is not None:

@@ -1,4 +1,10 @@
-"""An append that a worker thread carries out."""
+"""The two ways in which appends reach their files: inline on the event loop, or in worker threads.
+
+Inline is the rule under durability "os": one check of the file, one write, one check of where it landed. Everything
+else runs in a thread: flushes, writes to slow disks, and every unexpected state of a file. Under durability "group", an
+append is written to its file in either way and then joins a round of the journal. Until that round is settled, its log
+is busy and its head is held back.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
+from msgspec import Struct
 
 from ...disk import Disk
 from ...errors import AppendInDoubt, InvalidInput, LogReplaced
@@ -24,53 +31,37 @@ Barrier: TypeAlias = Literal["none", "file", "journal"]
 """What makes an append durable: nothing, a flush of its file, or the journal."""
 
 
-class AppendJob:
-    """One append, with its outcome once it was called.
-
-    Args:
-        disk: The disk.
-        log: The log, which is busy in the meantime.
-        append: The append.
-        barrier: What makes it durable.
-        before: The head before the append, if it was written already.
-        outcome: The outcome of the write, if it was written already and only has to be made durable.
+class AppendJob(Struct, eq=False):
+    """One append that a worker thread carries out, with its outcome once it was called.
 
     Attributes:
+        log: The log, which is busy in the meantime.
         inode: The log's inode before the append.
+        before: The head before the append, once it was written.
+        written: The outcome of the write, once it was written.
         landed: The append, if the journal still has to make it durable.
         error: The exception that the job ended with.
     """
 
-    __slots__ = ("_barrier", "_before", "_disk", "_outcome", "append", "error", "inode", "landed", "log")
-
-    def __init__(
-        self,
-        disk: Disk,
-        log: Log,
-        append: Append,
-        barrier: Barrier,
-        before: Cursor | None = None,
-        outcome: Outcome | None = None,
-    ) -> None:
-        self._disk = disk
-        self._barrier = barrier
-        self._before = before
-        self._outcome = outcome
-        self.log = log
-        self.append = append
-        self.inode = log.inode
-        self.landed: LandedAppend | None = None
-        self.error: BaseException | None = None
+    disk: Disk
+    log: Log
+    append: Append
+    barrier: Barrier
+    inode: int
+    before: Cursor | None = None
+    written: Outcome | None = None
+    landed: LandedAppend | None = None
+    error: BaseException | None = None
 
     def __call__(self) -> None:
         log = self.log
         try:
-            if self._outcome is None:
-                self._before = log.head
-                sync = self._barrier == "file"
-                self._outcome = writing.append_with_own_fd(self._disk, log, self.append, sync=sync, keep=False)
-            if self._barrier == "journal" and self._before is not None and log.head != self._before:
-                self._make_durable(log, self._before, self._outcome)
+            if self.written is None:
+                self.before = log.head
+                sync = self.barrier == "file"
+                self.written = writing.append_with_own_fd(self.disk, log, self.append, sync=sync, keep=False)
+            if self.barrier == "journal" and self.before is not None and log.head != self.before:
+                self._make_durable(log, self.before, self.written)
         except BaseException as error:  # noqa: BLE001  # raised in the caller's task, not in the thread
             self.error = error
 
@@ -79,17 +70,17 @@ class AppendJob:
             self.landed = hold_back(log, self.append, before, outcome)
             if self.landed is None:
                 try:
-                    make_durable(self._disk, log)
+                    make_durable(self.disk, log)
                 except OSError as error:
-                    self._outcome = not_flushed(log, error)
+                    self.written = not_flushed(log, error)
 
     def settle(self) -> None:
         """If the append ended without an outcome, put it and the log in doubt."""
-        if self._outcome is None and not isinstance(self.error, InvalidInput):
+        if self.written is None and not isinstance(self.error, InvalidInput):
             doubt = AppendInDoubt(f"{self.log.path}: the append was interrupted; retry with the same command id")
             doubt.__cause__ = self.error
             self.log.doubt = self.log.doubt or doubt
-            self._outcome = InDoubt(doubt)
+            self.written = InDoubt(doubt)
 
     def outcome(self) -> Outcome:
         """Return the outcome.
@@ -99,10 +90,10 @@ class AppendJob:
         """
         if self.landed is not None:
             return self.landed.outcome
-        if self._outcome is None:
+        if self.written is None:
             assert self.error is not None
             raise self.error
-        return self._outcome
+        return self.written
 
 
 class Pace(NamedTuple):
@@ -127,7 +118,6 @@ class Appender:
     """The append operations of one store.
 
     Args:
-        logs: The logs of the store.
         syncer: Runs appends in worker threads.
         pace: The rules for using them.
         timer: A monotonic clock, in seconds.
@@ -262,7 +252,7 @@ class Appender:
             with anyio.CancelScope(shield=True):
                 await self._logs.until_idle(busy)
         jobs = [
-            (append, None if log is None else AppendJob(self._disk, log, append, self._barrier(log)))
+            (append, None if log is None else AppendJob(self._disk, log, append, self._barrier(log), log.inode))
             for append, log in found
         ]
         await self._carry_out([job for _, job in jobs if job is not None])
@@ -311,7 +301,7 @@ class Appender:
             return [outcome]
         landed = hold_back(log, append, before, outcome)
         if landed is None:
-            job = AppendJob(self._disk, log, append, "journal", before, outcome)
+            job = AppendJob(self._disk, log, append, "journal", log.inode, before, outcome)
             await self._carry_out([job])
             return [job.outcome()]
         log.busy = True
@@ -334,7 +324,7 @@ class Appender:
                     log.busy = True
                     landed[number] = held_back
                 else:
-                    unusual[number] = AppendJob(self._disk, log, append, "journal", before, outcome)
+                    unusual[number] = AppendJob(self._disk, log, append, "journal", log.inode, before, outcome)
         if unusual:
             await self._carry_out(list(unusual.values()))
         if landed:

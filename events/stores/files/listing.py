@@ -76,7 +76,6 @@ class Listing:
     """The logs that exist, as their files tell.
 
     Args:
-        logs: The logs of the store.
         replay: Restores the logs that journals hold.
     """
 
@@ -88,11 +87,7 @@ class Listing:
         self._unreadable = UnreadableFolders()
 
     def page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
-        """Return the first logs after a ref, in order, reading only the folders that can hold them. Blocks.
-
-        Raises:
-            OSError: The root cannot be listed.
-        """
+        """Return the first logs after a ref, in order, reading only the folders that can hold them. Blocks."""
         return [
             LogInfo(ref, stat.size, EPOCH + timedelta(microseconds=stat.modified_ns // 1000))
             for ref, stat in islice(self._walk(prefix, after), limit)
@@ -102,9 +97,6 @@ class Listing:
         """Return the file status of all logs, including empty files; nothing if the root does not exist. Blocks.
 
         For a packed log, it is the status of the packed form.
-
-        Raises:
-            OSError: The root cannot be listed.
         """
         return dict(self._walk("", ""))
 

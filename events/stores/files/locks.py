@@ -127,9 +127,6 @@ class Locks:
 
         Args:
             path: The file's real path; the file need not exist.
-
-        Raises:
-            OSError: The lock files cannot be created or opened.
         """
         with self._mutex:
             if path in self._paths:

@@ -42,7 +42,6 @@ class OpenFiles:
     file without one.
 
     Args:
-        disk: The disk.
         limit: How many files may be open.
     """
 

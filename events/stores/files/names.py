@@ -42,11 +42,7 @@ BESIDE = re.compile(
 
 
 def is_second_name(disk: Disk, root: str, path: str, *, is_directory: bool) -> bool:
-    """Tell whether a file or folder under a root is a link to one that a listing of the root reaches anyway.
-
-    Raises:
-        OSError: The link cannot be followed.
-    """
+    """Tell whether a file or folder under a root is a link to one that a listing of the root reaches anyway."""
     real_path = disk.real_path(path)
     if real_path == path:
         return False
@@ -159,11 +155,7 @@ class UnflushedFolders:
 
 
 def make_folders(disk: Disk, folder: str) -> tuple[str, ...]:
-    """Create a folder and its missing parents; return the folders to flush once a file was created in it.
-
-    Raises:
-        OSError: A folder cannot be created.
-    """
+    """Create a folder and its missing parents; return the folders to flush once a file was created in it."""
     missing: list[str] = []
     above = folder
     while True:

@@ -27,7 +27,6 @@ class Ownership:
     """The owned logs of one store, with their leases and locks.
 
     Args:
-        logs: The logs of the store.
         locks: Decide who owns a log.
         replay: Restores the logs that journals hold.
         released: What is known about logs that were owned before.
@@ -61,7 +60,6 @@ class Ownership:
         """Acquire logs; see `FileStore.acquire`.
 
         Args:
-            refs: The logs.
             owner: Who acquires them.
             at_once: Whether a single log may be acquired on the event loop, if that does not take long.
         """
@@ -195,11 +193,7 @@ class Ownership:
             raise
 
     def detach_from_journals(self, log: Log) -> None:
-        """Flush a log whose appends a journal may hold, and void its records in all journals; in a worker thread.
-
-        Raises:
-            OSError: The log cannot be flushed.
-        """
+        """Flush a log whose appends a journal may hold, and void its records in all journals; in a worker thread."""
         if self._group is not None and log.header is not None and log.doubt is None:
             try:
                 make_durable(self._disk, log)

@@ -23,11 +23,7 @@ _RUNS_INLINE_MAX = 64
 
 
 class Reader:
-    """The reads of one store.
-
-    Args:
-        logs: The logs of the store.
-    """
+    """The reads of one store."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
@@ -235,7 +231,6 @@ class FilePeek:
     """A log file, opened for a single read; later appends are not seen.
 
     Args:
-        disk: The disk.
         ref: The log's name.
         path: The path of the file.
 

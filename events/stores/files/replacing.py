@@ -40,7 +40,6 @@ class WholeLogs:
     """The blocking operations on whole logs that are owned, and on which nothing else works meanwhile.
 
     Args:
-        logs: The logs of the store.
         ownership: Keeps journals from restoring what was there before.
     """
 
@@ -183,7 +182,6 @@ def remove(disk: Disk, root: str, path: str) -> None:
     """Delete a log, all copies of its content, and the files beside it.
 
     Args:
-        disk: The disk.
         root: The root of the store.
         path: The real path of the log, under the root or elsewhere.
 
@@ -226,12 +224,7 @@ def _remove_copies(disk: Disk, folder: str, name: str) -> None:
     not exist is treated as empty.
 
     Args:
-        disk: The disk.
-        folder: The folder.
         name: The file name of the log.
-
-    Raises:
-        OSError: A file cannot be deleted.
     """
     try:
         names = disk.list_directory(folder)

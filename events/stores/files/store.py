@@ -444,11 +444,7 @@ class FileStore:
         return self._listing.look_at(ref)
 
     def may_be_restored(self, ref: Ref) -> bool:
-        """Tell whether there is a journal that may hold what a log's file lacks. Blocks.
-
-        Raises:
-            OSError: Its folder cannot be read.
-        """
+        """Tell whether there is a journal that may hold what a log's file lacks. Blocks."""
         self._logs.check_open()
         return self._replay.may_restore(self._disk.real_path(self.path_of(ref)))
 

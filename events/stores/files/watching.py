@@ -285,7 +285,6 @@ class Watch:
     """A watch of some logs, with their status at the last check.
 
     Args:
-        disk: The disk.
         paths: The paths of the logs, by ref.
         poll_s: After how long to check without a notification.
         until_settled: Waits until this store's appends to a log are committed. Until then, the file is ahead of the

@@ -31,8 +31,6 @@ def append_at(
     """Append to a file that was just found unchanged.
 
     Args:
-        disk: The disk.
-        log: The log.
         fd: The file, open for reading and appending.
         request: The lines, and whether they have to land together.
         sync: Flush before the append counts.
@@ -70,9 +68,6 @@ def append_with_own_fd(disk: Disk, log: Log, request: Append, *, sync: bool, kee
     """Append with all checks, using a descriptor outside the pool; works whatever happened to the file.
 
     Args:
-        disk: The disk.
-        log: The log, owned.
-        request: The append.
         sync: Flush before the append counts.
         keep: Keep the descriptor of a newly created file in `log.fd`.
     """
@@ -177,9 +172,7 @@ def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> 
     """Create the file with its header block and its first lines.
 
     Args:
-        disk: The disk.
         log: The log, owned; it does not exist.
-        request: The append.
         sync: Flush the file and its name before the append counts.
         keep: Keep the descriptor in `log.fd`.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class
+from msgspec import Struct
 
 from ....dialects.base import Dialect
 from ....disk import Disk, write_all
@@ -46,11 +47,7 @@ def flush_append(disk: Disk, log: Log, fd: int, *, dialect: Dialect | None = Non
 
 
 def make_durable(disk: Disk, log: Log) -> None:
-    """Make a log survive a power cut: its whole content and its name.
-
-    Raises:
-        OSError: The log cannot be flushed.
-    """
+    """Make a log survive a power cut: its whole content and its name."""
     with log.naming_errors(), log.opened(os.O_RDONLY) as fd:
         flush_or_write_again(disk, log, fd)
     log.unflushed_folders.flush(disk)
@@ -63,14 +60,8 @@ def flush_or_write_again(disk: Disk, log: Log, fd: int, *, dialect: Dialect | No
     flush, and needs bytes that still have to be written.
 
     Args:
-        disk: The disk.
-        log: The log.
-        fd: The file.
         dialect: Its dialect, if the log does not know it yet.
         start: The offset before which everything was flushed earlier.
-
-    Raises:
-        OSError: The log cannot be flushed.
     """
     try:
         disk.datasync(fd)
@@ -84,9 +75,6 @@ def write_again(disk: Disk, log: Log, dialect: Dialect | None, start: int = 0) -
     """Write the same bytes again where they stand, so that the next flush has to bring them to the disk.
 
     A log that other programs write to is left as it is, since they may change the bytes between our read and our write.
-
-    Raises:
-        OSError: The log cannot be read or written.
     """
     if dialect is None or dialect.shared:
         return
@@ -202,16 +190,13 @@ class ReleasedLogs:
         return self._flushed.get(log.path) == (log.inode, log.size)
 
 
-class _Call:
+class _Call(Struct, eq=False):
     """The jobs of one caller: how many are left, and how to wake the caller."""
 
-    __slots__ = ("chosen", "error", "event", "left")
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.chosen = False  # to lead the next round
-        self.event: Event | None = None
-        self.error: BaseException | None = None
+    left: int
+    chosen: bool = False  # to lead the next round
+    event: Event | None = None
+    error: BaseException | None = None
 
     def wake(self) -> None:
         if self.event is not None:

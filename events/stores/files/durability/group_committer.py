@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
+from msgspec import Struct
 
 from ....disk import Disk, flush_file
 from ....disk.disk_errors import reason_of, remedy_of
@@ -30,29 +31,21 @@ from .own_journals import LandedAppend, OwnJournals
 
 
 class Round:
-    """Appends that become durable together.
-
-    Attributes:
-        landed: The appends.
-        done: Set when the round is settled.
-        settled: Whether the outcomes of all appends are final.
-        error: Why it is uncertain that the appends are durable; None if they are.
-    """
+    """Appends that become durable together."""
 
     __slots__ = ("done", "error", "landed", "settled")
 
     def __init__(self) -> None:
         self.landed: list[LandedAppend] = []
         self.done = Event()
-        self.settled = False
-        self.error: BaseException | None = None
+        self.settled = False  # whether the outcomes of all appends are final
+        self.error: BaseException | None = None  # why it is uncertain that the appends are durable
 
 
 class GroupCommitter:
     """The journal writer of one store, which makes appends durable in rounds.
 
     Args:
-        logs: The logs of the store.
         journals: The journals of this host.
         released: The logs that the store released.
         syncer: Flushes the session files when a journal is full.
@@ -218,19 +211,16 @@ class GroupCommitter:
         self.journals.release_kept()
 
 
-class _Flush:
+class _Flush(Struct, eq=False):
     """A job that flushes one file in a worker thread."""
 
-    __slots__ = ("_disk", "error", "path")
-
-    def __init__(self, disk: Disk, path: str) -> None:
-        self._disk = disk
-        self.path = path
-        self.error: BaseException | None = None
+    disk: Disk
+    path: str
+    error: BaseException | None = None
 
     def __call__(self) -> None:
         try:
-            flush_file(self._disk, self.path)
+            flush_file(self.disk, self.path)
         except FileNotFoundError:
             pass  # the session was deleted
         except BaseException as error:  # noqa: BLE001  # reported for the session, not raised in the thread

@@ -154,7 +154,6 @@ def encode_records(records: Iterable[Record], seed: int) -> bytes:
     """Encode records as the bytes of one round.
 
     Args:
-        records: The records.
         seed: The checksum of the journal's header line.
     """
     parts: list[bytes] = []
@@ -178,9 +177,6 @@ class Segment:
     """A journal that is open for writing.
 
     Args:
-        disk: The disk.
-        path: The path of the journal.
-        fd: The file.
         header: Its header line.
 
     Attributes:
@@ -203,8 +199,6 @@ class Segment:
         """Create a journal with its header, and make it durable.
 
         Args:
-            disk: The disk.
-            path: The path of the journal.
             nonce: A unique id, so that the checksums differ from those of every other journal with this path.
             flush: The folders above it that have to be flushed.
 
@@ -256,11 +250,7 @@ class Segment:
 
 
 def drop(disk: Disk, paths: Sequence[str]) -> None:
-    """Delete journals of one folder, and after them the files that void their records.
-
-    Raises:
-        OSError: A journal cannot be deleted.
-    """
+    """Delete journals of one folder, and after them the files that void their records."""
     for path in paths:
         with suppress(FileNotFoundError):
             disk.unlink(path)
@@ -295,8 +285,6 @@ def read_records(disk: Disk, fd: int, header: bytes) -> Iterator[StoredRecord]:
     """Yield the records of a journal up to the first one that is incomplete or damaged.
 
     Args:
-        disk: The disk.
-        fd: The journal.
         header: Its header line.
     """
     seed, at, size = crc32(header), len(header), disk.fstat(fd).size
@@ -348,11 +336,7 @@ def void_of(path: str) -> str:
 
 
 def void(disk: Disk, journal: str, name: str) -> None:
-    """Void the records of a session that a journal holds so far; the caller must own the session.
-
-    Raises:
-        OSError: The void file cannot be written.
-    """
+    """Void the records of a session that a journal holds so far; the caller must own the session."""
     try:
         with naming_errors(journal), opened(disk, journal) as fd:
             _, header = read_header(disk, fd)

@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from ....disk import Disk
 from ....disk.disk_errors import naming_errors
 from ....disk.packed import stat_if_exists
@@ -31,25 +33,19 @@ _STEP_S = 0.001
 _TIMEOUT_S = 60.0
 
 
-class _DeadJournal:
-    """A journal whose host has ended.
+class _DeadJournal(Struct, eq=False):
+    """A journal whose host has ended, with its lock; `fd` is open for reading.
 
     Attributes:
-        path: The path of the journal.
-        held: Its lock.
-        fd: The file, open for reading.
         pending: The paths of the sessions that could not be restored.
         readable: Whether its version is known.
     """
 
-    __slots__ = ("fd", "held", "path", "pending", "readable")
-
-    def __init__(self, path: str, held: Held, fd: int) -> None:
-        self.path = path
-        self.held = held
-        self.fd = fd
-        self.pending: set[str] = set()
-        self.readable = True
+    path: str
+    held: Held
+    fd: int
+    pending: set[str] = field(default_factory=set[str])
+    readable: bool = True
 
     @property
     def is_restored(self) -> bool:
@@ -69,7 +65,6 @@ class JournalReplay:
     """The replay of journals for one store. Its methods block, and may be called from any thread.
 
     Args:
-        disk: The disk.
         locks: Tell which hosts are alive, and lock the sessions during the replay.
         own: The paths of this store's own journals.
     """
@@ -114,11 +109,7 @@ class JournalReplay:
                     self._replay(folder, journals, required)
 
     def void(self, path: str) -> None:
-        """Void the records of a session in all journals; the caller must own the session.
-
-        Raises:
-            OSError: A void file cannot be written.
-        """
+        """Void the records of a session in all journals; the caller must own the session."""
         for folder in _folders_above(path):
             root = folder.removesuffix(JOURNALS)
             for each in journal.journals_in(self._disk, folder):

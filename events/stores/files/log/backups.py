@@ -30,8 +30,6 @@ def back_up(disk: Disk, path: str, fd: int, size: int) -> str:
     The log is copied and not renamed, so that its own name always exists.
 
     Args:
-        disk: The disk.
-        path: The log's path.
         fd: The log, open for reading.
         size: The size of the log in bytes.
 
@@ -54,8 +52,6 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
     """Rewrite an old log in the current version of its dialect.
 
     Args:
-        disk: The disk.
-        path: The log's real path.
         fd: The log, open for reading.
         block: Its header block.
         dialect: Its dialect, in the old version.

@@ -195,7 +195,6 @@ class Log(LogState):
         """Read the header and index the lines of an open file; return False if it is empty.
 
         Args:
-            fd: The file.
             snapshot: The snapshot beside it, which may be of another file.
             ends: The snapshot's line table; None if it is damaged.
             counter: How many earlier generations are known.
@@ -244,11 +243,7 @@ class Log(LogState):
         self._reader_extent = reader_extent
 
     def note_created(self, fd: int, header: Header, dialect: Dialect, block: bytes, lines: tuple[bytes, ...]) -> None:
-        """Take over the state of the file that was just created with this header and these lines.
-
-        Raises:
-            OSError: The file's status cannot be read.
-        """
+        """Take over the state of the file that was just created with this header and these lines."""
         stat, crc = self.disk.fstat(fd), header_crc(block)
         table = Table(array("Q", accumulate(map(len, (block, *lines)))))
         generation = generation_of(stat.inode, crc, self.counter, lines[0] if lines else None)

@@ -87,8 +87,6 @@ def write_record(disk: Disk, path: str, suffix: str, head: Cursor, extent: Exten
     """Write a record, replacing an existing one.
 
     Args:
-        disk: The disk.
-        path: The log's path.
         suffix: See `suffix_of`.
         head: The log's last line; if its generation is empty, the record is not bound to one.
         extent: The fingerprint of the log up to that line.
@@ -108,11 +106,7 @@ def _crc_of(extent: Extent) -> int:
 
 
 def load_blob(log: Log, kind: BlobKind, head: Cursor, table: Table) -> Blob | None:
-    """Return the data of one kind; None unless it matches this log and these lines.
-
-    Raises:
-        OSError: The log cannot be read.
-    """
+    """Return the data of one kind; None unless it matches this log and these lines."""
     if kind == "index":
         return _load_index(log, head, table)
     if kind == "leaf" and table.open_end:
@@ -152,10 +146,7 @@ def save_blob(log: Log, kind: BlobKind, head: Cursor, data: bytes, *, sync: bool
     """Save data of one kind for a head. Failing to save derived data is not an error.
 
     Args:
-        log: The log, owned.
-        kind: The kind.
         head: The head of the log that the data describes.
-        data: The data.
         sync: Make a leaf record survive a power cut. Appends are flushed then, too.
 
     Raises:

@@ -31,7 +31,6 @@ class LogState:
     """One log file.
 
     Args:
-        disk: The disk.
         ref: The log's name in the store.
         path: Its real path.
 

@@ -20,8 +20,6 @@ def mend(disk: Disk, path: str, fd: int, start: int, size: int, *, shared: bool)
     If another program went on in the meantime, what it finished is no tail, and stays.
 
     Args:
-        disk: The disk.
-        path: The log's path.
         fd: The log, open for reading and appending.
         start: Where the tail begins.
         size: Where it ends.
