@@ -98,6 +98,9 @@ _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 class FileStore:
     """A store that keeps logs in files; see `Store` for its guarantees.
 
+    What needs a lease raises `Conflict` if that has ended. If the disk fails in another way than a method says, `OSError`
+    is raised, with the name of the file; what was to be changed is then unchanged.
+
     Args:
         root: The folder that holds the logs; it need not exist yet. A text that begins like an address is refused; see
             `SessionHost`.
@@ -294,21 +297,14 @@ class FileStore:
         """Examine the log again; see `Store.resolve`.
 
         Raises:
-            Conflict: The lease has ended.
             AppendInDoubt: The disk failed again.
             LogError: The file is no longer a session.
-            OSError: The file cannot be read.
         """
         log = self._logs.require_lease(lease)
         return await self._logs.exclusively(log, lambda: self._ownership.resolve(log))
 
     async def checkpoint(self, lease: Lease) -> None:
-        """Make a log durable without a journal, for example before its file is moved or copied elsewhere.
-
-        Raises:
-            Conflict: The lease has ended.
-            OSError: The log cannot be flushed.
-        """
+        """Make a log durable without a journal, for example before its file is moved or copied elsewhere."""
         log = self._logs.require_lease(lease)
         await self._logs.exclusively(log, lambda: self._ownership.detach_from_journals(log))
 
@@ -360,7 +356,6 @@ class FileStore:
 
         Raises:
             InvalidInput: The kind is unknown.
-            Conflict: The lease has ended.
             LeafMoved: A leaf record was to be saved, and the log does not end at `head`.
             AppendFailed: The leaf record cannot be written; the previous one remains.
             AppendInDoubt: The leaf record was written, but may not survive a power cut.
@@ -375,10 +370,9 @@ class FileStore:
         """Write a whole log atomically, and keep the replaced one as `.bak`; see `Store.put`.
 
         Raises:
-            Conflict: The lease has ended, or another program appended to the log: read it again.
+            Conflict: Another program appended to the log: read it again.
             InvalidInput: The header is not valid, or a line is not whole.
             AppendInDoubt: The log was written, but may not survive a power cut.
-            OSError: The log cannot be written. The existing one is unchanged.
         """
         log = self._logs.require_lease(lease)
         check_header(header, log.path)
@@ -388,7 +382,6 @@ class FileStore:
         """Delete a log with the files beside it, including fragments and backups; see `Store.remove`.
 
         Raises:
-            Conflict: The lease has ended.
             OSError: A file cannot be deleted. The log still exists, and the lease is kept.
         """
         await self._give_up(lease, self._whole.remove)
@@ -397,8 +390,7 @@ class FileStore:
         """Pack a log; see `Packs.pack`.
 
         Raises:
-            Conflict: The lease has ended, another program changed the log meanwhile, or its content is in doubt.
-            OSError: The packed form cannot be written. The log is unchanged, and the lease is kept.
+            Conflict: Another program changed the log meanwhile, or its content is in doubt.
         """
         await self._give_up(lease, self._whole.pack)
 
@@ -414,11 +406,9 @@ class FileStore:
         """Unpack a packed log; see `Packs.unpack`.
 
         Raises:
-            Conflict: The lease has ended.
             LogReplaced: Another program has put a file in the log's place, which is owned now.
             LogDamaged: The packed form is damaged. It is left unchanged.
             ExtraMissing: Reading the packed form needs a package that is not installed.
-            OSError: The log cannot be written. The packed form is unchanged.
         """
         log = self._logs.require_lease(lease)
         await self._logs.exclusively(log, lambda: self._whole.unpack(log))

@@ -90,15 +90,10 @@ class Log(LogState):
             raise
 
     def own(self, reader: Log | None = None) -> None:
-        """Examine the file from its beginning as its owner: migrate an old version, and repair the tail.
+        """Examine the file from its beginning as its owner: migrate an old version, and repair the tail; see `examine`.
 
         Args:
             reader: The log as it was last read through the same store; None if that is not known.
-
-        Raises:
-            NotASession: The file does not begin with a header.
-            UnsupportedVersion: The file was written by a newer program.
-            OSError: The file cannot be read or written.
         """
         self._load()
         if self.header is None:
