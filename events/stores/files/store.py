@@ -98,8 +98,8 @@ _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 class FileStore:
     """A store that keeps logs in files; see `Store` for its guarantees.
 
-    What needs a lease raises `Conflict` if that has ended. If the disk fails in another way than a method says, `OSError`
-    is raised, with the name of the file; what was to be changed is then unchanged.
+    What needs a lease raises `Conflict` if that has ended. If the disk fails in another way than a method says,
+    `OSError` is raised, with the name of the file; what was to be changed is then unchanged.
 
     Args:
         root: The folder that holds the logs; it need not exist yet. A text that begins like an address is refused; see
