@@ -27,12 +27,10 @@ from ..disk.packed import PackedDisk, log_path
 from ..errors import ExtraMissing, LogDamaged
 from ..findings import Finding
 from ..index import LogIndex
+from ..stores.files.names import SUFFIX
 from .known_damage import KnownDamage
 from .lines import examine_lines, unreadable
 from .surroundings import Surroundings, examine_folder, is_beside, log_of
-
-SUFFIX = ".jsonl"
-"""The suffix of session files; files with other names are examined only when their path is given."""
 
 
 class Subject(Struct, frozen=True):

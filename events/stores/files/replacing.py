@@ -17,8 +17,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 
-from ...disk import Disk, write_all
-from ...disk.atomic_files import open_temporary, removed_on_error
+from ...disk import Disk
+from ...disk.atomic_files import removed_on_error, write_temporary
 from ...disk.disk import ASIDE
 from ...disk.disk_errors import naming_errors
 from ...disk.packed import stat_if_exists
@@ -130,14 +130,8 @@ def _error_of(step: Callable[[], None]) -> OSError | None:
 
 
 def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> None:
-    fd, temporary = open_temporary(disk, log.path)
+    temporary = write_temporary(disk, log.path, chain((header,), _parts(lines)), sync=True)
     with removed_on_error(disk, temporary):
-        try:
-            for part in chain((header,), _parts(lines)):
-                write_all(disk, fd, part)
-            disk.datasync(fd)
-        finally:
-            disk.close(fd)
         _check_unchanged(disk, log)
         disk.rename(temporary, log.path)
 
