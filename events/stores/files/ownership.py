@@ -96,9 +96,12 @@ class Ownership:
         if log is None:
             return True
         log.slow = False
-        with refusing_when_full(real_path):
+        try:
             if log.own_at_once(self._logs.read(ref)) and not self._released.may_lack_bytes(log):
                 return True
+        except OSError:
+            with refusing_when_full(real_path):
+                raise
         assert log.held is not None
         results[:] = [self._new_log(ref, real_path, log.held)]  # the other one was examined half
         return False
@@ -122,8 +125,11 @@ class Ownership:
 
     def _lock(self, ref: Ref, real_path: str, results: list[Log | SessionLocked]) -> Log | None:
         """Lock a log, add it to the results, and return it; add and return None if another owner has it."""
-        with refusing_to_write(real_path, _READ_INSTEAD):
+        try:
             held = self._locks.take(real_path)
+        except OSError:
+            with refusing_to_write(real_path, _READ_INSTEAD):
+                raise
         if isinstance(held, SessionLocked):
             results.append(held)
             return None
