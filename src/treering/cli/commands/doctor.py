@@ -15,8 +15,8 @@ from ...events.health.doctor import SessionIds, Subject, examine_subject, news_o
 from ...events.health.known_damage import KnownDamage
 from ...events.health.repair import Repair, Repairer
 from ...events.wording import counted
-from ..foreign_files import advice_on
-from ..opening import json_option
+from ..messages import advice_on
+from ..options import json_option
 from ..output import clean, echo_json, echo_lines, transient_progress
 
 _NO_SESSION = ("no_header", "empty")
