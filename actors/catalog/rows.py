@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from msgspec.structs import force_setattr, replace
 
-from ...events.block import lines_of
+from ...events.dialects.base import lines_of
 from ...events.disk import FileStat, opened
 from ...events.entries import EPOCH
 from ...events.errors import SessionNotFound, TreeringError

@@ -17,8 +17,7 @@ import anyio
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from ...events.dialects.base import Dialect
-from ...events.dialects.torn import still_torn, without_marks_of
+from ...events.dialects.base import Dialect, still_torn, without_marks_of
 from ...events.entries import Header
 from ...events.errors import SessionExists
 from ...events.kinds import Kind

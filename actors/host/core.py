@@ -13,18 +13,18 @@ from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ...events.characters import check_text
+from ...events.arguments import check_text, check_word
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, WrongThread
 from ...events.index import LogIndex
 from ...events.stores.base import Cursor, Ref
-from ...events.words import check_word
 from ...projections.base import Projection, Valued
-from ...projections.feed import Feed, Transient
-from ...projections.source import LogView, Source
-from ...projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
-from ...projections.views import SharedView, Stepper
+from ...projections.context_changes import ContextStepper
+from ...projections.feed import Feed, LogView, Source, Transient
+from ...projections.labels import LabelStepper
+from ...projections.tree import TreeStepper
+from ...projections.views import FoldStepper, SharedView, Stepper
 from ..folds import VIEWS, Folds, Values, kind_of
 from ..log.follower import Follower
 from ..log.open_log import OpenLog

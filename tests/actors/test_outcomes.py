@@ -12,6 +12,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
+from treering.events.dialects.pi.dialect import PiDialect
 
 from treering import (
     AppendFailed,
@@ -31,9 +32,8 @@ from treering import (
     text,
 )
 from treering.actors.commands import AppendOptions
-from treering.actors.host.naming import DialectName
 from treering.errors import LeafMoved
-from treering.events.dialects.pi import PiDialect
+from treering.events.dialects.detect import DialectName
 from treering.events.entries import EPOCH, MessageEntry
 from treering.events.stores.base import (
     Append,
