@@ -30,6 +30,7 @@ HEADER_MAX = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _NATIVE_VERSION = 1  # pi's own version 1 has no version key
+_NO_SLOT = b'{"type":"session"'  # the beginning of nearly all headers, which is none of a title slot
 _OMP_KEYS = frozenset({"titleSource", "additionalDirectories", "previousSessionFiles", "providerPromptCacheKey"})
 
 
@@ -187,7 +188,7 @@ def _scan(data: bytes, *, at_end: bool) -> _Head | None:
         line = data[start:end].strip()
         if newline < 0 and not at_end and _may_be_header(line, len(data)):
             return None
-        if line and slot is None and (slot := read_slot(line)) is not None:
+        if line and slot is None and not line.startswith(_NO_SLOT) and (slot := read_slot(line)) is not None:
             line = b""
         if line or newline < 0:
             return _Head(line, number, start, end, slot)
