@@ -135,7 +135,7 @@ class Describing(Appending, Reading):
         Raises:
             InvalidInput: It is not a path.
         """
-        from ...events.projects import real_path  # deferred to keep the import of the package small
+        from ...events.projects import real_path
 
         path = await self._core.runtime.offload(real_path, checked_path(project))
         return await self.append(SessionInfo(project=path), **options)

@@ -34,6 +34,7 @@ from treering.events.content import (
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import Custom, CustomEntry, Message, MessageEntry, OpaqueEntry
 from treering.events.errors import InvalidEntry
+from treering.events.json_values import JSON, NESTING_MAX, json_value, raw_json
 from treering.testing import strategies
 
 NATIVE = NativeDialect()

@@ -48,6 +48,7 @@ from treering.events.entries import (
     entry_class,
 )
 from treering.events.errors import InvalidEntry, NotASession, UnsupportedVersion, Where
+from treering.events.json_values import JSON
 from treering.testing import strategies
 
 NATIVE = NativeDialect()

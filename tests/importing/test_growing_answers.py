@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from treering.actors.transfer.growing_answers import Latest, growth
 
 from treering import Message, MessageEntry, Session, SessionHost, Usage, plain_text, text, thinking, tool_use
+from treering.actors.transfer.growing_answers import Latest, growth
 from treering.entries import TextPart, ThinkingPart, ToolResultPart, ToolUsePart, UsageEntry
 from treering.sessions import ImportReport
 

@@ -30,7 +30,7 @@ from .attachments import note_unknown_attachment, note_unknown_fields, read_atta
 from .content import Reading, marks_of_user, stop_reason_of, text_of, usage_of
 from .lines import Line, Tokens, line_of, unread_in
 from .scan import BUFFER, RESULT, Node, Scan
-from .tree import Conversation, Step
+from .steps import Conversation, Step
 
 
 class _Metadata(Struct, omit_defaults=True):
