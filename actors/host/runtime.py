@@ -19,7 +19,16 @@ from msgspec import Struct
 from ...events.child_process import after_fork_in_child
 from ...events.offload import Offload
 from ...events.stores.base import Store
-from ...events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
+from ...events.stores.capabilities import (
+    AppendsAtOnce,
+    Leases,
+    LooksAtOnce,
+    NamesFiles,
+    NamesPlaces,
+    Packs,
+    ScansChanges,
+    Watches,
+)
 from ..log.bodies import BodyCache
 from ..log.moved_logs import MovedLogs
 from .bounds import check_bounds
@@ -156,11 +165,13 @@ class Runtime:
         "owner",
         "packs",
         "places",
+        "scans",
         "spawn",
         "store",
         "timer",
         "touched",
         "turns",
+        "watches",
     )
 
     def __init__(
@@ -188,11 +199,13 @@ class Runtime:
         self.moved_logs = MovedLogs(store)
         self.touched = Touched()
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
-        self.files = store.capability(KeepsFiles)
+        self.files = store.capability(NamesFiles)
         self.leases = store.capability(Leases)
         self.looks = store.capability(LooksAtOnce)
         self.packs = store.capability(Packs)
         self.places = store.capability(NamesPlaces)
+        self.scans = store.capability(ScansChanges)
+        self.watches = store.capability(Watches)
         if store.capability(AppendsAtOnce) is None:
             self.append_turns = Turns(math.inf, timer)
 

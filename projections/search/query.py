@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ...events.errors import InvalidInput
+from ...events.stores.search import folded
 
 QUERY_CHARS_MAX = 1000
 """The maximum length of a query."""
@@ -30,11 +31,6 @@ TRIGRAM = 3
 _TERM = re.compile(r'"([^"]*)"?|([^\s"]+)')
 _ESCAPED = re.compile(r'[\x00-\x1f"/\\\x7f]+')
 """The characters that JSON may escape; a backslash begins any escape sequence."""
-
-
-def folded(text: str) -> str:
-    """Return a text in the form in which texts are compared, which may be longer than the original."""
-    return text.lower() if text.isascii() else text.casefold()
 
 
 class Query:

@@ -51,8 +51,8 @@ from .actors.agents.tool import tool as tool
 from .actors.catalog.archiving import RetentionReport as RetentionReport
 from .actors.catalog.archiving import Retired as Retired
 from .actors.catalog.archiving import Spared as Spared
-from .actors.catalog.root import default_root as default_root
 from .actors.catalog.settings import Settings as Settings
+from .actors.catalog.settings import default_root
 from .actors.commands import AppendOptions as AppendOptions
 from .actors.handles.branch_summaries import BranchReport as BranchReport
 from .actors.handles.compaction import CompactionReport as CompactionReport

@@ -34,7 +34,7 @@ from treering.actors.log import follower
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.stores.base import Blob, BlobKind, Lease, Page, Ref, Store
 from treering.events.stores.files import FileStore
-from treering.events.stores.memory import Shelf
+from treering.events.stores.shelf import Shelf
 from treering.testing.disks import WrappedDisk
 
 from .test_other_processes import PATIENCE_S, another_process, seq_and_text

@@ -26,7 +26,8 @@ from treering import (
 )
 from treering.events.stores.base import Store
 from treering.events.stores.files import FileStore
-from treering.events.stores.memory import MemoryStore, Shelf
+from treering.events.stores.memory import MemoryStore
+from treering.events.stores.shelf import Shelf
 
 
 class Words:

@@ -12,38 +12,49 @@ from treering import FileStore, MemoryStore, SessionHost
 from treering.events.errors import NotLive
 from treering.events.stores.capabilities import (
     AppendsAtOnce,
-    KeepsFiles,
+    KeepsRows,
     Leases,
     LooksAtOnce,
+    NamesFiles,
     NamesPlaces,
     Packs,
     Recovers,
     ScansChanges,
+    Watches,
     offered,
 )
+from treering.events.stores.search import KeepsSearch
 
 T = TypeVar("T")
 
 ALL: tuple[type, ...] = (
     AppendsAtOnce,
-    KeepsFiles,
+    KeepsRows,
+    KeepsSearch,
     Leases,
     LooksAtOnce,
+    NamesFiles,
     NamesPlaces,
     Packs,
     Recovers,
     ScansChanges,
+    Watches,
 )
+NEED_A_DISK = {NamesFiles, Recovers}
 
 
-def of_files(store: FileStore) -> tuple[KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs, Recovers, ScansChanges]:
+def of_files(
+    store: FileStore,
+) -> tuple[Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches]:
     """Let the type checkers compare the file store with all that it declares."""
-    return store, store, store, store, store, store, store
+    return store, store, store, store, store, store, store, store
 
 
-def of_memory(store: MemoryStore) -> tuple[AppendsAtOnce, LooksAtOnce, NamesPlaces]:
+def of_memory(
+    store: MemoryStore,
+) -> tuple[AppendsAtOnce, Leases, LooksAtOnce, NamesPlaces, Packs, ScansChanges, Watches]:
     """Let the type checkers compare the memory store with all that it declares."""
-    return store, store, store
+    return store, store, store, store, store, store, store
 
 
 def declared(store: FileStore | MemoryStore) -> set[type]:
@@ -68,7 +79,10 @@ async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_write
 
 
 def test_a_memory_store_declares_what_needs_no_disk() -> None:
-    assert declared(MemoryStore()) == {AppendsAtOnce, LooksAtOnce, NamesPlaces}
+    store = MemoryStore()
+    assert declared(store) == {*ALL} - NEED_A_DISK
+    for kind in declared(store):
+        assert isinstance(store.capability(kind), kind)
 
 
 class Least(MemoryStore):

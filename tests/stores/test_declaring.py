@@ -9,10 +9,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering import FileStore, MemoryStore
-from treering.events.disk import FileStat
-from treering.events.stores.base import Append, Outcome, Ref
-from treering.events.stores.memory import MemoryPeek
-from treering.testing.stores.declaring import Declaring
+from treering.events.stores.base import Append, Outcome, Ref, Stamp
+from treering.events.stores.shelf import MemoryPeek
+from treering.testing.stores.capabilities import Declaring
 
 
 class NeverAtOnce(MemoryStore):
@@ -30,9 +29,9 @@ class LooksAtTheFirstLook(MemoryStore):
 
 
 class ScansOnce(FileStore):
-    _scanned: dict[Ref, FileStat] | None = None
+    _scanned: dict[Ref, Stamp] | None = None
 
-    def scan(self) -> dict[Ref, FileStat]:
+    def scan(self) -> dict[Ref, Stamp]:
         self._scanned = self._scanned or super().scan()
         return self._scanned
 

@@ -11,7 +11,7 @@ from tests.stores.sqlite_example import SqliteStore
 
 from treering import FileStore, KeyedSessions, MemoryStore, SessionExists, SessionHost, SessionNotFound, plain_text
 from treering.events.stores.base import Store
-from treering.events.stores.memory import Shelf
+from treering.events.stores.shelf import Shelf
 
 
 @pytest.fixture(scope="module")

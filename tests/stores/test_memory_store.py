@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyio.lowlevel import checkpoint
 
 from treering import MemoryStore, SessionHost
-from treering.events.stores.memory import Shelf
+from treering.events.stores.shelf import Shelf
 
 
 async def test_deleted_sessions_and_finished_watches_leave_nothing() -> None:

@@ -11,7 +11,7 @@ from ...disk import Disk, write_all
 from ...disk.atomic_files import open_temporary, removed_on_error
 from ...errors import AppendInDoubt, Conflict
 from ..base import Cursor
-from ..lines import check_lines
+from ..checks import check_lines
 from .backups import back_up
 from .log.beside import LEAF_SUFFIX
 from .log.folders import make_folders

@@ -52,25 +52,30 @@ from ...offload import Offload, ThreadOffload, carried_out
 from ...roots import check_root
 from ...telemetry import logger
 from ...words import check_word
-from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
-from ..blobs import check_kind
+from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref, Stamp
 from ..capabilities import (
     AppendsAtOnce,
-    KeepsFiles,
+    KeepsRows,
     Leases,
+    Left,
     LooksAtOnce,
+    NamesFiles,
     NamesPlaces,
     Packs,
     Recovers,
     ScansChanges,
+    Watches,
+    Whole,
     offered,
 )
-from ..lines import check_header
+from ..checks import check_header, check_kind
+from ..search import KeepsSearch
 from . import archiving, listing, removal
 from .appending.appender import Appender, Pace
 from .appending.logs import Logs
 from .appending.open_files import OpenFiles
 from .appending.open_files import open_files_max as default_open_files_max
+from .current import Pointers
 from .durability.group_committer import GroupCommitter
 from .durability.journal_replay import JournalReplay
 from .durability.own_journals import OwnJournals
@@ -81,12 +86,14 @@ from .log.log import Log
 from .log.peek import FilePeek
 from .log.records import suffix_of
 from .log.table import CHUNK
+from .log.whole import read_whole
 from .names import Names, folders_between
 from .ownership.locks import Locks
 from .ownership.ownership import Ownership
 from .ownership.private_locks import locks_of
 from .ownership.released import ReleasedLogs
 from .rewriting import put
+from .row_file import FileRows
 from .scan import scan
 from .unreadable_folders import UnreadableFolders
 from .watcher import Watch
@@ -103,7 +110,9 @@ JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 """The default size limit of the journal of durability "group"."""
 
 
-_CAPABILITIES = frozenset[object]({KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs, Recovers, ScansChanges})
+_CAPABILITIES = frozenset[object](
+    {Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches}
+)
 
 
 def _fresh_id() -> str:
@@ -222,17 +231,20 @@ class FileStore:
         return self._names.root
 
     @property
-    def disk(self) -> Disk:
-        """The file system calls, for the files that the catalog keeps under the root."""
-        return self._disk
-
-    @property
     def appends_at_once(self) -> bool:
         """Whether `try_append` may append: not if appends are flushed, or written in threads."""
         return self._appender.at_once
 
     def capability(self, kind: Callable[..., T]) -> T | None:
-        """Return this store as one of its capabilities; see `Store.capability`."""
+        """Return what has a capability: this store, or what keeps something under its root; see `Store.capability`."""
+        wanted: object = kind
+        if wanted is KeepsRows:
+            pointers = Pointers(self._disk, self._names, self.look_at)
+            return offered(FileRows(self._disk, self.root, pointers, self.inner_roots), kind, (KeepsRows,))
+        if wanted is KeepsSearch and isinstance(self._disk, OsDisk):  # SQLite knows no other disk
+            from .search import FileSearch  # SQLite is only needed to search
+
+            return offered(FileSearch(self.root, self.inner_roots), kind, (KeepsSearch,))
         return offered(self, kind, _CAPABILITIES | {AppendsAtOnce} if self.appends_at_once else _CAPABILITIES)
 
     @property
@@ -253,14 +265,36 @@ class FileStore:
         return self._names.ref_of(os.fspath(path))
 
     def inner_roots(self, ref: Ref) -> list[tuple[str, Ref]]:
-        """Return the folders between a log and the root; see `KeepsFiles.inner_roots`."""
+        """Return the folders between a log and the root, without the root, and the log's name in each. Blocks.
+
+        Such a folder may be the root of another host, whose files may hold a copy of what the session says.
+        """
         path = self._disk.real_path(self.path_of(ref))
         if not path.startswith(self.root.rstrip("/") + "/"):
             return []
         return [(folder, path[len(folder) + 1 :]) for folder in folders_between(self.root, path)[:-1]]
 
+    def is_outside(self, ref: Ref) -> bool:
+        """Tell whether a log lies outside the root; see `NamesFiles.is_outside`."""
+        return os.path.isabs(ref)
+
+    def check_root(self) -> None:
+        """Refuse a root that cannot hold logs; see `NamesFiles.check_root`.
+
+        Raises:
+            InvalidInput: Something other than a directory has its name, or that of a directory above it.
+        """
+        try:
+            stat = self._disk.stat(self.root)
+        except NotADirectoryError as error:
+            raise InvalidInput(f"the root {self.root} lies below a file: give another directory") from error
+        except OSError:  # missing or inaccessible: the first caller that needs it gets the error
+            return
+        if not stat.is_directory:
+            raise InvalidInput(f"the root {self.root} is not a directory: give the directory of the session files")
+
     def what_is_there(self, ref: Ref) -> str | None:
-        """Return what has the path of a log that cannot be found; see `KeepsFiles.what_is_there`."""
+        """Return what has the path of a log that cannot be found; see `NamesFiles.what_is_there`."""
         stat = stat_if_exists(self._disk, self.path_of(ref))
         if stat is None:
             return None
@@ -371,8 +405,21 @@ class FileStore:
         self._logs.check_open()
         return FilePeek(self._disk, ref, self.path_of(ref))
 
-    def header_block(self, ref: Ref) -> bytes:
-        """Return the header block of a log; see `KeepsFiles.header_block`."""
+    def whole(self, ref: Ref) -> Whole | None:
+        """Return all of a small log at once; see `LooksAtOnce.whole`."""
+        self._logs.check_open()
+        return read_whole(self._disk, self.path_of(ref))
+
+    async def header_block(self, ref: Ref) -> bytes:
+        """Return the header block of a log; see `Store.header_block`.
+
+        Raises:
+            NotASession: The file does not begin with a header.
+            OSError: It cannot be read.
+        """
+        return await self._offload(self._header_block, ref)
+
+    def _header_block(self, ref: Ref) -> bytes:
         path = self.path_of(ref)
         disk = reading_disk(self._disk, path) or self._disk
         with opened(disk, path) as fd:
@@ -555,17 +602,17 @@ class FileStore:
         except (OSError, TreeringError) as error:
             logger().warning("replay_waits", ref=self.root, why=str(error))
 
-    def scan(self) -> dict[Ref, FileStat]:
-        """Return the file status of all logs under the root, unordered. Opens no files, but may take a while."""
+    def scan(self) -> dict[Ref, Stamp]:
+        """Return the stamps of all logs under the root, those of their packed forms included; see `ScansChanges`."""
         self._logs.check_open()
         self._replay_journals()
-        return scan(self._disk, self.root, self._unreadable)
+        return {ref: _stamp(stat) for ref, stat in scan(self._disk, self.root, self._unreadable).items()}
 
-    def look_at(self, ref: Ref) -> FileStat | None:
-        """Return the file status of a log, or else of its packed form; None if neither exists."""
+    def look_at(self, ref: Ref) -> Stamp | None:
+        """Return the stamp of a log, or else of its packed form; None if neither exists."""
         self._logs.check_open()
         stat = self._status_of(self.path_of(ref))
-        return None if stat is None or stat.is_directory else stat
+        return None if stat is None or stat.is_directory else _stamp(stat)
 
     def _status_of(self, path: str) -> FileStat | None:
         """Return the status of what has the path of a log, or else of its packed form; None if neither exists."""
@@ -590,16 +637,13 @@ class FileStore:
         log = self._logs.owned.get(ref)
         return log is None or not (log.busy or log.doubt is not None or log.size > log.table.scanned)
 
-    def left(self, ref: Ref) -> tuple[int, int, int] | None:
-        """Return the state of an owned log after its last write: the seq of its last line, its size, its inode.
-
-        None while the log is being written, if it does not exist, and if it is not owned.
-        """
+    def left(self, ref: Ref) -> Left | None:
+        """Return the state of an owned log after its last write; see `ScansChanges.left`."""
         log = self._logs.owned.get(ref)
-        return None if log is None or log.busy or log.header is None else (log.head.seq, log.size, log.inode)
+        return None if log is None or log.busy or log.header is None else Left(log.head.seq, log.size, log.inode)
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        """Yield the logs whose files or leaf records may have changed since this call; see `Store.watch`."""
+        """Yield the logs whose files or leaf records may have changed since this call; see `Watches.watch`."""
         self._logs.check_open()
         paths = {ref: self.path_of(ref) for ref in refs}
         owned = self._logs.owned
@@ -637,6 +681,10 @@ class FileStore:
         self._open_files.close()
         if self._group is not None:
             self._group.journals.leave_to_parent()
+
+
+def _stamp(stat: FileStat) -> Stamp:
+    return Stamp(stat.size, stat.modified_ns, stat.inode)
 
 
 def _leave_all_to_parent() -> None:

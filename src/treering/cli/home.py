@@ -21,7 +21,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
-from ..actors.catalog.root import ROOT, default_root
+from ..actors.catalog.settings import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
 from ..events.roots import folder_of
 from .logs import logs_on_stderr

@@ -17,7 +17,7 @@ from anyio.lowlevel import cancel_shielded_checkpoint
 from ....disk import Disk
 from ....errors import LogReplaced
 from ...base import Append, Fenced, Lease, Outcome
-from ...lines import check_lines
+from ...checks import check_lines
 from ..durability.group_committer import GroupCommitter
 from ..durability.syncer import Syncer
 from ..log.landed import LandedAppend, hold_back

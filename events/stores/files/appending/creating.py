@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ....disk import Disk, write_all
 from ....errors import InvalidInput
 from ...base import Append, Committed, Failed, Outcome
-from ...lines import check_header
+from ...checks import check_header
 from ..durability.flushing import flush_append
 from ..log.folders import make_folders
 from ..log.log import NOWHERE, Log

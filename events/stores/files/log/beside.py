@@ -16,7 +16,7 @@ import re
 from contextlib import suppress
 
 from ....disk import Disk
-from ...blobs import VIEW
+from ...checks import VIEW
 
 INDEX_SUFFIX = ".index"
 LEAF_SUFFIX = ".leaf"

@@ -22,7 +22,7 @@ from ....disk import Disk, opened
 from ....disk.atomic_files import write_atomically
 from ....undecodable import UNDECODABLE
 from ...base import BlobKind, Cursor
-from ...blobs import check_kind
+from ...checks import check_kind
 from .extent import Extent
 
 
