@@ -1,23 +1,64 @@
-"""Tests that a store does what it declares; each is skipped for stores without the capability."""
+"""Tests that a store does what it declares; each group is skipped for stores without the capability.
+
+The groups of a listing and a search are in `catalog`, those of changes in `watching`.
+"""
 
 from __future__ import annotations
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from ...events.errors import Conflict, SessionNotFound
 from ...events.stores.base import Committed, Cursor, Lease, Store
-from ...events.stores.capabilities import AppendsAtOnce, LooksAtOnce, Packs, Recovers, ScansChanges
+from ...events.stores.capabilities import (
+    AppendsAtOnce,
+    KeepsRows,
+    Leases,
+    LooksAtOnce,
+    NamesFiles,
+    NamesPlaces,
+    Packs,
+    Recovers,
+    ScansChanges,
+    Watches,
+)
+from ...events.stores.search import KeepsSearch
 from .case import StoreCase, Writer, bare, line, lines, read_all
+
+ALL: tuple[type, ...] = (
+    AppendsAtOnce,
+    KeepsRows,
+    KeepsSearch,
+    Leases,
+    LooksAtOnce,
+    NamesFiles,
+    NamesPlaces,
+    Packs,
+    Recovers,
+    ScansChanges,
+    Watches,
+)
+"""All capabilities that a host asks for."""
 
 
 class Declaring(StoreCase):
-    """The promises of the capabilities that need no group of their own."""
+    """What every declaration has to keep."""
+
+    @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+    async def test_what_is_declared_has_the_methods_of_its_protocol(self, store: Store, kind: type) -> None:
+        capable: object = store.capability(kind)
+        assert capable is None or isinstance(capable, kind)
+
+    async def test_what_nobody_knows_is_not_declared(self, store: Store) -> None:
+        assert store.capability(StoreCase) is None
+
+
+class AppendingAtOnce(StoreCase):
+    """The promises of `AppendsAtOnce`."""
 
     async def test_a_store_that_appends_at_once_does_so_in_time(self, store: Store) -> None:
-        at_once = store.capability(AppendsAtOnce)
-        if at_once is None:
-            pytest.skip("the store does not append at once")
+        at_once = self.capable(store, AppendsAtOnce)
         writer = await self.writer(store, "a")
         await writer.append(line(1))
         with anyio.fail_after(self.patience_s):  # it may refuse for a while, when its disk is slow
@@ -26,51 +67,90 @@ class Declaring(StoreCase):
         writer.commit(outcome, 1)
         assert (await read_all(store, self.ref("a")))[-1] == line(2)[:-1]
 
+
+class LookingAtOnce(StoreCase):
+    """The promises of `LooksAtOnce`."""
+
     async def test_a_look_at_once_shows_what_a_read_does(self, store: Store) -> None:
-        looks = store.capability(LooksAtOnce)
-        if looks is None:
-            pytest.skip("the store cannot be read without waiting")
+        looks = self.capable(store, LooksAtOnce)
         head = await (await self.writer(store, "a")).append(*lines(1, 5))
-        peek, opening = looks.peek(self.ref("a")), await store.open(self.ref("a"))
-        assert (peek.opening.header, peek.opening.dialect.name) == (opening.header, opening.dialect.name)
-        assert peek.opening.head == opening.head == head
-        assert [bytes(each) for each in peek.read(2).lines] == [each[:-1] for each in lines(3, 5)]
+        opening = await store.open(self.ref("a"))
+        for peek in (looks.peek(self.ref("a")), await to_thread.run_sync(looks.peek, self.ref("a"))):
+            assert (peek.opening.header, peek.opening.dialect.name) == (opening.header, opening.dialect.name)
+            assert peek.opening.head == opening.head == head
+            assert [bytes(each) for each in peek.read(2).lines] == bare(lines(3, 5))
         with pytest.raises(SessionNotFound):
             looks.peek(self.ref("b"))
 
-    async def test_a_scan_holds_every_log_and_its_stamps_change_with_the_logs(self, store: Store) -> None:
-        scanning = store.capability(ScansChanges)
-        if scanning is None:
-            pytest.skip("the store cannot scan for changes")
-        first, second = await self.writer(store, "a"), await self.writer(store, "b")
-        await first.append(line(1))
-        await second.append(line(1))
-        before = scanning.scan()
-        assert {*before} == {info.ref for info in await store.page()}
-        await first.append(line(2))
-        after = scanning.scan()
-        assert after[self.ref("a")] != before[self.ref("a")]
-        assert after[self.ref("b")] == before[self.ref("b")]
-        assert scanning.look_at(self.ref("b")) == after[self.ref("b")]
-        assert scanning.look_at(self.ref("c")) is None
+    async def test_what_was_saved_beside_a_log_is_seen(self, store: Store) -> None:
+        looks = self.capable(store, LooksAtOnce)
+        writer = await self.writer(store, "a")
+        head = await writer.append(line(1))
+        assert looks.peek(self.ref("a")).load("leaf") is None
+        await store.save(writer.lease, "leaf", head, b"where")
+        blob = looks.peek(self.ref("a")).load("leaf")
+        assert blob is not None
+        assert (blob.head, blob.data) == (head, b"where")
+
+    async def test_a_log_that_is_read_whole_has_all_lines(self, store: Store) -> None:
+        looks = self.capable(store, LooksAtOnce)
+        await (await self.writer(store, "a")).append(*lines(1, 5))
+        whole = await to_thread.run_sync(looks.whole, self.ref("a"))
+        if whole is not None:
+            assert (whole.header.id, whole.dialect.name) == (f"id-of-{self.ref('a')}", "native")
+            assert whole.lines == b"".join(lines(1, 5))
+
+
+class NamingPlaces(StoreCase):
+    """The promises of `NamesPlaces` and `NamesFiles`."""
+
+    async def test_each_line_has_a_place_of_its_own(self, store: Store) -> None:
+        named = self.capable(store, NamesPlaces)
+        await (await self.writer(store, "a")).append(*lines(1, 3))
+        places = named.places(self.ref("a"), [1, 3])
+        assert places.keys() == {1, 3}
+        assert str(places[1]) != str(places[3])
+
+    async def test_the_path_of_a_log_leads_back_to_it(self, store: Store) -> None:
+        files = self.capable(store, NamesFiles)
+        files.check_root()
+        await (await self.writer(store, "a")).append(line(1))
+        path = files.path_of(self.ref("a"))
+        assert files.ref_of(path) == self.ref("a")
+        assert not files.is_outside(self.ref("a"))
+        assert files.is_outside(files.ref_of(f"{files.root}-other/a.jsonl"))
+        assert files.what_is_there(self.ref("b")) is None
+
+
+class Leasing(StoreCase):
+    """The promises of `Leases`."""
+
+    async def test_a_log_has_a_holder_as_long_as_it_is_leased(self, store: Store) -> None:
+        leases = self.capable(store, Leases)
+        writer = await self.writer(store, "a")
+        await writer.append(line(1))
+        assert await to_thread.run_sync(leases.holder, self.ref("a"))
+        assert await to_thread.run_sync(leases.holder, self.ref("b")) is None
+        await store.release([writer.lease])
+        assert await to_thread.run_sync(leases.holder, self.ref("a")) is None
+
+
+class Recovering(StoreCase):
+    """The promises of `Recovers`."""
 
     async def test_recovering_changes_nothing_if_nobody_died(self, store: Store) -> None:
-        recovers = store.capability(Recovers)
-        if recovers is None:
-            pytest.skip("nothing is left behind in this store")
+        recovers = self.capable(store, Recovers)
         head = await (await self.writer(store, "a")).append(*lines(1, 3))
         await recovers.recover()
         assert (await store.open(self.ref("a"))).head == head
 
 
 class Packing(StoreCase):
-    """The promises of `pack` and `unpack`."""
+    """The promises of `Packs`."""
 
     async def make_packed_log(self, store: Store) -> Packs:
         """Create a log of five lines and pack it."""
-        packs = store.capability(Packs)
-        if packs is None:
-            pytest.skip("the store cannot pack logs")
+        packs = self.capable(store, Packs)
         writer = await self.writer(store, "a")
         await writer.append(*lines(1, 5))
         await packs.pack(writer.lease)
@@ -118,9 +198,7 @@ class Packing(StoreCase):
         )
 
     async def test_where_the_leaf_was_moved_to_is_kept(self, store: Store) -> None:
-        packs = store.capability(Packs)
-        if packs is None:
-            pytest.skip("the store cannot pack logs")
+        packs = self.capable(store, Packs)
         writer = await self.writer(store, "a")
         head = await writer.append(*lines(1, 5))
         await store.save(writer.lease, "leaf", head, b"where")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -13,6 +14,8 @@ from ...events.dialects.native import NativeDialect
 from ...events.entries import NATIVE_VERSION, Custom, CustomEntry, Header
 from ...events.stores.base import Append, Committed, Cursor, Lease, Ref, Store
 from ...events.stores.capabilities import Watches
+
+T = TypeVar("T")
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 NATIVE = NativeDialect()
@@ -134,6 +137,13 @@ class StoreCase:
     def ref(self, name: str) -> Ref:
         """Return the ref of a log for a name, in the form that this store expects, such as with a prefix or suffix."""
         return name
+
+    def capable(self, store: Store, kind: Callable[..., T]) -> T:
+        """Return what has a capability, or skip the test for a store that does not declare it."""
+        capable = store.capability(kind)
+        if capable is None:
+            pytest.skip(f"the store does not declare {getattr(kind, '__name__', kind)}")
+        return capable
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
