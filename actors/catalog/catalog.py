@@ -137,17 +137,17 @@ class Catalog:
 
     async def current(self, project: str | os.PathLike[str]) -> SessionSummary | None:
         """Return the row of a project's current session, or None if it has none that can be resumed."""
-        ref = await self._runtime.offload(self._kept.current, await self.hash_of(project))
+        ref = await self._runtime.blocking(self._kept.current, await self.hash_of(project))
         row = None if ref is None else await self.listing.row(ref)
         return None if row is None or row.archived or row.status == CORRUPTED else row
 
     async def current_among(self, refs: Collection[Ref]) -> frozenset[Ref]:
         """Return those of the sessions that are the current session of some project."""
-        return await self._runtime.offload(self._kept.current_among, refs)
+        return await self._runtime.blocking(self._kept.current_among, refs)
 
     async def set_current(self, project: str | os.PathLike[str], ref: Ref | None) -> None:
         """Set or clear the current session of a project."""
-        await self._runtime.offload(self._kept.set_current, await self.hash_of(project), ref)
+        await self._runtime.blocking(self._kept.set_current, await self.hash_of(project), ref)
 
     # -- events of sessions
 
@@ -158,7 +158,7 @@ class Catalog:
     async def removed(self, ref: Ref) -> None:
         """Remove a deleted session: its row, and the pointers to it."""
         self.listing.forget([ref])
-        await carried_out(self._runtime.offload, self._kept.forget, ref)
+        await carried_out(self._runtime.blocking, self._kept.forget, ref)
 
 
 def _shown(row: SessionSummary) -> str:

@@ -98,7 +98,7 @@ class IndexCheck:
             return f"the index has a line about {row.ref!r}, which cannot be a session file"
         if stamp is None or stamp != row.stamp:
             return None
-        actual = self._rows.make_now(row.ref, stamp)
+        actual = self._rows.look(row.ref, stamp)
         if actual is None:
             return None
         differing = [

@@ -111,7 +111,7 @@ class SessionListing:
         """Look at all logs; return those whose rows are outdated, with their stamps, and those that are gone."""
         held, scanning = self.held.copy(), self._runtime.scans  # the rows may change meanwhile
         if scanning is not None:
-            return await self._runtime.offload(lambda: _differences(scanning.scan(), held))
+            return await self._runtime.blocking(lambda: _differences(scanning.scan(), held))
         stamps: dict[Ref, Stamp] = {}
         after = ""
         while page := await self._runtime.store.page("", after, _PAGE):
@@ -121,7 +121,7 @@ class SessionListing:
 
     async def _stamp_of(self, ref: Ref) -> Stamp | None:
         if self._runtime.scans is not None:
-            return await self._runtime.offload(self._runtime.scans.look_at, ref)
+            return await self._runtime.blocking(self._runtime.scans.look_at, ref)
         infos = await self._runtime.store.page(ref, "", 1)
         return _stamp(infos[0]) if infos and infos[0].ref == ref else None
 
@@ -129,7 +129,7 @@ class SessionListing:
         """Return the stamps of those sessions that can be looked at; a listing reports the others."""
         scanning = self._runtime.scans
         if scanning is not None:
-            return await self._runtime.offload(_looked_at, scanning, list(refs))
+            return await self._runtime.blocking(_looked_at, scanning, list(refs))
         stamps = {ref: await self._stamp_of(ref) for ref in refs}
         return {ref: stamp for ref, stamp in stamps.items() if stamp is not None and stamp.size}
 
@@ -261,7 +261,7 @@ class SessionListing:
     async def _load(self) -> None:
         """Take up the kept rows before the first listing."""
         if not self._loaded:
-            self.held = await self._runtime.offload(self._restored) | self.held
+            self.held = await self._runtime.blocking(self._restored) | self.held
             self._loaded = True
             self._changed()
             for ref in self._accessed:

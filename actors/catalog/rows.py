@@ -7,7 +7,7 @@ has a row, which says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -20,7 +20,7 @@ from ...events.errors import SessionNotFound, TreeringError
 from ...events.index import LogIndex
 from ...events.projects import project_hash
 from ...events.stores.base import Ref, Stamp
-from ...events.stores.capabilities import KeptRow, LooksAtOnce, Whole
+from ...events.stores.capabilities import KeptRow, Whole
 from ...projections.summary import SessionSummary, corrupted, summarize
 from ..actor import SessionActor
 from ..host.runtime import Runtime
@@ -71,9 +71,7 @@ class Rows:
     def of_live(self, actor: SessionActor) -> SessionSummary:
         """Make the row of a live session from memory; the hash of its project is left out if it is not cached."""
         log = actor.log
-        row = summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._path_of(log.ref))
-        known = self._hashes.get(row.project) if row.project is not None else None
-        return row if known is None else replace(row, project_hash=known)
+        return self._hashed(summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._path_of(log.ref)))
 
     def restored(self, kept: KeptRow) -> Row | None:
         """Return a kept row, which may wait for the disk; None if it is damaged.
@@ -88,7 +86,9 @@ class Rows:
         except TreeringError:  # it names no log
             return None
         if session.project is not None:
-            force_setattr(session, "project_hash", self._hash(session.project))
+            if session.project not in self._hashes:
+                self._hash_all((session.project,))
+            force_setattr(session, "project_hash", self._hashes[session.project])
         return Row(kept.ref, kept.stamp, session)
 
     async def make(self, wanted: Sequence[tuple[Ref, Stamp, SessionSummary | None]]) -> list[SessionSummary | None]:
@@ -100,23 +100,29 @@ class Rows:
         Returns:
             Each row; None for a session that was deleted meanwhile.
         """
+        if self._runtime.looks is not None:
+            rows = await self._runtime.blocking(self._look_at_all, wanted)
+        else:
+            rows = [await self._read(ref, stamp) if row is None else row for ref, stamp, row in wanted]
+        unhashed = [row for row in rows if row is not None and row.project_hash is None]
+        projects = {row.project for row in unhashed if row.project is not None}
+        if projects - self._hashes.keys():
+            await self._runtime.offload(self._hash_all, projects)
+        return [None if row is None else self._hashed(row) for row in rows]
+
+    def _look_at_all(self, wanted: Sequence[tuple[Ref, Stamp, SessionSummary | None]]) -> list[SessionSummary | None]:
+        return [self.look(ref, stamp) if row is None else row for ref, stamp, row in wanted]
+
+    def _hash_all(self, projects: Iterable[str]) -> None:
+        """Compute the hashes of projects, which waits for the disk."""
+        if len(self._hashes) >= _HASHES_MAX:
+            self._hashes.clear()
+        self._hashes |= {project: project_hash(project) for project in projects}
+
+    def look(self, ref: Ref, stamp: Stamp) -> SessionSummary | None:
+        """Make the row of a session from its log, in a store that `LooksAtOnce`; None if it was deleted. Blocks."""
         looks = self._runtime.looks
-        if looks is not None:
-            return await self._runtime.offload(self._make_at_once, looks, wanted)
-        rows = [await self._read(ref, stamp) if row is None else row for ref, stamp, row in wanted]
-        return await self._runtime.offload(lambda: [row and self._hashed(row) for row in rows])
-
-    def make_now(self, ref: Ref, stamp: Stamp) -> SessionSummary | None:
-        """Make the row of a session that is not live, with a store that can be read at once. Blocks."""
-        assert self._runtime.looks is not None
-        return self._look(self._runtime.looks, ref, stamp)
-
-    def _make_at_once(
-        self, looks: LooksAtOnce, wanted: Sequence[tuple[Ref, Stamp, SessionSummary | None]]
-    ) -> list[SessionSummary | None]:
-        return [self._look(looks, ref, stamp) if row is None else self._hashed(row) for ref, stamp, row in wanted]
-
-    def _look(self, looks: LooksAtOnce, ref: Ref, stamp: Stamp) -> SessionSummary | None:
+        assert looks is not None
         try:
             whole = looks.whole(ref)
             if whole is None:
@@ -128,7 +134,7 @@ class Rows:
             return None
         except (TreeringError, OSError) as error:
             return self._corrupted(ref, stamp, error)
-        return self._hashed(summarize(index, ref=ref, dialect=dialect.name, path=self._path_of(ref)))
+        return summarize(index, ref=ref, dialect=dialect.name, path=self._path_of(ref))
 
     async def _read(self, ref: Ref, stamp: Stamp) -> SessionSummary | None:
         try:
@@ -148,18 +154,9 @@ class Rows:
         return None if self._files is None else self._files.path_of(ref)
 
     def _hashed(self, row: SessionSummary) -> SessionSummary:
-        """Return a row with the hash of its project, which may wait for the disk."""
-        if row.project is None or row.project_hash is not None:
-            return row
-        return replace(row, project_hash=self._hash(row.project))
-
-    def _hash(self, project: str) -> str:
-        known = self._hashes.get(project)
-        if known is None:
-            if len(self._hashes) >= _HASHES_MAX:
-                self._hashes.clear()
-            known = self._hashes[project] = project_hash(project)
-        return known
+        """Return a row with the hash of its project, if that is known."""
+        known = self._hashes.get(row.project) if row.project is not None and row.project_hash is None else None
+        return row if known is None else replace(row, project_hash=known)
 
 
 def _folded(whole: Whole) -> LogIndex:

@@ -184,12 +184,12 @@ class IndexWriter:
         Raises:
             OSError: A write failed.
         """
-        offload = self._runtime.offload
-        if await carried_out(offload, lambda: self._kept.keep(list(map(kept, rows)), gone)):
+        blocking = self._runtime.blocking
+        if await carried_out(blocking, lambda: self._kept.keep(list(map(kept, rows)), gone)):
             return
         # A host that only lists the sessions of others makes no place for rows among them.
         wrote = self._runtime.counters.activated > 0
-        await carried_out(offload, self._rewrite, self._listing.held.copy(), rows, gone, wrote)
+        await carried_out(blocking, self._rewrite, self._listing.held.copy(), rows, gone, wrote)
 
     def _rewrite(self, held: Mapping[Ref, Row], rows: Sequence[Row], gone: set[Ref], may_create: bool) -> None:
         before = self._kept.rows()

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ...events.child_process import after_fork_in_child
-from ...events.offload import Offload
+from ...events.offload import Offload, run_inline
 from ...events.stores.base import Store
 from ...events.stores.capabilities import (
     AppendsAtOnce,
@@ -25,6 +25,7 @@ from ...events.stores.capabilities import (
     LooksAtOnce,
     NamesFiles,
     NamesPlaces,
+    NeverBlocks,
     Packs,
     ScansChanges,
     Watches,
@@ -143,6 +144,7 @@ class Runtime:
     Attributes:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
+        blocking: Runs calls of the store that may block; what takes the processor long goes through `offload`.
         moved_logs: Archives and deletes logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
         turns: Decides how long commands may run on their callers' tasks.
@@ -152,6 +154,7 @@ class Runtime:
 
     __slots__ = (
         "append_turns",
+        "blocking",
         "bodies",
         "counters",
         "files",
@@ -191,6 +194,7 @@ class Runtime:
         self.now = clock if clock is system_clock else partial(_in_whole_ms, clock)
         self.new_id = new_id
         self.offload = offload
+        self.blocking = offload if store.capability(NeverBlocks) is None else run_inline
         self.limits = limits
         self.spawn = spawn
         self.timer = timer

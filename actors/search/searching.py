@@ -102,7 +102,7 @@ class Searching:
         if self._index is not None:
             async with self._turn:
                 try:
-                    await carried_out(self._runtime.offload, self._index.forget, ref)
+                    await carried_out(self._runtime.blocking, self._index.forget, ref)
                 except IndexUnavailable as error:
                     warn_index_unavailable(error)
 
@@ -110,7 +110,7 @@ class Searching:
         """Release the index for good."""
         index, self._index = self._index, None
         if index is not None:
-            await self._runtime.offload(index.close)
+            await self._runtime.blocking(index.close)
 
     # -- hits
 
@@ -220,7 +220,7 @@ class Searching:
         """Return the current scope, and the entries that the index narrows it down to, if it does; see `candidates`."""
         index = await self._index_for(with_index)
         async with self._turn:
-            stamps = None if self._runtime.scans is None else await self._runtime.offload(self._runtime.scans.scan)
+            stamps = None if self._runtime.scans is None else await self._runtime.blocking(self._runtime.scans.scan)
             scope = self._scope
             is_listed = self._listing_changes == self._listing.changes
             if stamps is None or scope is None or stamps != scope.stamps or scope.has_unreadable or not is_listed:
@@ -241,10 +241,10 @@ class Searching:
 
     async def _index_for(self, requested: bool | None) -> KeepsSearch | None:
         """Return the index if it was requested or exists, and is possible."""
-        index, offload = self._index, self._runtime.offload
+        index, blocking = self._index, self._runtime.blocking
         if index is None or requested is False:
             return None
-        is_usable = await offload(index.exists) or (requested and await offload(index.can_be_created))
+        is_usable = await blocking(index.exists) or (requested and await blocking(index.can_be_created))
         return index if is_usable else None
 
 

@@ -53,6 +53,13 @@ class AppendsAtOnce(Protocol):
         ...
 
 
+class NeverBlocks(Protocol):
+    """A store that waits for nothing, such as one in memory: what is said to block does not, and needs no thread.
+
+    It has no methods; to declare it is all.
+    """
+
+
 @runtime_checkable
 class LooksAtOnce(Protocol):
     """A store that can be read without waiting, from any thread.

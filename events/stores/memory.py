@@ -33,6 +33,7 @@ from .capabilities import (
     Left,
     LooksAtOnce,
     NamesPlaces,
+    NeverBlocks,
     Packs,
     ScansChanges,
     Watches,
@@ -46,7 +47,9 @@ T = TypeVar("T")
 
 _NOWHERE = Cursor("", 0)
 
-_CAPABILITIES = frozenset[object]({AppendsAtOnce, Leases, LooksAtOnce, NamesPlaces, Packs, ScansChanges, Watches})
+_CAPABILITIES = frozenset[object](
+    {AppendsAtOnce, Leases, LooksAtOnce, NamesPlaces, NeverBlocks, Packs, ScansChanges, Watches}
+)
 
 
 class MemoryStore(LooksAtOnce, ScansChanges):
@@ -256,7 +259,7 @@ class MemoryStore(LooksAtOnce, ScansChanges):
             InvalidInput: The header is not valid, or a line is not whole.
         """
         self._require_lease(lease)
-        all_lines = await self._offload(list, lines)
+        all_lines = lines if isinstance(lines, Sequence) else await self._offload(list, lines)
         check_lines(all_lines)
         log = self._require_lease(lease)
         self._begin(log, lease.ref, header, dialect)

@@ -17,6 +17,7 @@ from treering.events.stores.capabilities import (
     LooksAtOnce,
     NamesFiles,
     NamesPlaces,
+    NeverBlocks,
     Packs,
     Recovers,
     ScansChanges,
@@ -65,6 +66,7 @@ async def test_a_file_store_has_every_capability_and_answers_each_with_what_can_
     store = FileStore(tmp_path)
     for kind in ALL:
         assert isinstance(store.capability(kind), kind)
+    assert store.capability(NeverBlocks) is None
     await store.aclose()
 
 
@@ -81,6 +83,7 @@ async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_write
 def test_a_memory_store_declares_what_needs_no_disk() -> None:
     store = MemoryStore()
     assert declared(store) == {*ALL} - NEED_A_DISK
+    assert store.capability(NeverBlocks) is store
     for kind in declared(store):
         assert isinstance(store.capability(kind), kind)
 
