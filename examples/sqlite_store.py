@@ -68,7 +68,7 @@ class Log(Struct):
 
     @property
     def head(self) -> base.Cursor:
-        return base.Cursor(str(self.generation), self.last)
+        return base.Cursor("" if self.header is None else str(self.generation), self.last)
 
     @property
     def opening(self) -> base.Opening:
@@ -80,7 +80,7 @@ class Log(Struct):
         return base.Blob(base.Cursor(str(self.generation), rows[0][0]), rows[0][1]) if rows else None
 
     def read(self, after: int, through: int | None = None) -> base.Page:
-        last = min(self.last, after + 500, self.last if through is None else through)
+        last = min(self.last, after + 64, self.last if through is None else through)
         wanted = "select line from lines where ref = ? and seq > ? and seq <= ? order by seq"
         return base.Page(after + 1, [line for (line,) in self.sql(wanted, self.ref, after, last)], last < self.last)
 
@@ -135,7 +135,6 @@ class SqliteStore(can.AppendsAtOnce, can.KeepsRows, can.LooksAtOnce, can.ScansCh
             self._sql("insert or replace into logs values (?, ?, ?, ?, ?, ?, ?, ?)", *astuple(log)[1:])
 
     async def acquire(self, refs: Sequence[base.Ref], owner: str) -> list[base.Lease | SessionLocked]:
-        await cancel_shielded_checkpoint()
         return [self._acquire(ref, owner) for ref in refs]
 
     def _acquire(self, ref: base.Ref, owner: str) -> base.Lease | SessionLocked:
@@ -210,7 +209,9 @@ class SqliteStore(can.AppendsAtOnce, can.KeepsRows, can.LooksAtOnce, can.ScansCh
     def peek(self, ref: base.Ref, generation: str | None = None) -> Log:
         log = self._log(ref)
         if log.header is None:
-            raise SessionNotFound(f"there is no session {ref!r} in {self._path}, or no longer")
+            raise SessionNotFound(
+                f"there is no session {ref!r} in {self._path}, or no longer: load or create another one"
+            )
         if generation not in (None, str(log.generation)):
             raise LogReplaced(f"{ref} was replaced: read it from the start")
         return log
