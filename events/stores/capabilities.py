@@ -294,7 +294,7 @@ class KeepsRows(Protocol):
         """
         ...
 
-    def set_current(self, project: str, ref: Ref | None) -> None:
+    def set_current(self, project_hash: str, ref: Ref | None) -> None:
         """Set the current log of a project, or clear it.
 
         Raises:
@@ -304,9 +304,9 @@ class KeepsRows(Protocol):
         """
         ...
 
-    def current(self, project: str) -> Ref | None:
+    def current(self, project_hash: str) -> Ref | None:
         """Return the current log of a project; None if it has none."""
-        return self.currents().get(project)
+        return self.currents().get(project_hash)
 
     def current_among(self, refs: Collection[Ref]) -> frozenset[Ref]:
         """Return those of the logs that are the current one of some project.

@@ -175,10 +175,10 @@ class SearchFile(SearchDatabase):
         path: Its path; to create it, its folder must exist.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
-        self.path = path
-        self._folder = os.path.dirname(os.path.abspath(path))
+        self.path = os.fspath(path)
+        self._folder = os.path.dirname(os.path.abspath(self.path))
         self._inode = 0
 
     def exists(self) -> bool:

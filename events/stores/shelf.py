@@ -159,12 +159,12 @@ class MemoryRows(KeepsRows):
         """Return the current logs of all projects."""
         return self._current.copy()
 
-    def set_current(self, project: str, ref: Ref | None) -> None:
+    def set_current(self, project_hash: str, ref: Ref | None) -> None:
         """Set the current log of a project, or clear it."""
         if ref is None:
-            self._current.pop(project, None)
+            self._current.pop(project_hash, None)
         else:
-            self._current[project] = ref
+            self._current[project_hash] = ref
 
 
 class Shelf:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treering import InvalidSessionId, SessionKey
 from treering.actors.host import keys
 from treering.actors.host.keys import KEY_BYTES_MAX, id_of_key
 from treering.actors.host.naming import checked_id
+from treering.errors import InvalidSessionId
+from treering.sessions import SessionKey
 
 PARTS = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1).filter(lambda part: part != "agent")
 KEYS = st.one_of(

@@ -15,19 +15,18 @@ from treering import (
     Header,
     InvalidInput,
     MessageEntry,
-    ProjectionFailed,
     Session,
     SessionHost,
     Snapshot,
     Usage,
-    UsageProjection,
-    WorkProjection,
     plain_text,
 )
+from treering.errors import ProjectionFailed
 from treering.events.stores.base import Store
 from treering.events.stores.files import FileStore
 from treering.events.stores.memory import MemoryStore
 from treering.events.stores.shelf import Shelf
+from treering.projections import UsageProjection, WorkProjection
 
 
 class Words:

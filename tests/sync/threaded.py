@@ -16,6 +16,7 @@ import pytest
 from anyio import CapacityLimiter, to_thread
 
 import treering
+import treering.errors
 from treering.actors.sync import SyncHost, SyncSearch, SyncSession, SyncSubscription
 from treering.events.stores.base import Append, Outcome, Store
 from treering.events.stores.capabilities import Watches
@@ -129,7 +130,7 @@ class ThreadedSubscription:
     async def __anext__(self) -> Any:
         try:
             return await _in_thread(self.twin.receive, leave=True)
-        except treering.Closed:
+        except treering.errors.Closed:
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:

@@ -236,17 +236,17 @@ class FileRows(KeepsRows):
         """Return the current logs of all projects."""
         return self._pointers.all()
 
-    def current(self, project: str) -> Ref | None:
+    def current(self, project_hash: str) -> Ref | None:
         """Return the current log of a project; None if none is set, or it is gone."""
-        return self._pointers.get(project)
+        return self._pointers.get(project_hash)
 
     def current_among(self, refs: Collection[Ref]) -> frozenset[Ref]:
         """Return those of the logs that are the current one of some project; see `KeepsRows.current_among`."""
         return self._pointers.among(refs)
 
-    def set_current(self, project: str, ref: Ref | None) -> None:
+    def set_current(self, project_hash: str, ref: Ref | None) -> None:
         """Set the current log of a project, or clear it; see `KeepsRows.set_current`."""
         if ref is None:
-            self._pointers.clear(project)
+            self._pointers.clear(project_hash)
         else:
-            self._pointers.set(project, ref)
+            self._pointers.set(project_hash, ref)
