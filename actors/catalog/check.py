@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 
 from ...events.disk import Disk
 from ...events.errors import InvalidSessionId
-from ...events.findings import Finding
-from ...events.health.repair import Repair
+from ...events.findings import Finding, Repair
 from ...events.offload import ThreadOffload
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsRows, KeptRow, ScansChanges

@@ -21,6 +21,7 @@ from msgspec import Struct
 from ..dialects.base import Dialect
 from ..entries import Header
 from ..errors import Where
+from ..findings import Finding, Repair
 from .base import Append, Lease, Outcome, Peek, Ref, Stamp
 
 T = TypeVar("T")
@@ -247,6 +248,23 @@ class Left(NamedTuple):
     seq: int
     size: int
     identity: int
+
+
+@runtime_checkable
+class Health(Protocol):
+    """A store that can examine and repair what it holds. Without it, damage is reported by whoever reads it."""
+
+    def examine(self) -> list[Finding]:
+        """Return what is wrong in the store, and what is odd; nothing is changed. Blocks."""
+        ...
+
+    def repair(self) -> list[Repair]:
+        """Repair what can be repaired; nothing is deleted. Blocks.
+
+        Returns:
+            What was done, and what could not be.
+        """
+        ...
 
 
 @runtime_checkable

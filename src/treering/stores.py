@@ -39,6 +39,7 @@ from .events.stores.base import (
 )
 from .events.stores.capabilities import (
     AppendsAtOnce,
+    Health,
     KeepsRows,
     KeptRow,
     KeptRows,
@@ -85,6 +86,7 @@ __all__ = [
     "Fenced",
     "FileStore",
     "Filters",
+    "Health",
     "InDoubt",
     "IndexUnavailable",
     "IndexedLog",

@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "keys": ("actors/host/keys.py", "actors/host/keyed.py"),
     "redaction": ("events/redaction.py", "events/secret_forms.py"),
     "retention": ("actors/catalog/archiving.py", _STORE + "archiving.py", "events/disk/packed*.py"),
-    "catalog index": ("events/stores/files/row_file.py", "actors/catalog/writing.py"),
+    "catalog index": (_STORE + "row_file.py", "actors/catalog/writing.py"),
     "snapshots": (_STORE + "log/snapshots.py",),
     "native dialect": ("events/dialects/native.py", "events/dialects/base.py"),
     "pi dialect": ("events/dialects/pi.py", "events/dialects/camel*.py", "events/dialects/as_given.py"),

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import anyio
 import pytest
 
-from treering import FileStore, MemoryStore, SessionHost
+from treering import FileStore, MemoryStore, SessionHost, plain_text
+from treering.actors.log import follower
+from treering.entries import MessageEntry
 from treering.events.errors import NotLive
 from treering.events.stores.capabilities import (
     AppendsAtOnce,
+    Health,
     KeepsRows,
     Leases,
     LooksAtOnce,
@@ -25,11 +29,13 @@ from treering.events.stores.capabilities import (
     offered,
 )
 from treering.events.stores.search import KeepsSearch
+from treering.events.stores.shelf import Shelf
 
 T = TypeVar("T")
 
 ALL: tuple[type, ...] = (
     AppendsAtOnce,
+    Health,
     KeepsRows,
     KeepsSearch,
     Leases,
@@ -41,14 +47,14 @@ ALL: tuple[type, ...] = (
     ScansChanges,
     Watches,
 )
-NEED_A_DISK = {NamesFiles, Recovers}
+NEED_A_DISK = {Health, NamesFiles, Recovers}
 
 
 def of_files(
     store: FileStore,
-) -> tuple[Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches]:
+) -> tuple[Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches]:
     """Let the type checkers compare the file store with all that it declares."""
-    return store, store, store, store, store, store, store, store
+    return store, store, store, store, store, store, store, store, store
 
 
 def of_memory(
@@ -93,6 +99,22 @@ class Least(MemoryStore):
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         return offered(self, kind, ())
+
+
+async def test_a_log_is_followed_in_a_store_that_does_not_tell_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "LOOK_AGAIN_S", 0.001)
+    shelf = Shelf()
+    async with SessionHost(store=Least(shelf)) as host, SessionHost(store=Least(shelf)) as other:
+        session = await host.create("s")
+        await session.append_message("user", "1")
+        async with await other.load("s", read_only=True) as followed, followed.subscribe() as entries:
+            for number in (1, 2, 3):
+                if number > 1:
+                    await session.append_message("user", str(number))
+                with anyio.fail_after(5):
+                    entry = await anext(entries)
+                assert isinstance(entry, MessageEntry)
+                assert plain_text(entry.message.content) == str(number)
 
 
 async def test_a_host_works_with_a_store_that_has_no_capability() -> None:

@@ -14,7 +14,7 @@ It lies in `.treering` and not beside the sessions, where it would conflict with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from zlib import crc32
 
 import msgspec
@@ -74,7 +74,7 @@ class RowFile:
         self._disk = disk
         self.path = f"{root.rstrip('/')}/{PRIVATE_FOLDER}/{NAME}"
 
-    def read(self) -> KeptRows | None:
+    def rows(self) -> KeptRows | None:
         """Return all rows; None if there is no file."""
         try:
             data = self._read_all()
@@ -93,15 +93,10 @@ class RowFile:
                 damaged.append(number)
         return KeptRows(rows, self.path, tuple(damaged))
 
-    def append(self, rows: Iterable[KeptRow]) -> bool:
-        """Append rows in one write.
-
-        Returns:
-            Whether they were appended; False if the file is missing or must be rewritten.
-
-        Raises:
-            OSError: The write failed.
-        """
+    def keep(self, rows: Sequence[KeptRow], gone: Collection[Ref]) -> bool:
+        """Append rows in one write, if the file is there and need not be rewritten; see `KeepsRows.keep`."""
+        if gone:
+            return False
         data = b"".join(map(_encoded, rows))
         try:
             fd = self._disk.open(self.path, os.O_RDWR | os.O_APPEND)
@@ -118,18 +113,10 @@ class RowFile:
             self._disk.close(fd)
         return True
 
-    def replace(self, rows: Mapping[Ref, KeptRow], *, make_folder: bool) -> None:
-        """Write the whole file anew.
-
-        Args:
-            rows: The new rows.
-            make_folder: Create the folder of the file if it is missing; otherwise no file is written then.
-
-        Raises:
-            OSError: A write failed; the file is unchanged.
-        """
+    def rewrite(self, rows: Mapping[Ref, KeptRow], *, may_create: bool) -> None:
+        """Write the whole file anew, unless its folder is missing and may not be created; see `KeepsRows.rewrite`."""
         folder = os.path.dirname(self.path)
-        if make_folder:
+        if may_create:
             self._disk.make_directory(folder)
         else:
             try:
@@ -140,15 +127,15 @@ class RowFile:
         head = _encode(_Head(VERSION, len(body))) + b"\n"
         write_atomically(self._disk, self.path, [head, body], sync=False)
 
-    def forget(self, ref: Ref) -> None:
+    def drop(self, ref: Ref) -> None:
         """Remove the row of a log that is gone.
 
         Raises:
             OSError: A write failed; the file is unchanged.
         """
-        kept = self.read()
+        kept = self.rows()
         if kept is not None and kept.rows.pop(ref, None) is not None:
-            self.replace(kept.rows, make_folder=False)
+            self.rewrite(kept.rows, may_create=False)
 
     def _exists(self) -> bool:
         try:
@@ -193,7 +180,7 @@ def _head(line: bytes) -> _Head | None:
     return head if head.treering_index == VERSION else None
 
 
-class FileRows(KeepsRows):
+class FileRows(RowFile, KeepsRows):
     """What is kept of the logs under a root; see `KeepsRows`.
 
     Args:
@@ -206,29 +193,16 @@ class FileRows(KeepsRows):
     def __init__(
         self, disk: Disk, root: str, pointers: Pointers, inner_roots: Callable[[Ref], Sequence[tuple[str, Ref]]]
     ) -> None:
-        self._disk = disk
-        self._file = RowFile(disk, root)
+        super().__init__(disk, root)
         self._pointers = pointers
         self._inner_roots = inner_roots
-
-    def rows(self) -> KeptRows | None:
-        """Return all rows; None if there is no file."""
-        return self._file.read()
-
-    def keep(self, rows: Sequence[KeptRow], gone: Collection[Ref]) -> bool:
-        """Append rows; return False if rows are gone, or if the file has to be written anew."""
-        return not gone and self._file.append(rows)
-
-    def rewrite(self, rows: Mapping[Ref, KeptRow], *, may_create: bool) -> None:
-        """Write the whole file anew; see `KeepsRows.rewrite`."""
-        self._file.replace(rows, make_folder=may_create)
 
     def forget(self, ref: Ref) -> None:
         """Remove the pointers to a log, and its rows in nested folders that are roots of other hosts."""
         self._pointers.forget(ref)
         for folder, inner in self._inner_roots(ref):
             try:
-                RowFile(self._disk, folder).forget(inner)
+                RowFile(self._disk, folder).drop(inner)
             except OSError as error:
                 logger().debug("index_not_written", **failure_of(error))
 

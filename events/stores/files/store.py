@@ -48,6 +48,7 @@ from ...errors import (
     TreeringError,
     Where,
 )
+from ...findings import Finding, Repair
 from ...offload import Offload, ThreadOffload, carried_out
 from ...roots import check_root
 from ...telemetry import logger
@@ -55,6 +56,7 @@ from ...words import check_word
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref, Stamp
 from ..capabilities import (
     AppendsAtOnce,
+    Health,
     KeepsRows,
     Leases,
     Left,
@@ -111,7 +113,7 @@ JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 
 
 _CAPABILITIES = frozenset[object](
-    {Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches}
+    {Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches}
 )
 
 
@@ -654,6 +656,18 @@ class FileStore:
         log = self._logs.owned.get(ref)
         if log is not None and log.busy:  # only once: later appends change the file again, and may never pause
             await self._logs.until_idle(log)
+
+    def examine(self) -> list[Finding]:
+        """Return what is wrong with the files under the root; see `Health.examine`."""
+        from ...health.doctor import examine  # only needed to look for damage
+
+        return examine(self.root, disk=self._disk) if stat_if_exists(self._disk, self.root) is not None else []
+
+    def repair(self) -> list[Repair]:
+        """Repair the files under the root; see `Health.repair`."""
+        from ...health.repair import repair  # only needed after damage
+
+        return repair(self.root, disk=self._disk) if stat_if_exists(self._disk, self.root) is not None else []
 
     # -- closing
 

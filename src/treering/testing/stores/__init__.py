@@ -42,7 +42,16 @@ pytest.register_assert_rewrite(
 )
 
 from .appending import Appending, Pressure  # must follow the registration above
-from .capabilities import AppendingAtOnce, Declaring, Leasing, LookingAtOnce, NamingPlaces, Packing, Recovering
+from .capabilities import (
+    AppendingAtOnce,
+    Declaring,
+    Examining,
+    Leasing,
+    LookingAtOnce,
+    NamingPlaces,
+    Packing,
+    Recovering,
+)
 from .case import StoreCase
 from .catalog import KeepingRows, KeepingSearch
 from .ownership import Ownership
@@ -64,6 +73,7 @@ class StoreSuite(
     # of what a store declares
     Declaring,
     AppendingAtOnce,
+    Examining,
     KeepingRows,
     KeepingSearch,
     Leasing,

@@ -13,6 +13,7 @@ from ...events.errors import Conflict, SessionNotFound
 from ...events.stores.base import Committed, Cursor, Lease, Store
 from ...events.stores.capabilities import (
     AppendsAtOnce,
+    Health,
     KeepsRows,
     Leases,
     LooksAtOnce,
@@ -28,6 +29,7 @@ from .case import StoreCase, Writer, bare, line, lines, read_all
 
 ALL: tuple[type, ...] = (
     AppendsAtOnce,
+    Health,
     KeepsRows,
     KeepsSearch,
     Leases,
@@ -120,6 +122,23 @@ class NamingPlaces(StoreCase):
         assert not files.is_outside(self.ref("a"))
         assert files.is_outside(files.ref_of(f"{files.root}-other/a.jsonl"))
         assert files.what_is_there(self.ref("b")) is None
+
+
+class Examining(StoreCase):
+    """The promises of `Health`."""
+
+    async def test_nothing_is_wrong_with_a_sound_store(self, store: Store) -> None:
+        health = self.capable(store, Health)
+        assert await to_thread.run_sync(health.examine) == []
+        for name in "ab":
+            writer = await self.writer(store, name)
+            await writer.append(*lines(1, 3))
+            await store.save(writer.lease, "leaf", writer.head, b'{"leaf":"entry-2"}')
+            await store.release([writer.lease])
+        for _ in range(2):
+            assert [each for each in await to_thread.run_sync(health.examine) if each.severity != "note"] == []
+            assert await to_thread.run_sync(health.repair) == []
+            assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
 
 
 class Leasing(StoreCase):
