@@ -41,8 +41,8 @@ from ...events.words import check_word
 from ..catalog.settings import Settings
 from ..handles.forking import copy_of, fork, put
 from ..handles.session import Session
-from ..imports.report import ImportReports
 from ..search.hits import Search
+from ..transfer.reports import ImportReports
 from .background import attempt, keep_running
 from .core import HostCore
 from .host_task import HostTask
@@ -450,7 +450,7 @@ class SessionHost(SessionLookup):
             SessionLocked: Another process or host owns one of them.
             ReadOnly: This process may not write there.
         """
-        from ..imports.importing import import_sessions
+        from ..transfer.importing import import_sessions
 
         self.core.check()
         source = checked_path(path)

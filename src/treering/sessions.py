@@ -29,8 +29,8 @@ from .actors.host.keys import SessionKey
 from .actors.host.lookup import SessionLike
 from .actors.host.runtime import Limits
 from .actors.host.statistics import HostStatistics, Latency, SessionStatistics
-from .actors.imports.report import ImportReport, ImportReports
 from .actors.search.hits import Hit, Search
+from .actors.transfer.reports import ImportReport, ImportReports
 from .events.findings import Finding, LeftOut
 from .events.redaction import Redaction
 from .projections.building.used_tokens import UsedTokens

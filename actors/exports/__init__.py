@@ -1,1 +1,0 @@
-"""Exports: the selection of a session's lines, the formats, and the destination."""
