@@ -55,6 +55,27 @@ class NewLog(Struct, frozen=True):
     creation: Creation
 
 
+class _Transition:
+    """The end of a transition, for which others may wait; nobody does for most, which then cost no event."""
+
+    __slots__ = ("_event", "_is_over")
+
+    def __init__(self) -> None:
+        self._event: anyio.Event | None = None
+        self._is_over = False
+
+    async def wait(self) -> None:
+        if not self._is_over:
+            if self._event is None:
+                self._event = anyio.Event()
+            await self._event.wait()
+
+    def end(self) -> None:
+        self._is_over = True
+        if self._event is not None:
+            self._event.set()
+
+
 class Registry:
     """The live actors of a host, by the names of their logs.
 
@@ -72,7 +93,7 @@ class Registry:
         self._runtime = runtime
         self._before_release = before_release
         self._live: OrderedDict[Ref, SessionActor] = OrderedDict()
-        self._transitions: dict[Ref, anyio.Event] = {}
+        self._transitions: dict[Ref, _Transition] = {}
         self._feeds: dict[Ref, Feed] = {}
         self._followers: dict[Ref, Follower] = {}  # of passivated sessions that have subscribers
         self._creations: WeakValueDictionary[Ref, Creation] = WeakValueDictionary()
@@ -196,12 +217,12 @@ class Registry:
         follower = self._followers.get(ref)
         if follower is not None:
             follower.pause()
-        done = self._transitions[ref] = anyio.Event()
+        transition = self._transitions[ref] = _Transition()
         try:
             yield
         finally:
             del self._transitions[ref]
-            done.set()
+            transition.end()
             follower = self._followers.get(ref)
             if follower is not None:
                 follower.watch()

@@ -54,6 +54,9 @@ class _Head(Struct):
     slot: TitleSlot | None = None
 
 
+_NO_SLOT = b'{"type":"session"'  # the beginning of nearly all headers, which is none of a title slot
+
+
 def header_size(data: bytes, *, at_end: bool = False) -> int | None:
     """Return the size of the header block in bytes, or None if more bytes are needed to tell.
 
@@ -118,7 +121,7 @@ def _scan(data: bytes, *, at_end: bool) -> _Head | None:
         line = data[start:end].strip()
         if newline < 0 and not at_end and _may_be_header(line, len(data)):
             return None
-        if line and slot is None and (slot := read_slot(line)) is not None:
+        if line and slot is None and not line.startswith(_NO_SLOT) and (slot := read_slot(line)) is not None:
             line = b""
         if line or newline < 0:
             return _Head(line, number, start, end, slot)

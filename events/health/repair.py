@@ -30,21 +30,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 
-from ..disk import Disk, OsDisk
+from ..disk import Disk, OsDisk, opened
 from ..disk.atomic_files import write_atomically
+from ..disk.disk import ASIDE
 from ..disk.packed import log_path
-from ..disk.private_folder import ASIDE
 from ..errors import LogError, SessionLocked, TreeringError
 from ..findings import Finding, Repair
 from ..stores.files.durability.journal import JOURNALS, journals_in, void_of
 from ..stores.files.durability.journal_replay import JournalReplay
-from ..stores.files.log.beside import INDEX_SUFFIX
+from ..stores.files.locks import Held, Locks, locks_of
 from ..stores.files.log.log import Log
 from ..stores.files.log.snapshots import read_snapshot
 from ..stores.files.log.table import chunks
-from ..stores.files.names import folders_between
-from ..stores.files.ownership.locks import Held, Locks
-from ..stores.files.ownership.private_locks import locks_of
+from ..stores.files.names import INDEX_SUFFIX, folders_between
 from ..wording import counted
 from .doctor import Subject, examine_subject, subjects
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
@@ -63,7 +61,6 @@ def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Rep
 
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
-        disk: The disk that holds them.
 
     Raises:
         OSError: A path does not exist.
@@ -76,11 +73,7 @@ def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Rep
 
 
 class Repairer:
-    """Repairs one subject after the other, folders first, and finally records the damage that stays.
-
-    Args:
-        disk: The disk.
-    """
+    """Repairs one subject after the other, folders first, and finally records the damage that stays."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -262,11 +255,8 @@ class Repairer:
     def _copy_aside(self, root: str, path: str) -> str:
         disk = self._disk
         target = self._free_aside(root, path)
-        source = disk.open(path, os.O_RDONLY)
-        try:
+        with opened(disk, path) as source:
             write_atomically(disk, target, chunks(disk, source, 0, disk.fstat(source).size), sync=True)
-        finally:
-            disk.close(source)
         for folder in folders_between(root, target)[1:]:
             disk.sync_directory(folder)
         return target

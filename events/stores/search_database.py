@@ -32,7 +32,7 @@ from typing import Final
 import msgspec
 
 from ..disk import FILE_MODE
-from ..disk.mounts import is_slow_device
+from ..disk.disk import is_slow_device
 from ..telemetry import logger
 from .search import IndexUnavailable
 

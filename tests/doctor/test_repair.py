@@ -22,9 +22,9 @@ from treering.events.health.doctor import examine
 from treering.events.health.repair import repair
 from treering.events.index import LogIndex
 from treering.events.stores.files.durability.journal import JOURNALS, Record, Segment
-from treering.events.stores.files.log.blob_files import save_blob
+from treering.events.stores.files.locks import locks_of
 from treering.events.stores.files.log.log import Log
-from treering.events.stores.files.ownership.locks import locks_of_this_system
+from treering.events.stores.files.log.records import save_blob
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 from ..stores.logs import put_file
@@ -369,7 +369,7 @@ def test_a_session_in_use_is_not_repaired(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", NATIVE, native("a", "gone", 1), b'{"torn')
     companion(path, ".index").write_bytes(b"torn")
     before = lines_of(tmp_path)
-    locks = locks_of_this_system(OsDisk(), str(tmp_path))
+    locks = locks_of(OsDisk(), str(tmp_path))
     held = locks.take(os.path.realpath(path))
     (locked,) = [each for each in examine(path) if each.code == "locked"]
     assert (locked.severity, f"process {os.getpid()} on " in locked.message) == ("note", True)
@@ -470,7 +470,7 @@ def test_a_locked_journal_is_not_replayed(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", NATIVE)
     block = path.read_bytes()
     kept = write_journal(tmp_path, "a.jsonl", len(block), block, json.dumps(A).encode() + b"\n")
-    locks = locks_of_this_system(OsDisk(), str(tmp_path))
+    locks = locks_of(OsDisk(), str(tmp_path))
     locks.take(os.path.realpath(kept))
     assert (examine(tmp_path), repair(tmp_path)) == ([], [])
     assert [each.code for each in examine(tmp_path, known=True)] == ["journal_held"]
@@ -576,7 +576,7 @@ def test_companions_of_an_archived_session_are_moved_aside(tmp_path: Path, suffi
     before = packed.read_bytes()
     assert [each.code for each in examine(tmp_path)] != []
 
-    locks = locks_of_this_system(OsDisk(), str(tmp_path))
+    locks = locks_of(OsDisk(), str(tmp_path))
     held = locks.take(os.path.realpath(path))
     assert not isinstance(held, Exception)
     assert actions(repair(tmp_path)) == [("a.jsonl.gz", "locked")]

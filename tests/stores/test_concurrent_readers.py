@@ -15,8 +15,7 @@ from treering.events.disk import FileStat, OsDisk
 from treering.events.errors import LogReplaced
 from treering.events.stores.base import Cursor
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.appending.logs import INLINE_MAX
-from treering.events.stores.files.log.table import CHUNK
+from treering.events.stores.files.log.table import CHUNK, INLINE_MAX
 from treering.testing.disks import WrappedDisk
 from treering.testing.stores.case import bare, line, read_all
 

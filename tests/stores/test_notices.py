@@ -14,8 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 from watchfiles import _rust_notify
 
-from treering.events.stores.files import notices
-from treering.events.stores.files.notices import Notices, Place
+from treering.events.stores.files import watching as notices
+from treering.events.stores.files.watching import Notices, Place
 
 TICK_S = 2**-10  # what passes with each look at the clock
 EVERYWHERE = {(1, "/elsewhere/file")}

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 
 from ...disk import Disk
 from ...disk.atomic_files import write_atomically
+from ...disk.disk import PRIVATE_FOLDER
 from ...disk.disk_errors import refusing_to_write
-from ...disk.private_folder import PRIVATE_FOLDER
 from ...errors import InvalidSessionId
 from ..base import Ref, Stamp
 from .names import Names

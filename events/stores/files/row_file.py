@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ...disk import Disk, opened, write_all
 from ...disk.atomic_files import write_atomically
-from ...disk.private_folder import PRIVATE_FOLDER
+from ...disk.disk import PRIVATE_FOLDER
 from ...telemetry import failure_of, logger
 from ..base import Ref, Stamp
 from ..capabilities import KeepsRows, KeptRow, KeptRows

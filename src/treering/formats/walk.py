@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..events.content import JSON
-from ..events.disk.private_folder import PRIVATE_FOLDER
+from ..events.disk.disk import PRIVATE_FOLDER
 from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
 from ..events.health.surroundings import log_of
 from .base import ForeignSession, Format, KeptSession

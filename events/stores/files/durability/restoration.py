@@ -27,10 +27,10 @@ from ....disk.atomic_files import removed_on_error, write_atomically, write_temp
 from ....errors import Conflict, LogError
 from ....telemetry import logger
 from ....undecodable import UNDECODABLE
-from ..log.beside import INDEX_SUFFIX
 from ..log.head import read_head
 from ..log.log import Log
 from ..log.table import CHUNK, chunks
+from ..names import INDEX_SUFFIX
 from .flushing import flush_or_write_again
 from .journal import StoredRecord
 
@@ -50,7 +50,6 @@ class Restoration:
     """The restoration of one session file.
 
     Args:
-        disk: The disk.
         path: The real path of the file.
         records: The records of the session in all journals, at least one.
     """

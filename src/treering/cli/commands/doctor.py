@@ -14,10 +14,9 @@ from ...actors.host.runtime import random_id
 from ...events.disk import OsDisk
 from ...events.errors import InvalidInput
 from ...events.findings import Finding, Repair
-from ...events.health.doctor import Subject, examine_subject, news_of, subjects
+from ...events.health.doctor import SessionIds, Subject, examine_subject, news_of, subjects
 from ...events.health.known_damage import KnownDamage
 from ...events.health.repair import Repairer
-from ...events.health.session_ids import SessionIds
 from ...events.offload import ThreadOffload
 from ...events.roots import scheme_of, without_file_scheme
 from ...events.stores.capabilities import Health

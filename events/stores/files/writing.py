@@ -14,12 +14,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate
 
-from ....disk import Disk
-from ...base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
-from ..durability.flushing import flush_append
-from ..log.log import Log
-from ..log.outcomes import in_doubt, load_replaced, write_failed_error
-from .creating import create
+from ...disk import Disk, write_all
+from ...disk.disk_errors import FULL
+from ...errors import AppendFailed, InvalidInput, LogError
+from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
+from ..checks import check_header
+from .durability.flushing import flush_append, in_doubt, not_flushed
+from .log.log import Log
+from .log.state import NOWHERE
+from .names import make_folders
 
 
 def append_at(
@@ -28,8 +31,6 @@ def append_at(
     """Append to a file that was just found unchanged.
 
     Args:
-        disk: The disk.
-        log: The log.
         fd: The file, open for reading and appending.
         request: The lines, and whether they have to land together.
         sync: Flush before the append counts.
@@ -67,9 +68,6 @@ def append_with_own_fd(disk: Disk, log: Log, request: Append, *, sync: bool, kee
     """Append with all checks, using a descriptor outside the pool; works whatever happened to the file.
 
     Args:
-        disk: The disk.
-        log: The log, owned.
-        request: The append.
         sync: Flush before the append counts.
         keep: Keep the descriptor of a newly created file in `log.fd`.
     """
@@ -94,12 +92,12 @@ def _append_checked(disk: Disk, log: Log, request: Append, *, sync: bool, keep: 
         except FileNotFoundError:
             stat = None
         if stat is None or not log.is_same(stat):
-            return load_replaced(log)
+            return _load_replaced(log)
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
             stat = disk.fstat(fd)
             is_same = log.is_same(stat) if log.fd >= 0 else log.is_same_after_reopen(fd, stat)
             if not (is_same and log.continues(fd, stat)):
-                return load_replaced(log)
+                return _load_replaced(log)
             log.refresh(fd, stat)
             if log.head == request.expected_head and stat.size > log.table.scanned:
                 log.settle(fd)
@@ -113,7 +111,7 @@ def _append_checked(disk: Disk, log: Log, request: Append, *, sync: bool, keep: 
                     log.modified_ns_seen = disk.fstat(fd).modified_ns
             return outcome
     except OSError as error:
-        return Failed(log.head, write_failed_error(log, error))
+        return Failed(log.head, _write_failed(log, error))
 
 
 def _landed_elsewhere(disk: Disk, log: Log, fd: int, data: bytes, end: int, *, sync: bool) -> Outcome:
@@ -162,9 +160,116 @@ def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OS
     if whole_lines == len(lines):
         return Committed(log.head)
     head = Cursor(log.head.generation, request.expected_head.seq + whole_lines)
-    return Failed(head, write_failed_error(log, error))
+    return Failed(head, _write_failed(log, error))
 
 
 def _count_whole(lines: Sequence[bytes], landed: int) -> int:
     """Return how many lines are whole within the first `landed` bytes."""
     return bisect_right(list(accumulate(map(len, lines))), landed)
+
+
+def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
+    """Create the file with its header block and its first lines.
+
+    Args:
+        log: The log, owned; it does not exist.
+        sync: Flush the file and its name before the append counts.
+        keep: Keep the descriptor in `log.fd`.
+
+    Raises:
+        InvalidInput: The append has no header block, or its header block is not valid.
+        OSError: The file cannot be created.
+    """
+    if request.header is None:
+        raise InvalidInput(f"{log.path} does not exist yet: its first append needs a header block")
+    detected = check_header(request.header, log.path)
+    dialect = request.dialect or detected.dialect
+    folder = os.path.dirname(log.path)
+    try:
+        fd, created = _open_new(disk, log.path)
+        folders: tuple[str, ...] = (folder,)
+    except FileNotFoundError:
+        folders = make_folders(disk, folder)
+        fd, created = _open_new(disk, log.path)
+    log.unflushed_folders.put_first(folders)
+    keeps_fd = False
+    try:
+        if not created and disk.fstat(fd).size:
+            return _load_replaced(log)
+        failure_outcome = _write_first(disk, log, fd, request.header, request.lines, created=created)
+        if failure_outcome is not None:
+            return failure_outcome
+        if sync:
+            doubt = flush_append(disk, log, fd, dialect=dialect)
+            if doubt is not None:
+                return doubt
+            try:
+                log.unflushed_folders.flush(disk)
+            except OSError as error:
+                return not_flushed(log, error)
+        try:
+            log.note_created(fd, detected.header, dialect, request.header, request.lines)
+        except OSError as error:
+            return in_doubt(log, error, "the file was written but cannot be read")
+        if keep:
+            log.fd = fd
+            keeps_fd = True
+        return Committed(log.head)
+    finally:
+        if not keeps_fd:
+            disk.close(fd)
+
+
+def _open_new(disk: Disk, path: str) -> tuple[int, bool]:
+    """Create a file, or open the one that is there; return its descriptor and whether it was created."""
+    flags = os.O_RDWR | os.O_APPEND
+    try:
+        return disk.open(path, flags | os.O_CREAT | os.O_EXCL), True
+    except FileExistsError:
+        return disk.open(path, flags), False
+
+
+def _write_first(
+    disk: Disk, log: Log, fd: int, header: bytes, lines: Sequence[bytes], *, created: bool
+) -> Outcome | None:
+    """Write the first lines into the empty file; return the outcome if that failed, else None."""
+    data = header + b"".join(lines)
+    try:
+        write_all(disk, fd, data)
+    except OSError as error:
+        try:
+            disk.truncate(fd, 0)
+            if created:
+                disk.unlink(log.path)
+        except OSError as second:
+            reason = f"the new file could neither be written ({error.strerror or error}) nor removed"
+            return in_doubt(log, second, reason)
+        return Failed(NOWHERE, _write_failed(log, error))
+    try:
+        alone = disk.position(fd) == len(data)
+    except OSError as error:
+        return in_doubt(log, error, "it is unknown where the append landed")
+    return None if alone else in_doubt(log, None, "another program created the file at the same time")
+
+
+def _write_failed(log: Log, error: OSError) -> AppendFailed:
+    """Return the error that says why the disk refused an append, and what to do."""
+    remedy = "free some space, then append again" if error.errno in FULL else "check the disk, then append again"
+    if error.filename is None:
+        error.filename = log.path  # errors of calls on a descriptor do not name the file
+    failed = AppendFailed(f"{log.path} could not be written ({error.strerror or error}): {remedy}")
+    failed.__cause__ = error
+    return failed
+
+
+def _load_replaced(log: Log) -> Fenced | Failed:
+    """Load a file that another program replaced; the caller has to read it before it appends."""
+    try:
+        log.reload_changed()
+    except LogError as error:
+        failed = AppendFailed(
+            f"{log.path} was replaced by a file that is not a session ({error.message}): move that file away"
+        )
+        failed.__cause__ = error
+        return Failed(log.head, failed)
+    return Fenced(log.head, log.epoch)

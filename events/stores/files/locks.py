@@ -31,16 +31,18 @@ import os
 import struct
 import sys
 import threading
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import PurePath
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from ....disk import FILE_MODE, Disk
-from ....disk.disk_errors import naming_errors
-from ....disk.private_folder import PRIVATE_FOLDER
-from ....errors import SessionLocked
-from ....offload import share_of_descriptors
+from ...disk import FILE_MODE, Disk, OsDisk, is_system_disk, opened
+from ...disk.disk import PRIVATE_FOLDER
+from ...disk.disk_errors import naming_errors
+from ...errors import SessionLocked
+from ...offload import share_of_descriptors
 
 SHARDS = 64
 """The number of shard files per folder. The kernel searches the locks of a file linearly, so more files are faster."""
@@ -57,8 +59,19 @@ _SLOTS = 16384
 _HOST_MAX = 43
 _SLOT = struct.Struct(f"<QQIB{_HOST_MAX}s")  # key, epoch, pid, length of the host's name, its first bytes
 _FLOCK = struct.Struct("hhqqi0q")  # Linux' struct flock on 64 bits
-_OFD_SETLK = 37
+_OFD_GETLK, _OFD_SETLK = 36, 37
 _TRIES_MAX = 8
+_SYSTEM = OsDisk()
+
+
+class Holder(Struct, frozen=True):
+    """The holder of a lock, as far as the lock file names it."""
+
+    pid: int | None = None
+    host: str | None = None
+
+    def __str__(self) -> str:
+        return "another process" if self.pid is None else f"process {self.pid} on {self.host}"
 
 
 class Held(Struct, eq=False):
@@ -114,13 +127,10 @@ class Locks:
 
         Args:
             path: The file's real path; the file need not exist.
-
-        Raises:
-            OSError: The lock files cannot be created or opened.
         """
         with self._mutex:
             if path in self._paths:
-                return self._refusal(path, os.getpid(), self._host)
+                return _refusal(path, Holder(os.getpid(), self._host))
             tries = 0
             while True:
                 held = Held(path, 0, [])
@@ -177,7 +187,7 @@ class Locks:
             shard = self._shard(os.path.join(folder, self._shard_name(key)))
             with naming_errors(shard.path):
                 if not self._take_byte(held, shard, key) or not self._take_in_rest(held, folder, shard, key):
-                    refusal = self._refusal(held.path, *self._holder(shard.fd, key))
+                    refusal = _refusal(held.path, self._holder(shard.fd, key))
                     self._close_unused(shard)
                     return refusal
         return None
@@ -280,19 +290,27 @@ class Locks:
         os.pwrite(fd, _SLOT.pack(key, epoch, os.getpid(), len(host), host), offset)
         return int(epoch)
 
-    def _holder(self, fd: int, key: int) -> tuple[int | None, str | None]:
+    def _holder(self, fd: int, key: int) -> Holder:
         record = os.pread(fd, _SLOT.size, self._slot(key))
         if len(record) == _SLOT.size:
             owner, _, pid, length, host = _SLOT.unpack(record)
             if owner == key:
-                return int(pid), host[:length].decode("utf-8", "replace")
-        return None, None
+                return Holder(int(pid), host[:length].decode("utf-8", "replace"))
+        return Holder()
 
-    def _refusal(self, path: str, pid: int | None, host: str | None) -> SessionLocked:
-        owner = f"process {pid} on {host}" if pid is not None else "another process"
-        return SessionLocked(
-            f"{path} is owned by {owner}: open it read-only, or wait until the owner lets go", pid=pid, host=host
-        )
+    def holder(self, path: str) -> Holder | None:
+        """Return who owns a file, without locking it and without creating anything; None if nobody does."""
+        for folder in look_up_folders(os.path.dirname(path)):
+            key = key_of(path, folder)
+            with suppress(OSError), opened(_SYSTEM, os.path.join(folder, self._shard_name(key))) as fd:
+                if self._is_locked(fd, key) or self._is_locked_in_rest(folder, key):
+                    return self._holder(fd, key)
+        return None  # also on a file system without such locks, where nobody holds one
+
+    def _is_locked_in_rest(self, folder: str, key: int) -> bool:
+        with suppress(FileNotFoundError), opened(_SYSTEM, os.path.join(folder, REST)) as fd:
+            return self._is_locked(fd, key)
+        return False
 
     # -- the operating system's part
 
@@ -308,6 +326,10 @@ class Locks:
         except (BlockingIOError, PermissionError):
             return False
         return True
+
+    def _is_locked(self, fd: int, key: int) -> bool:
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, key >> 2, 1, 0)
+        return int(_FLOCK.unpack(fcntl.fcntl(fd, _OFD_GETLK, request))[0]) != fcntl.F_UNLCK
 
     def _unlock(self, fd: int, key: int) -> None:
         fcntl.fcntl(fd, _OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, key >> 2, 1, 0))
@@ -332,13 +354,25 @@ class FileLocks(Locks):
             return False
         return True
 
+    def _is_locked(self, fd: int, key: int) -> bool:
+        """Tell whether a file is locked: `flock` cannot be queried, so this briefly acquires a shared lock."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        return False
+
     def _unlock(self, fd: int, key: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-def locks_of_this_system(disk: Disk, root: str) -> Locks:
-    """Return the locks that this operating system supports."""
-    return Locks(disk, root) if sys.platform == "linux" else FileLocks(disk, root)
+def _refusal(path: str, holder: Holder) -> SessionLocked:
+    return SessionLocked(
+        f"{path} is owned by {holder}: open it read-only, or wait until the owner lets go",
+        pid=holder.pid,
+        host=holder.host,
+    )
 
 
 def look_up_folders(directory: str) -> tuple[str, ...]:
@@ -351,3 +385,50 @@ def key_of(path: str, folder: str) -> int:
     """Return the number of a file in a lock folder: a hash of its path, relative to where that folder lies."""
     relative_path = path[len(folder) - len(_FOLDER) :]
     return int.from_bytes(blake2b(os.fsencode(relative_path), digest_size=8).digest(), "little")
+
+
+_mutex = threading.Lock()
+_owners: WeakKeyDictionary[Disk, dict[str, PrivateLocks]] = WeakKeyDictionary()
+_epochs: WeakKeyDictionary[Disk, dict[str, int]] = WeakKeyDictionary()
+
+
+class PrivateLocks(Locks):
+    """Locks by which stores on the same disk object exclude each other; a wrapper counts as its disk `inner`."""
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        super().__init__(disk, root)
+        while (inner := getattr(disk, "inner", None)) is not None:
+            disk = inner
+        with _mutex:
+            self._owners = _owners.setdefault(disk, {})
+            self._epochs = _epochs.setdefault(disk, {})
+
+    def take(self, path: str) -> Held | SessionLocked:
+        """Lock a file, or return who owns it."""
+        with _mutex:
+            if path in self._owners:
+                return _refusal(path, Holder(os.getpid(), os.uname().nodename))
+            self._owners[path] = self
+            epoch = self._epochs[path] = self._epochs.get(path, 0) + 1
+        return Held(path, epoch, [])
+
+    def give_back(self, held: Held) -> None:
+        """Unlock a file."""
+        with _mutex:
+            if self._owners.get(held.path) is self:
+                del self._owners[held.path]
+
+    def forget(self) -> None:
+        """Unlock all files of this store."""
+        for path in [path for path, owner in self._owners.items() if owner is self]:
+            del self._owners[path]
+
+    def holder(self, path: str) -> None:
+        """Return None: what is locked here is known to this process alone."""
+
+
+def locks_of(disk: Disk, root: str) -> Locks:
+    """Return the locks for a disk: those that this operating system supports if it is its own disk."""
+    if not is_system_disk(disk):
+        return PrivateLocks(disk, root)
+    return Locks(disk, root) if sys.platform == "linux" else FileLocks(disk, root)

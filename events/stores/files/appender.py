@@ -9,23 +9,91 @@ is busy and its head is held back.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
+from msgspec import Struct
 
-from ....disk import Disk
-from ....errors import LogReplaced
-from ...base import Append, Fenced, Lease, Outcome
-from ...checks import check_lines
-from ..durability.group_committer import GroupCommitter
-from ..durability.syncer import Syncer
-from ..log.landed import LandedAppend, hold_back
-from ..log.log import NOWHERE, Log
-from . import writer
-from .append_job import AppendJob, Barrier
+from ...disk import Disk
+from ...errors import AppendInDoubt, InvalidInput, LogReplaced
+from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
+from ..checks import check_lines
+from . import writing
+from .durability.flushing import Syncer, make_durable, not_flushed
+from .durability.group_committer import GroupCommitter
+from .durability.own_journals import LandedAppend, hold_back
+from .log.log import Log
+from .log.state import NOWHERE
 from .logs import Logs
-from .open_files import OpenFiles
+
+Barrier: TypeAlias = Literal["none", "file", "journal"]
+"""What makes an append durable: nothing, a flush of its file, or the journal."""
+
+
+class AppendJob(Struct, eq=False):
+    """One append that a worker thread carries out, with its outcome once it was called.
+
+    Attributes:
+        log: The log, which is busy in the meantime.
+        inode: The log's inode before the append.
+        before: The head before the append, once it was written.
+        written: The outcome of the write, once it was written.
+        landed: The append, if the journal still has to make it durable.
+        error: The exception that the job ended with.
+    """
+
+    disk: Disk
+    log: Log
+    append: Append
+    barrier: Barrier
+    inode: int
+    before: Cursor | None = None
+    written: Outcome | None = None
+    landed: LandedAppend | None = None
+    error: BaseException | None = None
+
+    def __call__(self) -> None:
+        log = self.log
+        try:
+            if self.written is None:
+                self.before = log.head
+                sync = self.barrier == "file"
+                self.written = writing.append_with_own_fd(self.disk, log, self.append, sync=sync, keep=False)
+            if self.barrier == "journal" and self.before is not None and log.head != self.before:
+                self._make_durable(log, self.before, self.written)
+        except BaseException as error:  # noqa: BLE001  # raised in the caller's task, not in the thread
+            self.error = error
+
+    def _make_durable(self, log: Log, before: Cursor, outcome: Outcome) -> None:
+        if isinstance(outcome, Committed | Failed):
+            self.landed = hold_back(log, self.append, before, outcome)
+            if self.landed is None:
+                try:
+                    make_durable(self.disk, log)
+                except OSError as error:
+                    self.written = not_flushed(log, error)
+
+    def settle(self) -> None:
+        """If the append ended without an outcome, put it and the log in doubt."""
+        if self.written is None and not isinstance(self.error, InvalidInput):
+            doubt = AppendInDoubt(f"{self.log.path}: the append was interrupted; retry with the same command id")
+            doubt.__cause__ = self.error
+            self.log.doubt = self.log.doubt or doubt
+            self.written = InDoubt(doubt)
+
+    def outcome(self) -> Outcome:
+        """Return the outcome.
+
+        Raises:
+            InvalidInput: The request was not valid.
+        """
+        if self.landed is not None:
+            return self.landed.outcome
+        if self.written is None:
+            assert self.error is not None
+            raise self.error
+        return self.written
 
 
 class Pace(NamedTuple):
@@ -50,9 +118,6 @@ class Appender:
     """The append operations of one store.
 
     Args:
-        disk: The disk.
-        logs: The logs of the store.
-        open_files: The pool of open files.
         syncer: Runs appends in worker threads.
         pace: The rules for using them.
         timer: A monotonic clock, in seconds.
@@ -60,19 +125,12 @@ class Appender:
     """
 
     def __init__(
-        self,
-        disk: Disk,
-        logs: Logs,
-        open_files: OpenFiles,
-        syncer: Syncer,
-        pace: Pace,
-        timer: Callable[[], float],
-        group: GroupCommitter | None = None,
+        self, logs: Logs, syncer: Syncer, pace: Pace, timer: Callable[[], float], group: GroupCommitter | None
     ) -> None:
-        self._disk = disk
+        disk = self._disk = logs.disk
         self._logs = logs
         self._owned = logs.owned
-        self._open_files = open_files
+        self._open_files = logs.open_files
         self._syncer = syncer
         self._sync = pace.sync
         self._inline = pace.inline and not pace.sync
@@ -89,6 +147,14 @@ class Appender:
     def at_once(self) -> bool:
         """Whether `try_append` may append."""
         return self._inline and self._group is None
+
+    @property
+    def quick(self) -> bool:
+        """Whether the event loop may use the disk, which then takes a few microseconds for what is small."""
+        return self.at_once and not (self._cautious and self._is_slow_now())
+
+    def _is_slow_now(self) -> bool:
+        return self._slow_until is not None and self._timer() < self._slow_until
 
     def try_append(self, append: Append) -> Outcome | None:
         """Append immediately, or return None; see `Store.try_append`."""
@@ -107,11 +173,11 @@ class Appender:
             return None
         if append.expected_head != log.head:
             return Fenced(log.head, log.epoch)
-        if self._cautious and (log.slow or (self._slow_until is not None and self._timer() < self._slow_until)):
+        if self._cautious and (log.slow or (self._slow_until is not None and self._is_slow_now())):
             return None
         if log.header is None or not append.lines:
             before = log.fd
-            outcome = writer.append_with_own_fd(self._disk, log, append, sync=False, keep=True)
+            outcome = writing.append_with_own_fd(self._disk, log, append, sync=False, keep=True)
             if log.fd != before:
                 self._open_files.adopt(log)
         else:
@@ -125,7 +191,7 @@ class Appender:
                 log.recently_used = True
             except (OSError, LogReplaced):
                 return None
-            outcome = writer.append_at(self._disk, log, fd, append, sync=False, write=self._write)
+            outcome = writing.append_at(self._disk, log, fd, append, sync=False, write=self._write)
         if log.doubt is not None:
             self._open_files.drop(log)
         return outcome
@@ -186,7 +252,7 @@ class Appender:
             with anyio.CancelScope(shield=True):
                 await self._logs.until_idle(busy)
         jobs = [
-            (append, None if log is None else AppendJob(self._disk, log, append, self._barrier(log)))
+            (append, None if log is None else AppendJob(self._disk, log, append, self._barrier(log), log.inode))
             for append, log in found
         ]
         await self._carry_out([job for _, job in jobs if job is not None])
@@ -235,7 +301,7 @@ class Appender:
             return [outcome]
         landed = hold_back(log, append, before, outcome)
         if landed is None:
-            job = AppendJob(self._disk, log, append, "journal", before, outcome)
+            job = AppendJob(self._disk, log, append, "journal", log.inode, before, outcome)
             await self._carry_out([job])
             return [job.outcome()]
         log.busy = True
@@ -258,7 +324,7 @@ class Appender:
                     log.busy = True
                     landed[number] = held_back
                 else:
-                    unusual[number] = AppendJob(self._disk, log, append, "journal", before, outcome)
+                    unusual[number] = AppendJob(self._disk, log, append, "journal", log.inode, before, outcome)
         if unusual:
             await self._carry_out(list(unusual.values()))
         if landed:

@@ -5,34 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ....disk import Disk
-from ....disk.disk_errors import refusing_to_write, refusing_when_full
-from ....disk.mounts import is_slow_folder
-from ....disk.packed import packed_forms
-from ....errors import SessionLocked
-from ....offload import Offload, carried_out
-from ...base import Cursor, Lease, Ref
-from .. import archiving
-from ..appending.logs import Logs
-from ..durability.flushing import make_durable, write_again
-from ..durability.group_committer import GroupCommitter
-from ..durability.journal_replay import JournalReplay
-from ..log.log import Log
-from ..names import Names
-from .locks import Locks
-from .released import ReleasedLogs
-from .resolving import flush_unjournaled, resolve
+from ...disk.disk import is_slow_folder
+from ...disk.disk_errors import refusing_to_write, refusing_when_full
+from ...disk.packed import packed_forms
+from ...errors import SessionLocked
+from ...offload import carried_out
+from ..base import Cursor, Lease, Ref
+from . import packing
+from .durability.flushing import ReleasedLogs, flush_unjournaled, make_durable, resolve, write_again
+from .durability.group_committer import GroupCommitter
+from .durability.journal_replay import JournalReplay
+from .locks import Held, Locks
+from .log.log import Log
+from .logs import Logs
+
+_READ_INSTEAD = "; what exists can be loaded with `read_only=True`"
+_FOLDERS_MAX = 4096
 
 
 class Ownership:
     """The owned logs of one store, with their leases and locks.
 
     Args:
-        disk: The disk.
-        names: Turns refs into paths.
-        logs: The logs of the store.
         locks: Decide who owns a log.
-        offload: Runs the examination of logs.
         replay: Restores the logs that journals hold.
         released: What is known about logs that were owned before.
         group: The rounds of the journal, under durability "group".
@@ -41,35 +36,38 @@ class Ownership:
 
     def __init__(
         self,
-        disk: Disk,
-        names: Names,
         logs: Logs,
         locks: Locks,
-        offload: Offload,
         replay: JournalReplay,
         released: ReleasedLogs,
         group: GroupCommitter | None,
         *,
         sync: bool,
     ) -> None:
-        self._disk = disk
-        self._names = names
+        self._disk = logs.disk
+        self._names = logs.names
         self._logs = logs
         self._locks = locks
-        self._offload = offload
         self._replay = replay
         self._released = released
         self._group = group
         self._sync = sync
+        self._slow_folders: dict[str, bool] = {}  # whether what is in them may block
 
     # -- acquiring
 
-    async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
-        """Acquire logs; see `FileStore.acquire`."""
+    async def acquire(self, refs: Sequence[Ref], owner: str, *, at_once: bool) -> list[Lease | SessionLocked]:
+        """Acquire logs; see `FileStore.acquire`.
+
+        Args:
+            owner: Who acquires them.
+            at_once: Whether a single log may be acquired on the event loop, if that does not take long.
+        """
         targets = [(ref, self._names.path_of(ref)) for ref in refs]
         results: list[Log | SessionLocked] = []
         try:
-            await carried_out(self._offload, self._own_all, targets, results)
+            if not (at_once and len(targets) == 1 and self._own_at_once(*targets[0], results)):
+                await carried_out(self._logs.offload, self._own_all, targets, results)
             self._logs.check_open()  # it may have been closed meanwhile, which gave back the locks
         except BaseException:
             for result in results:
@@ -84,35 +82,77 @@ class Ownership:
         self._logs.own(log, lease)
         return lease
 
+    def _own_at_once(self, ref: Ref, path: str, results: list[Log | SessionLocked]) -> bool:
+        """Own a log on the event loop; return False if that takes a thread. Then it is locked, if `results` has it.
+
+        Only in a folder that a thread has used before, so that it is known to be on a disk that does not block.
+        """
+        if self._slow_folders.get(os.path.dirname(path), True):
+            return False
+        real_path = self._disk.real_path(path)
+        if self._replay.may_restore(real_path):
+            return False
+        log = self._lock(ref, real_path, results)
+        if log is None:
+            return True
+        log.slow = False
+        try:
+            if log.own_at_once(self._logs.read(ref)) and not self._released.may_lack_bytes(log):
+                return True
+        except OSError:
+            with refusing_when_full(real_path):
+                raise
+        assert log.held is not None
+        results[:] = [self._new_log(ref, real_path, log.held)]  # the other one was examined half
+        return False
+
     def _own_all(self, targets: Sequence[tuple[Ref, str]], results: list[Log | SessionLocked]) -> None:
         """Lock, examine and repair logs. `results` is filled one by one, so that the caller can undo after an error."""
+        locked = results[0] if results else None
         for ref, path in targets:
-            real_path = self._disk.real_path(path)
-            with refusing_to_write(real_path, "; what exists can be loaded with `read_only=True`"):
-                self._replay.before(real_path)
-                held = self._locks.take(real_path)
-            if isinstance(held, SessionLocked):
-                results.append(held)
-                continue
-            log = Log(self._disk, ref, real_path)
-            log.held, log.epoch = held, held.epoch
-            results.append(log)
-            with refusing_when_full(real_path):
-                self._examine(log)
+            if not isinstance(locked, Log):
+                real_path = self._disk.real_path(path)
+                with refusing_to_write(real_path, _READ_INSTEAD):
+                    self._replay.before(real_path)
+                locked = self._lock(ref, real_path, results)
+            if locked is not None:
+                log, locked = locked, None
+                with refusing_when_full(log.path):
+                    self._examine(log)
+                if len(self._slow_folders) >= _FOLDERS_MAX:
+                    self._slow_folders.clear()
+                self._slow_folders[os.path.dirname(path)] = log.slow
+
+    def _lock(self, ref: Ref, real_path: str, results: list[Log | SessionLocked]) -> Log | None:
+        """Lock a log, add it to the results, and return it; add and return None if another owner has it."""
+        try:
+            held = self._locks.take(real_path)
+        except OSError:
+            with refusing_to_write(real_path, _READ_INSTEAD):
+                raise
+        if isinstance(held, SessionLocked):
+            results.append(held)
+            return None
+        log = self._new_log(ref, real_path, held)
+        results.append(log)
+        return log
+
+    def _new_log(self, ref: Ref, real_path: str, held: Held) -> Log:
+        log = Log(self._disk, ref, real_path)
+        log.held, log.epoch = held, held.epoch
+        log.unflushed_folders = self._names.unflushed_folders(real_path)
+        return log
 
     def _examine(self, log: Log) -> None:
         """Examine and repair a log that was just locked."""
-        log.unflushed_folders = self._names.unflushed_folders(log.path)
         log.own(self._logs.read(log.ref))
         if log.header is None and not log.find_packed():
             log.own()  # another program has just put the file there
         elif log.packed is None and log.header is not None and packed_forms(self._disk, log.path):
-            archiving.remove_leftovers(self._disk, log.path)
-        if log.packed is not None:
-            return
+            packing.remove_leftovers(self._disk, log.path)
         if log.header is None:
             log.slow = is_slow_folder(self._disk, os.path.dirname(log.path))
-        else:
+        elif log.packed is None:
             self._ensure_durable(log)
 
     def _ensure_durable(self, log: Log) -> None:
@@ -159,11 +199,7 @@ class Ownership:
             raise
 
     def detach_from_journals(self, log: Log) -> None:
-        """Flush a log whose appends a journal may hold, and void its records in all journals; in a worker thread.
-
-        Raises:
-            OSError: The log cannot be flushed.
-        """
+        """Flush a log whose appends a journal may hold, and void its records in all journals; in a worker thread."""
         if self._group is not None and log.header is not None and log.doubt is None:
             try:
                 make_durable(self._disk, log)

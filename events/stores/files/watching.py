@@ -13,19 +13,25 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anyio import CapacityLimiter, Event, current_time, move_on_after, to_thread
 from anyio.lowlevel import RunVar, checkpoint
 
+from ...disk import Disk, is_system_disk
 from ...telemetry import failure_of, logger
+from ..base import Ref
+from .names import LEAF_SUFFIX
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
+
 
 FOLDERS_MAX = 1024
 """How many folders are watched at most; files in other folders are checked only when a watch's timeout expires."""
@@ -256,3 +262,92 @@ def here() -> Notices:
         notices = Notices()
         _here.set(notices)
     return notices
+
+
+Status: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
+"""The status of a log and of its leaf record: device, inode, size and time, or None for a file that does not exist."""
+
+
+def status_of(disk: Disk, path: str) -> Status:
+    """Return the status of a log and of its leaf record."""
+    return _file_status(disk, path), _file_status(disk, path + LEAF_SUFFIX)
+
+
+def _file_status(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
+    try:
+        status = disk.stat(path)
+    except OSError:
+        return None
+    return status.device, status.inode, status.size, status.modified_ns
+
+
+class Watch:
+    """A watch of some logs, with their status at the last check.
+
+    Args:
+        paths: The paths of the logs, by ref.
+        poll_s: After how long to check without a notification.
+        until_settled: Waits until this store's appends to a log are committed. Until then, the file is ahead of the
+            head, and the commit does not change the file again.
+        unsettled: The logs to which an append is being committed now: the first check finds them changed.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: Mapping[Ref, str],
+        poll_s: float,
+        until_settled: Callable[[Ref], Awaitable[None]],
+        unsettled: Collection[Ref],
+    ) -> None:
+        self._disk = disk
+        self._until_settled = until_settled
+        self._paths = paths
+        self._poll_s = poll_s
+        self._has_notices = is_system_disk(disk)
+        self._statuses = {ref: None if ref in unsettled else status_of(disk, path) for ref, path in paths.items()}
+
+    def changed(self) -> set[Ref]:
+        """Check all logs, and return those that changed since the last check."""
+        changed: set[Ref] = set()
+        for ref, path in self._paths.items():
+            status = status_of(self._disk, path)
+            if status != self._statuses[ref]:
+                self._statuses[ref] = status
+                changed.add(ref)
+        return changed
+
+    async def changes(self) -> AsyncIterator[set[Ref]]:
+        """Yield the logs that changed, whenever there are any."""
+        with here().place() as place:
+            while True:
+                if self._has_notices:
+                    place.watch(frozenset(chain.from_iterable(map(_to_watch, self._paths.values()))))
+                if changed := self.changed():
+                    for ref in changed:
+                        await self._until_settled(ref)
+                    yield changed
+                else:
+                    await place.wait(self._poll_s)
+
+
+def _to_watch(path: str) -> tuple[str, ...]:
+    """Return the paths whose changes concern a log.
+
+    These are the log and its leaf record. If their folder does not exist, it is the topmost folder that is missing. If
+    the log has several names, its changes may be reported under another one: everything in the folder concerns it.
+    """
+    missing, folder = path, os.path.dirname(path)
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        missing, folder = folder, os.path.dirname(folder)
+    if missing != path:
+        return (missing,)
+    return (f"{folder}/",) if _has_several_names(path) else (path, path + LEAF_SUFFIX)
+
+
+def _has_several_names(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode) or status.st_nlink > 1

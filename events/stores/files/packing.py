@@ -11,22 +11,22 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from hashlib import blake2b
 
-from ...disk import Disk, flush_file
+from ...disk import Disk, flush_file, opened
 from ...disk.atomic_files import removed_on_error, write_temporary
-from ...disk.codecs import best_suffix, codec_of
-from ...disk.packed import PIECE, PackedFile, packed_forms, stat_if_exists
+from ...disk.packed import PIECE, PackedFile, best_suffix, codec_of, packed_forms, stat_if_exists
 from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
-from .log import beside
+from ..checks import VIEW
+from .names import INDEX_SUFFIX
 
 
 def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
     """Replace a log by its packed form.
 
     Args:
-        disk: The disk.
         path: The log, which the caller owns and has flushed: while both forms exist, the log takes precedence, so a
             power cut must not shorten it.
         is_unchanged: Tells whether the file is still as its owner left it.
@@ -42,8 +42,7 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
     packed = path + best_suffix()
     codec = codec_of(packed)
     content = _Content()
-    fd = disk.open(path, os.O_RDONLY)
-    try:
+    with opened(disk, path) as fd:
         size = disk.fstat(fd).size
         pieces = (disk.pread(fd, min(PIECE, size - at), at) for at in range(0, size, PIECE))
 
@@ -58,10 +57,8 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
             refuse_change()
 
         write_checked(disk, packed, (codec.pack(content.add(piece)) for piece in pieces), check)
-    finally:
-        disk.close(fd)
     disk.unlink(path)
-    beside.remove_derived(disk, path)
+    _remove_derived(disk, path)
     disk.sync_directory(os.path.dirname(path))
 
 
@@ -82,8 +79,7 @@ def unpack(disk: Disk, path: str) -> None:
             raise _replaced_error(path)
         return
     packed = forms[0]
-    fd = disk.open(packed, os.O_RDONLY)
-    try:
+    with opened(disk, packed) as fd:
         file = PackedFile(disk, fd, packed)
         content = _Content()
 
@@ -94,8 +90,6 @@ def unpack(disk: Disk, path: str) -> None:
                 raise _replaced_error(path)
 
         write_checked(disk, path, (content.add(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
-    finally:
-        disk.close(fd)
     disk.unlink(packed)
     if len(forms) > 1:  # for example after the folders of two machines were merged
         remove_leftovers(disk, path)
@@ -109,11 +103,7 @@ def _replaced_error(path: str) -> LogReplaced:
 
 
 def remove_leftovers(disk: Disk, path: str) -> bool:
-    """Remove the packed forms that a crash left beside an unpacked log; return False if one has other content.
-
-    Raises:
-        OSError: A packed form cannot be removed.
-    """
+    """Remove the packed forms that a crash left beside an unpacked log; return False if one has other content."""
     all_removed = True
     forms = packed_forms(disk, path)
     if forms:  # the process that unpacked the log may have been killed before it flushed the log's name
@@ -176,29 +166,29 @@ class _Content:
 def _content_of(disk: Disk, path: str, packed: str | None = None) -> _Content:
     """Read a file, or the log that is packed in it. `packed` is the final name of a packed file and tells its codec."""
     content = _Content()
-    fd = disk.open(path, os.O_RDONLY)
-    try:
+    with opened(disk, path) as fd:
         file = None if packed is None else PackedFile(disk, fd, packed)
         size = disk.fstat(fd).size if file is None else file.size
         for at in range(0, size, PIECE):
             content.add(disk.pread(fd, PIECE, at) if file is None else file.read(PIECE, at))
-    finally:
-        disk.close(fd)
     return content
 
 
 def _begins_with(disk: Disk, path: str, packed: str) -> bool:
     """Tell whether a log begins with the whole content of its packed form."""
-    log = disk.open(path, os.O_RDONLY)
-    try:
-        fd = disk.open(packed, os.O_RDONLY)
-        try:
-            file = PackedFile(disk, fd, packed)
-            return all(
-                file.read(PIECE, at) == disk.pread(log, min(PIECE, file.size - at), at)
-                for at in range(0, file.size, PIECE)
-            )
-        finally:
-            disk.close(fd)
-    finally:
-        disk.close(log)
+    with opened(disk, path) as log, opened(disk, packed) as fd:
+        file = PackedFile(disk, fd, packed)
+        return all(
+            file.read(PIECE, at) == disk.pread(log, min(PIECE, file.size - at), at) for at in range(0, file.size, PIECE)
+        )
+
+
+def _remove_derived(disk: Disk, path: str) -> None:
+    """Delete the derived files beside a log: its snapshot and its checkpoints."""
+    folder, name = os.path.split(path)
+    derived = {name + INDEX_SUFFIX}
+    with suppress(FileNotFoundError):
+        derived |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
+    for file_name in sorted(derived):
+        with suppress(FileNotFoundError):
+            disk.unlink(f"{folder}/{file_name}")

@@ -1,26 +1,57 @@
-"""The migration of logs in old formats: a new file atomically replaces the old one, which is kept as `.bak`."""
+"""Backups: copies of logs that are about to be replaced, named `.bak`, `.bak-2` and so on.
+
+They are deleted only together with the log itself.
+
+Logs in old formats are migrated: a new file atomically replaces the old one, which is kept as such a backup.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ....dialects.base import Dialect
 from ....disk import Disk
-from ....disk.atomic_files import removed_on_error, write_temporary
+from ....disk.atomic_files import NameNotFlushed, removed_on_error, write_atomically, write_temporary
+from ....disk.packed import stat_if_exists
 from ....errors import Conflict
-from ..backups import back_up
-from .table import CHUNK, Table
+from .table import CHUNK, Table, chunks
+
+SUFFIX = ".bak"
+"""The suffix of a log's first backup."""
 
 _TRIES_MAX = 8
+
+
+def back_up(disk: Disk, path: str, fd: int, size: int) -> str:
+    """Copy a log that is about to be replaced to the first free backup name, and return the copy's path.
+
+    The log is copied and not renamed, so that its own name always exists.
+
+    Args:
+        fd: The log, open for reading.
+        size: The size of the log in bytes.
+
+    Raises:
+        OSError: The copy cannot be written. No part of it remains.
+    """
+    backup, number = path + SUFFIX, 2
+    while stat_if_exists(disk, backup) is not None:
+        backup, number = f"{path}{SUFFIX}-{number}", number + 1
+    try:
+        write_atomically(disk, backup, chunks(disk, fd, 0, size), sync=True)
+    except NameNotFlushed:
+        with suppress(OSError):
+            disk.unlink(backup)
+        raise
+    return backup
 
 
 def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, table: Table) -> None:
     """Rewrite an old log in the current version of its dialect.
 
     Args:
-        disk: The disk.
-        path: The log's real path.
         fd: The log, open for reading.
         block: Its header block.
         dialect: Its dialect, in the old version.
