@@ -67,10 +67,9 @@ class MemoryStore(LooksAtOnce, ScansChanges):
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """Return what has a capability: this store, its shelf's rows, or a search index; see `Store.capability`."""
-        wanted: object = kind
-        if wanted is KeepsRows:
+        if kind is KeepsRows:
             return offered(self._shelf.rows, kind, (KeepsRows,))
-        if wanted is KeepsSearch:
+        if kind is KeepsSearch:
             from .search_database import SearchDatabase  # SQLite is only needed to search
             from .search_index import SearchIndex
 

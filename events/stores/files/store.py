@@ -198,11 +198,10 @@ class FileStore:
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """Return what has a capability: this store, or what keeps something under its root; see `Store.capability`."""
-        wanted: object = kind
-        if wanted is KeepsRows:
+        if kind is KeepsRows:
             pointers = Pointers(self._disk, self._names, self.look_at)
             return offered(FileRows(self._disk, self.root, pointers, self.inner_roots), kind, (KeepsRows,))
-        if wanted is KeepsSearch and isinstance(self._disk, OsDisk):  # SQLite knows no other disk
+        if kind is KeepsSearch and isinstance(self._disk, OsDisk):  # SQLite knows no other disk
             from .search import FileSearch  # SQLite is only needed to search
 
             return offered(FileSearch(self.root, self.inner_roots), kind, (KeepsSearch,))
