@@ -10,7 +10,7 @@ from typing import TypeAlias, TypedDict
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ..events.characters import check_text
+from ..events.arguments import check_text
 from ..events.entries import Payload
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from ...events.entries import ARCHIVED
 from ...events.errors import AmbiguousSession, InvalidInput, SessionNotFound
 from ...events.offload import carried_out
-from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsRows
 from ...events.stores.shelf import MemoryRows
+from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..host.naming import checked_path
 from .listing import SessionListing

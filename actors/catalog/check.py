@@ -16,7 +16,7 @@ from ...events.offload import ThreadOffload
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsRows, KeptRow, ScansChanges
 from ...events.stores.opening import file_store
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import SessionSummary
 from ..host.runtime import Limits, Runtime, random_id, system_clock
 from .rows import Rows, session_of

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeGuard
 import anyio
 from msgspec.structs import replace
 
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.entries import EPOCH
 from ...events.stores.base import LogInfo, Ref, Stamp
 from ...events.stores.capabilities import KeepsRows, ScansChanges

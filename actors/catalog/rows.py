@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from ...events.block import lines_of
+from ...events.dialects.base import lines_of
 from ...events.entries import ARCHIVED, EPOCH
 from ...events.errors import SessionNotFound, TreeringError
 from ...events.index import LogIndex

@@ -20,8 +20,8 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from ...events.arguments import folder_of
 from ...events.errors import InvalidInput
-from ...events.roots import folder_of
 
 _MINIMUMS = {
     "debounce_ms": 0,

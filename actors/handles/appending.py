@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from ...events.content import ContentLike, ImagePart, TextPart, as_content, raw_json, raw_object, tool_result
+from ...events.content import ContentLike, ImagePart, TextPart, as_content, tool_result
 from ...events.entries import (
     Compaction,
     ContextEdit,
@@ -26,6 +26,7 @@ from ...events.entries import (
     checked_usage,
 )
 from ...events.errors import InvalidEntry
+from ...events.json_values import raw_json, raw_object
 from ..commands import AppendOptions, append_command
 from .handle import Handle
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ...events.content import JSON, raw_json
 from ...events.entries import BranchSummary
+from ...events.json_values import JSON, raw_json
 from ...projections.building.pairing import paired
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,

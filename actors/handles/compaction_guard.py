@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import takewhile
 
-from ...events.content import JSON
 from ...events.entries import CompactionEntry
 from ...events.errors import CompactionLoop
+from ...events.json_values import JSON
 from ...events.kinds import Kind
 from ...projections.context import boundary
 from ..log.open_log import OpenLog

@@ -11,30 +11,26 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.entries import CustomEntry, UsageRecord
 from ...events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ...events.kinds import Kind
-from ...events.wording import counted
-from ...projections.building.budget import ContextBudget, checked_budget
+from ...events.texts import counted
+from ...projections.building.budget import ContextBudget, UsedTokens, checked_budget, last_measured, used_since
 from ...projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
 from ...projections.building.pairing import is_request, paired
-from ...projections.building.source import ContextSource
-from ...projections.building.strategy import NeededSummary, needs_path
+from ...projections.building.strategy import ContextSource, NeededSummary, needs_path
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
+    StoredSummary,
     Summarizer,
     SummarizerOptions,
     generate_summary,
-)
-from ...projections.building.summary_cache import (
-    StoredSummary,
     longest_summary,
     range_key,
     stored_summaries,
     summarizer_id,
 )
-from ...projections.building.used_tokens import UsedTokens, last_measured, used_since
 from ...projections.context import Context, ContextMessage, boundary, messages_of
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
 from .handle import read_log

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
 from ...events.entries import Compaction, Entry, Message, SessionInfo, Usage
-from ...projections.event_count import EventCount
+from ...projections.stats import EventCount
 from ...projections.usage import UsageProjection, usage_totals
 from ..commands import AppendOptions
 from .appending import Appending

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Unpack
 
 from msgspec import Struct
 
-from ...events.content import JSON, raw_json, raw_object
 from ...events.entries import Message, MessageEntry, Provider, SessionInfo, ToolExecutionEntry
 from ...events.errors import EntryNotFound, InvalidInput, LeafMoved
+from ...events.json_values import JSON, raw_json, raw_object
 from ...projections.building.budget import ContextBudget, calculate_budget
-from ...projections.metadata import SessionMetadata, metadata_of
 from ...projections.stats import SessionStats, StatsProjection
+from ...projections.summary import SessionMetadata, metadata_of
 from ...projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from ..commands import AppendOptions
 from ..host.naming import checked_path
@@ -135,7 +135,7 @@ class Describing(Appending, Reading):
         Raises:
             InvalidInput: It is not a path.
         """
-        from ...events.projects import real_path  # deferred to keep the import of the package small
+        from ...events.projects import real_path
 
         path = await self._core.runtime.offload(real_path, checked_path(project))
         return await self.append(SessionInfo(project=path), **options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...events.content import JSON
 from ...events.entries import BranchSummaryEntry, CompactionEntry, Entry
+from ...events.json_values import JSON
 from ...projections.state import work_of
 
 

@@ -5,16 +5,15 @@ The handle only delegates; the work is done in `contexts` and `compaction`.
 
 from __future__ import annotations
 
-from ...projections.building.budget import ContextBudget
+from ...projections.building.budget import ContextBudget, UsedTokens
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
+    StoredSummary,
     Summarizer,
     SummarizerOptions,
     checked_summarizer,
 )
-from ...projections.building.summary_cache import StoredSummary
-from ...projections.building.used_tokens import UsedTokens
 from ...projections.tokens import Tokenizer
 from .appending import Appending
 from .compaction import CompactionReport, compact

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.entries import Entry, Header, Message, MessageEntry
 from ...events.stores.base import Cursor
 from ...projections.base import Valued

@@ -9,13 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from ...events.content import raw_json
 from ...events.entries import BranchSummary
 from ...events.errors import InvalidInput
+from ...events.json_values import raw_json
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
-from ...projections.context import Context, ContextChange
+from ...projections.context import Context
+from ...projections.context_changes import ContextChange
 from ...projections.feed import transient
 from ...projections.labels import LabelChange
 from ...projections.subscriptions import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...projections.context import boundary, clears, edits_on, first_kept, last_edits, with_edits
+from ...projections.context import boundary, clears, first_kept
+from ...projections.context_edits import edits_on, last_edits, with_edits
 
 if TYPE_CHECKING:
     from ...events.entries import ContextEdit, Entry

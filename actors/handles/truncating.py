@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from ...events.characters import check_text
-from ...events.counts import check_count
+from ...events.arguments import check_count, check_text
 from ...events.entries import Compaction, CompactionEntry, Payload, SessionInfo
 from ...events.errors import LeafMoved, UnsafeCut
 from ...projections.context import build

@@ -13,18 +13,16 @@ from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ...events.characters import check_text
+from ...events.arguments import check_text, check_word
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, WrongThread
 from ...events.index import LogIndex
 from ...events.stores.base import Cursor, Ref
-from ...events.words import check_word
 from ...projections.base import Projection, Valued
-from ...projections.feed import Feed, Transient
-from ...projections.source import LogView, Source
-from ...projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
-from ...projections.views import SharedView, Stepper
+from ...projections.feed import Feed, LogView, Source, Transient
+from ...projections.subscriptions import VIEWS as NAMED_VIEWS
+from ...projections.views import FoldStepper, SharedView, Stepper
 from ..folds import VIEWS, Folds, Values, kind_of
 from ..log.follower import Follower
 from ..log.open_log import OpenLog
@@ -34,12 +32,6 @@ from .registry import NewLog, Registry
 from .runtime import Runtime
 
 V = TypeVar("V")
-
-_BUILT_IN: dict[str, type[Stepper[Any, Any]]] = {
-    "context": ContextStepper,
-    "tree": TreeStepper,
-    "labels": LabelStepper,
-}
 
 
 class OwnedSource:
@@ -221,7 +213,7 @@ class HostCore:
             stepper = FoldStepper(view, partial(self._fold, ref, follower))
         else:
             check_word("view", view, VIEWS)
-            stepper = _BUILT_IN[view]()
+            stepper = NAMED_VIEWS[view]()
         key = (ref, stepper.name, isinstance(source, Follower))
         shared = self._views.get(key)
         if shared is None or shared.closed:

@@ -26,18 +26,16 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import anyio
 
-from ...events.characters import check_text
-from ...events.child_process import after_fork_in_child
+from ...events.arguments import check_text, check_word, scheme_of, without_file_scheme
+from ...events.dialects.detect import DialectName, dialect_named
 from ...events.disk import Disk, OsDisk
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
-from ...events.offload import Offload, ThreadOffload
-from ...events.roots import scheme_of, without_file_scheme
+from ...events.offload import Offload, ThreadOffload, after_fork_in_child
 from ...events.stores.base import Ref, Store
 from ...events.stores.memory import MemoryStore
 from ...events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
 from ...events.telemetry import failure_of, logger
-from ...events.words import check_word
 from ..catalog.settings import Settings
 from ..handles.forking import copy_of, fork, put
 from ..handles.session import Session
@@ -47,7 +45,7 @@ from .background import attempt, keep_running
 from .core import HostCore
 from .host_task import HostTask
 from .lookup import SessionLike, SessionLookup
-from .naming import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
+from .naming import absolute, checked_id, checked_path, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .starting import Starting, Unclosed
 from .statistics import HostStatistics, SessionStatistics

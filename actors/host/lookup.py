@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import NamesFiles, Recovers, ScansChanges

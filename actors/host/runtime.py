@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ...events.child_process import after_fork_in_child
-from ...events.offload import Offload, run_inline
+from ...events.offload import Offload, after_fork_in_child, run_inline
 from ...events.stores.base import Store
 from ...events.stores.capabilities import (
     AppendsAtOnce,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from ...events.undecodable import UNDECODABLE
+from ...events.json_values import UNDECODABLE
 
 
 class LeafRecord(Struct, frozen=True):

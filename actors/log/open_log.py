@@ -14,8 +14,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from ...events.block import size_of
-from ...events.dialects.base import Dialect
+from ...events.dialects.base import Dialect, size_of
 from ...events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
 from ...events.errors import LogReplaced, NotLive, SessionNotFound
 from ...events.ids import RECENT_MAX
@@ -24,7 +23,7 @@ from ...events.kinds import Kind
 from ...events.stores.base import Blob, Cursor, Page, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
-from ...projections.building.paired_messages import PairedMessages
+from ...projections.building.pairing import PairedMessages
 from ...projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
 from ...projections.feed import EntryAdded, Feed, LeafChange
 from ...projections.tokens import Tokenizer

@@ -9,12 +9,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from ...events.arguments import check_word
+from ...events.dialects.detect import DialectName
 from ...events.disk import Disk
 from ...events.errors import InvalidInput
 from ...events.offload import Offload
 from ...events.stores.base import Store
 from ...events.stores.opening import Durability, Writes
-from ...events.words import check_word
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
 from ..handles.forking import fork, put
@@ -22,7 +23,6 @@ from ..host.host import SessionHost
 from ..host.keyed import SAVE_EVERY_S, KeyedSessions
 from ..host.listing import SessionChanged
 from ..host.lookup import SessionLike
-from ..host.naming import DialectName
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
 from .bridge import Bridge, exit_on_signals
 from .session import Facade, SyncSession, awaited, like, opened, read, searched

@@ -34,13 +34,15 @@ from ...events.entries import (
     MessageEntry,
     ToolExecutionEntry,
     UsageEntry,
+    asked_text,
 )
-from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
-from ...events.previews import preview
+from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.redaction import Redaction
+from ...events.texts import preview
 from ...formats.dialect_conversion import kept
-from ...projections.context import message_of, with_edits
-from ...projections.exporting.view import About
+from ...projections.context import message_of
+from ...projections.context_edits import with_edits
+from ...projections.documents.document import About
 from ..handles.path_labels import labels_for
 from ..log.open_log import OpenLog
 
@@ -134,7 +136,7 @@ def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dia
     """
     own = selection.log.index.header
     if not selection.whole:
-        parent = core.path_of(handle.ref) if dialect.name == "pi" else own.id
+        parent = core.path_of(handle.ref) if dialect.parent_by_path else own.id
         return core.new_header(None, dialect=dialect, cwd=own.cwd, parent_session=parent or own.id)[0]
     return Header(
         id=own.id,

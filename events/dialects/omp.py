@@ -32,20 +32,22 @@ from ..entries import (
     UsageRecord,
 )
 from ..errors import DialectCannot, Where
-from .camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
-from .camel_lines import OWN_SESSION_INFO, PI_LINES, Line, ThinkingLevelLine
-from .camel_messages import UNKNOWN
-from .camel_values import ABSENT, as_string, attempt, iso, object_of, read_usage, well_formed, write_usage
-from .camel_writers import (
+from .base import as_string, attempt, object_of, well_formed
+from .header import TitleSlot, read_slot, write_slot
+from .pi.camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
+from .pi.lines import (
+    PI_LINES,
     PI_WRITERS,
+    Line,
+    ThinkingLevelLine,
     Writer,
     Written,
-    name_on_one_line,
     write_branch_summary,
     write_compaction,
     write_own,
 )
-from .title_slot import TitleSlot, read_slot, write_slot
+from .pi.messages import UNKNOWN
+from .pi.values import ABSENT, iso, name_on_one_line, read_usage, write_usage
 
 # -- lines
 
@@ -61,8 +63,7 @@ class TitleChangeLine(Line, tag="title_change", kw_only=True):
 
     title: str | None = None
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return SessionInfo((self.title or "").strip())
 
 
@@ -74,8 +75,7 @@ class ModelUsageLine(Line, tag="model_usage", kw_only=True):
     model: str | None = None
     usage: Raw = ABSENT
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return UsageRecord(self.purpose, read_usage(self.usage)[0] or Usage(), self.provider, self.model)
 
 
@@ -99,7 +99,7 @@ def _write_model_change(entry: ModelChangeEntry) -> Written:
 
 def _write_title_change(entry: SessionInfoEntry) -> Written:
     if entry.session_info.name is None:
-        return write_own(OWN_SESSION_INFO, entry)
+        return write_own(entry)
     return "title_change", {"title": name_on_one_line(entry.session_info.name), "source": "user"}
 
 
@@ -131,6 +131,11 @@ class OmpDialect(CamelDialect):
         "usage": _write_model_usage,
     }
     _read = staticmethod(line_decoder(OMP_LINES))
+
+    @classmethod
+    def opened(cls, line: bytes, where: Where, slot: TitleSlot | None) -> tuple[Header, OmpDialect]:
+        """Decode a header line, and make the dialect of its log; see `DialectClass.opened`."""
+        return cls.decode_header(line, where, slot), cls()
 
     @staticmethod
     def decode_header(line: bytes, where: Where, slot: TitleSlot | None = None) -> Header:

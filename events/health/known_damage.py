@@ -26,7 +26,7 @@ from ..disk.atomic_files import write_atomically
 from ..disk.disk import PRIVATE_FOLDER
 from ..disk.packed import log_path
 from ..findings import Finding
-from ..undecodable import UNDECODABLE
+from ..json_values import UNDECODABLE
 
 KNOWN = os.path.join(PRIVATE_FOLDER, "known-damage.json")
 """The path of the record, relative to the examined folder."""

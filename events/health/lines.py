@@ -12,6 +12,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from ..columns import CYCLE
 from ..content import ToolResultPart, ToolUsePart
 from ..dialects.base import Dialect
 from ..dialects.detect import Detected
@@ -20,12 +21,12 @@ from ..entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEnt
 from ..errors import LogError, UnsupportedVersion, Where
 from ..findings import Finding, Severity
 from ..ids import RECENT_MAX, Ids
-from ..index import CYCLE, LogIndex
+from ..index import LogIndex
+from ..json_values import UNDECODABLE
 from ..kinds import Kind
 from ..stores.files.log.head import read_head
 from ..stores.files.log.table import chunks
-from ..undecodable import UNDECODABLE
-from ..wording import counted
+from ..texts import counted
 
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS = ("unknown type", "which does not answer")  # reasons of opaque lines that are as their writers meant them
@@ -217,7 +218,7 @@ class _Patient:
                 what = f"time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
                 self._add(self._line, start, "time_backwards", "note", what, entry.id)
             self._time = entry.timestamp
-        if self._dialect.name == "native":
+        if self._dialect.states_seq:
             self._check_seq(entry, line, start, seq)
         if isinstance(entry, MessageEntry):
             self._note_calls(entry, seq)

@@ -43,7 +43,7 @@ from ..stores.files.log.log import Log
 from ..stores.files.log.snapshots import read_snapshot
 from ..stores.files.log.table import chunks
 from ..stores.files.names import INDEX_SUFFIX, folders_between
-from ..wording import counted
+from ..texts import counted
 from .doctor import Subject, examine_subject, subjects
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
 from .surroundings import LEFT_BY_A_CRASH

@@ -21,14 +21,14 @@ from ..disk.disk import PRIVATE_FOLDER
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex
+from ..json_values import UNDECODABLE
 from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records, read_voids
 from ..stores.files.locks import Holder, locks_of
 from ..stores.files.log import records, snapshots
 from ..stores.files.log.head import FIRST_LINE, extent_of, generation_of, header_crc, read_head
 from ..stores.files.log.table import Table, checksum
 from ..stores.files.names import BESIDE, LEAF_SUFFIX
-from ..undecodable import UNDECODABLE
-from ..wording import counted
+from ..texts import counted
 from .known_damage import KNOWN, read_known
 from .lines import unreadable
 

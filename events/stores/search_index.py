@@ -19,7 +19,7 @@ from itertools import islice
 
 import msgspec
 
-from ..characters import is_text
+from ..arguments import is_text
 from ..entries import EPOCH
 from .base import Ref
 from .search import UNFINISHED, Checkpoint, EntryText, Filters, IndexedLog, Portion, Wanted, folded

@@ -31,9 +31,9 @@ from treering import (
     text,
 )
 from treering.actors.commands import AppendOptions
-from treering.actors.host.naming import DialectName
 from treering.errors import LeafMoved
-from treering.events.dialects.pi import PiDialect
+from treering.events.dialects.detect import DialectName
+from treering.events.dialects.pi.dialect import PiDialect
 from treering.events.entries import EPOCH, MessageEntry
 from treering.events.stores.base import (
     Append,

@@ -35,7 +35,8 @@ from treering.actors.agents.model import MALFORMED_ARGUMENTS
 from treering.agents import Suspend, ToolOutput
 from treering.entries import ToolExecutionEntry, ToolUsePart
 from treering.errors import InvalidEntry, TurnTooLong
-from treering.events.content import JSON, ToolUse
+from treering.events.content import ToolUse
+from treering.events.json_values import JSON
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 

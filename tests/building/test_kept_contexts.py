@@ -14,7 +14,7 @@ from treering.entries import Compaction, ContextEdit, Label, ModelChange, Payloa
 from treering.events.errors import DialectCannot, InvalidEntry, UnsafeCut
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
-from treering.projections.building.masking import MaskedTools
+from treering.projections.building.strategies import MaskedTools
 from treering.projections.tokens import ByteEstimator, count_messages
 
 STEPS = 40

@@ -15,7 +15,7 @@ from zlib import crc32
 import pytest
 
 from treering import Limits, SessionHost
-from treering.events import index
+from treering.events import columns
 from treering.events.disk import OsDisk
 from treering.events.findings import Finding, Repair
 from treering.events.health.doctor import examine
@@ -592,7 +592,7 @@ async def test_a_snapshot_of_another_version_is_a_note_and_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(index, "_SNAPSHOT_VERSION", index._SNAPSHOT_VERSION - 1)
+        earlier.setattr(columns, "_SNAPSHOT_VERSION", columns._SNAPSHOT_VERSION - 1)
         async with SessionHost(tmp_path, limits=Limits(snapshot_after_lines=1)) as host:
             session = await host.create("main")
             await session.append_message("user", "still here")

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from treering.events.content import (
-    JSON,
-    NESTING_MAX,
     Content,
     ImagePart,
     ImageSource,
@@ -26,9 +24,7 @@ from treering.events.content import (
     as_content,
     file_text,
     image,
-    json_value,
     plain_text,
-    raw_json,
     text,
     thinking,
     tool_result,
@@ -37,6 +33,7 @@ from treering.events.content import (
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import Custom, CustomEntry, Message, MessageEntry, OpaqueEntry
 from treering.events.errors import InvalidEntry
+from treering.events.json_values import JSON, NESTING_MAX, json_value, raw_json
 from treering.testing import strategies
 
 NATIVE = NativeDialect()

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from treering.events.content import JSON, Text, TextPart, image, text, thinking, tool_result
-from treering.events.dialects.base import Dialect
-from treering.events.dialects.native import NativeDialect, is_object, read_object, time_of
+from treering.events.content import Text, TextPart, image, text, thinking, tool_result
+from treering.events.dialects.base import Dialect, time_of
+from treering.events.dialects.native import NativeDialect, is_object, read_object
 from treering.events.entries import (
     ENTRY_TYPES,
     EPOCH,
@@ -47,6 +47,7 @@ from treering.events.entries import (
     entry_class,
 )
 from treering.events.errors import InvalidEntry, NotASession, UnsupportedVersion, Where
+from treering.events.json_values import JSON
 from treering.testing import strategies
 
 NATIVE = NativeDialect()

@@ -29,7 +29,6 @@ from treering.events.content import (
     ToolUse,
     ToolUsePart,
     image,
-    raw_json,
     text,
     tool_result,
     tool_use,
@@ -38,7 +37,8 @@ from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import detect
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
-from treering.events.dialects.pi import PiDialect, PiOldDialect, pi_directory_name, pi_file_name
+from treering.events.dialects.pi.camel import pi_directory_name, pi_file_name
+from treering.events.dialects.pi.dialect import PiDialect, PiOldDialect
 from treering.events.entries import (
     EPOCH,
     BashExecution,
@@ -67,6 +67,7 @@ from treering.events.entries import (
     entry_class,
 )
 from treering.events.errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
+from treering.events.json_values import raw_json
 
 AT = datetime(2026, 1, 1, 10, 0, 1, 250000, UTC)
 AT_MS = 1767261601250

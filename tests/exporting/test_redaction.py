@@ -33,7 +33,7 @@ from treering import (
     tool_use,
 )
 from treering.entries import Content, Custom, CustomEntry, OpaqueEntry
-from treering.events.content import JSON
+from treering.events.json_values import JSON
 from treering.sessions import Redaction
 
 from .conftest import append_everywhere

@@ -26,8 +26,8 @@ from treering import (
     SyncHost,
 )
 from treering.entries import Custom, CustomEntry
-from treering.events.content import raw_json
 from treering.events.index import LogIndex
+from treering.events.json_values import raw_json
 from treering.events.stores.base import Page, Ref
 from treering.events.stores.files import FileStore
 from treering.subscriptions import EntrySubscription

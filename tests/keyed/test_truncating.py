@@ -32,7 +32,7 @@ from treering.entries import ToolResultPart, ToolUsePart
 from treering.errors import LeafMoved, UnsafeCut
 from treering.events.stores.base import Ref
 from treering.events.stores.memory import MemoryStore
-from treering.projections.context import apply_change
+from treering.projections.context_changes import apply_change
 
 Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"

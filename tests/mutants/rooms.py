@@ -26,7 +26,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "actor": ("actors/actor.py", "actors/folds.py"),
     "owned log": ("actors/log/owned_log.py", "actors/log/open_log.py"),
     "cuts": ("projections/cuts.py",),
-    "contexts": ("projections/context.py", "projections/building/*.py"),
+    "contexts": ("projections/context*.py", "projections/building/*.py"),
     "feed": ("projections/feed.py", "projections/views.py"),
     "subscriptions": ("projections/subscriptions.py", "actors/log/follower.py"),
     "keys": ("actors/host/keys.py", "actors/host/keyed.py"),
@@ -35,7 +35,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "catalog index": (_STORE + "row_file.py", "actors/catalog/writing.py"),
     "snapshots": (_STORE + "log/snapshots.py",),
     "native dialect": ("events/dialects/native.py", "events/dialects/base.py"),
-    "pi dialect": ("events/dialects/pi.py", "events/dialects/camel*.py", "events/dialects/as_given.py"),
+    "pi dialect": ("events/dialects/pi/*.py", "events/dialects/base.py"),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from msgspec import Raw
 
 from treering import SessionHost
-from treering.events.content import Content, raw_json, text, tool_result, tool_use
+from treering.events.content import Content, text, tool_result, tool_use
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import (
     BashExecution,
@@ -43,20 +43,19 @@ from treering.events.entries import (
 )
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
+from treering.events.json_values import raw_json
 from treering.events.providers.common import rendered
 from treering.projections.context import (
     Context,
     ModelRef,
-    apply_change,
     boundary,
     build,
-    diff,
-    extended,
     extended_to,
     json_fields,
     plan,
     plan_since,
 )
+from treering.projections.context_changes import apply_change, diff, extended
 from treering.projections.tokens import entry_tokens
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import pytest
 from msgspec.structs import replace
 
-from treering.events.block import Block
+from treering.events.dialects.base import Block
 from treering.events.disk import OsDisk
 from treering.events.errors import (
     Conflict,

@@ -31,7 +31,7 @@ from uuid import uuid4
 
 import anyio
 
-from ...child_process import after_fork_in_child
+from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
 from ...disk.disk import is_slow_folder
@@ -39,9 +39,7 @@ from ...disk.disk_errors import refusing_to_write
 from ...disk.packed import reading_disk, stat_if_exists
 from ...errors import InvalidInput, LogError, SessionLocked, Where
 from ...findings import Finding, Repair
-from ...offload import Offload, ThreadOffload, carried_out
-from ...roots import check_root
-from ...words import check_word
+from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref, Stamp
 from ..capabilities import (
     AppendsAtOnce,

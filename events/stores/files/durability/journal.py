@@ -45,7 +45,7 @@ from msgspec import Struct
 from ....disk import Disk, opened, write_all
 from ....disk.disk import PRIVATE_FOLDER
 from ....disk.disk_errors import naming_errors
-from ....undecodable import UNDECODABLE
+from ....json_values import UNDECODABLE
 
 JOURNALS = os.path.join(PRIVATE_FOLDER, "journal")
 """The folder of the journals, under a root."""

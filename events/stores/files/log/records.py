@@ -23,8 +23,8 @@ from ....disk import Disk, opened
 from ....disk.atomic_files import NameNotFlushed, write_atomically
 from ....disk.disk_errors import remedy_of
 from ....errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced
+from ....json_values import UNDECODABLE
 from ....telemetry import logger
-from ....undecodable import UNDECODABLE
 from ...base import Blob, BlobKind, Cursor
 from ...checks import check_kind
 from ..names import LEAF_SUFFIX

@@ -14,10 +14,9 @@ from ...actors.handles.branch_summaries import BranchReport
 from ...actors.handles.compaction import CompactionReport
 from ...actors.handles.session import Session
 from ...actors.host.host import SessionHost
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.errors import Closed
-from ...projections.building.budget import ContextBudget, calculate_budget
-from ...projections.building.used_tokens import UsedTokens
+from ...projections.building.budget import ContextBudget, UsedTokens, calculate_budget
 from ...projections.tokens import ByteEstimator
 from .models import Models, summarizer_for
 

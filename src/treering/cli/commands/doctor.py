@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ...actors.catalog.check import IndexCheck
 from ...actors.host.runtime import random_id
+from ...events.arguments import scheme_of, without_file_scheme
 from ...events.disk import OsDisk
 from ...events.errors import InvalidInput
 from ...events.findings import Finding, Repair
@@ -18,10 +19,9 @@ from ...events.health.doctor import SessionIds, Subject, examine_subject, news_o
 from ...events.health.known_damage import KnownDamage
 from ...events.health.repair import Repairer
 from ...events.offload import ThreadOffload
-from ...events.roots import scheme_of, without_file_scheme
 from ...events.stores.capabilities import Health
 from ...events.stores.opening import check_scheme, store_of_scheme
-from ...events.wording import counted
+from ...events.texts import counted
 from ..messages import advice_on
 from ..options import json_option
 from ..output import clean, echo_json, echo_lines, transient_progress
