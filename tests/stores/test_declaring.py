@@ -146,7 +146,7 @@ async def test_a_store_that_does_not_do_what_it_declares(
     store, case = make(), suite()
     case.patience_s = 0.05
     index = store.capability(KeepsSearch) if suite is KeepingSearch else None
-    more = [NamesFiles] if suite is Declaring else [] if index is None else [index]
+    more = [] if index is None else [index]
     with pytest.raises((AssertionError, TimeoutError, pytest.fail.Exception)):
         await getattr(case, f"test_{test}")(store, *more)
     if index is not None:
