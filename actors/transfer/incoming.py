@@ -38,8 +38,8 @@ from ...formats.chain import derived_id
 from ...projections.usage import usage_beyond
 from ..host.keys import id_of_key
 from ..host.naming import checked_id
-from ..transfer.growing_answers import Latest, growth
-from ..transfer.matching import DESCRIBED, Matching
+from .growing_answers import Latest, growth
+from .matching import DESCRIBED, Matching
 
 
 class ExistingLog(Struct, frozen=True):

@@ -30,7 +30,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from msgspec.structs import replace
-from treering.events.columns import ROOT
 
 from treering import CommandConflict, InvalidInput, Limits, Message, Session, SessionHost
 from treering.entries import BranchSummary, Compaction, ContextEdit, Custom, Label, Payload, SessionInfo, ToolExecution

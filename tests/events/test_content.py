@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
-from treering.events.json_values import JSON, NESTING_MAX, json_value, raw_json
 
 from treering.events.content import (
     Content,

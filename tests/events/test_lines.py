@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from treering.events.texts import whole, whole_json
 
 from treering.events.content import text, thinking, tool_use
 from treering.events.dialects.base import Block, lines_of, size_of

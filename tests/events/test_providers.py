@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from treering.events.json_values import raw_json
-from treering.events.providers.common import Block, rendered
 
 from treering.events.content import (
     Content,

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from treering.events.json_values import raw_json
 
 from treering import (
     Cursor,

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from treering.events.arguments import check_word
 
 from treering import (
     ContextBuilder,
