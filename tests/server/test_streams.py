@@ -11,10 +11,10 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
-from treering.projections.context_changes import ContextChange, apply_change
 
 from treering import Cursor, SessionHost
 from treering.projections.context import Context
+from treering.projections.context_changes import ContextChange, apply_change
 from treering.projections.tree import Tree, TreeChange
 from treering.server import ServerLimits
 from treering.subscriptions import TreeReplica
