@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from ..actors.handles.session import Session
+from ..actors.session.session import Session
 from ..events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
 from ..events.stores.base import Cursor
 from ..projections.feed import Reset

@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 import anyio
 
 from ..actors.commands import AppendOptions
-from ..actors.handles.session import Session
 from ..actors.host.host import SessionHost
+from ..actors.session.session import Session
 from ..events.errors import (
     InvalidSessionId,
     LeafMoved,

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ..actors.handles.session import Session
 from ..actors.host.host import SessionHost
+from ..actors.session.session import Session
 from ..events.entries import SessionInfo
 from ..events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
 from ..events.json_values import raw_object

@@ -17,8 +17,8 @@ import anyio.lowlevel
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from ..actors.handles.session import Session
 from ..actors.host.listing import SessionChanged
+from ..actors.session.session import Session
 from ..events.entries import Entry
 from ..events.errors import InvalidInput, TreeringError
 from ..events.stores.base import Cursor

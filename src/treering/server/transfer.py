@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from ..actors.handles.exporting import ExportFormat
+from ..actors.session.exporting import ExportFormat
 from ..events.errors import NotAuthorized
 from .fields import Name
 from .problems import without_paths

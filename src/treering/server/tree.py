@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..actors.handles.session import Session
+from ..actors.session.session import Session
 from ..projections.tree import Tree
 from .fields import Count
 from .routing import Call, Nothing, Reply, Routes
