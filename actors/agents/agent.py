@@ -21,9 +21,9 @@ from ...events.errors import InvalidInput
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.pairing import request_at
 from ...projections.building.summaries import Summarizer
-from ..handles.branch_summaries import BranchReport
-from ..handles.handle import place_of
-from ..handles.session import Session
+from ..session.branching import BranchReport
+from ..session.reading import place_of
+from ..session.session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
 from .hooks import AgentHooks

@@ -13,8 +13,8 @@ from msgspec import Struct
 from ...events.content import plain_text
 from ...events.entries import Message, Usage
 from ...events.errors import TreeringError
-from ..handles.compaction import CompactionReport
-from ..handles.open_calls import OpenCall, Recovery
+from ..session.compaction import CompactionReport
+from ..session.open_calls import OpenCall, Recovery
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
 from .sent_requests import SentContext
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.tokens import Tokenizer
-from ..handles.branch_summaries import BranchReport, left_between, shown_between
-from ..handles.session import Session
+from ..session.branching import BranchReport, left_between, shown_between
+from ..session.session import Session
 from .hooks import LeavePolicy, LeftWork
 
 

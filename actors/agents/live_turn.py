@@ -20,10 +20,10 @@ from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.full_history import FullHistory
 from ...projections.building.strategy import needs_path
 from ...projections.building.summaries import Summarizer, SummarizerOptions, Summary, SummaryRequest
-from ..handles.contexts import source_of
-from ..handles.handle import on_host_task
-from ..handles.open_calls import OpenCall, Recovery, suspension
-from ..handles.session import Session
+from ..session.fitting import source_of
+from ..session.open_calls import OpenCall, Recovery, suspension
+from ..session.reading import on_host_task
+from ..session.session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
 from .hooks import LeavePolicy

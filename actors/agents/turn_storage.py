@@ -14,7 +14,7 @@ from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.paired_messages import PairedMessages
 from ...projections.building.source import ContextSource
 from ...projections.context import Context, ContextMessage
-from ..handles.open_calls import OpenCall, Recovery, unanswered
+from ..session.open_calls import OpenCall, Recovery, unanswered
 from .calling import Finished
 from .conversation import ConversationSession
 from .events import AgentEvent

@@ -28,7 +28,7 @@ from ...events.telemetry import failure_of, logger
 from ...events.wording import counted
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.composing import compose
-from ..handles.open_calls import OpenCall, closing
+from ..session.open_calls import OpenCall, closing
 from .answers import calls_of, with_missing_fields, with_unique_call_ids
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd

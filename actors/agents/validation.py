@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from ...events.entries import Message
 from ...events.errors import InvalidInput
-from ..handles.session import Session
+from ..session.session import Session
 from .conversation import ConversationSession
 from .hooks import AgentHooks, TurnInput
 from .model import Model, ModelEvent, ModelRequest

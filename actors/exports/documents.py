@@ -34,8 +34,8 @@ from .selection import (
 from .shown import shown_entries
 
 if TYPE_CHECKING:
-    from ..handles.handle import Handle
     from ..host.core import HostCore
+    from ..session.reading import Handle
 
 ForeignWriter: TypeAlias = Callable[[Header, Sequence[Entry]], bytes]
 """Writes the path of a session as a file of another program."""

@@ -10,13 +10,13 @@ from ...events.dialects.torn import still_torn
 from ...events.entries import Header
 from ...events.kinds import Kind
 from ...formats.dialect_conversion import Restated
-from ..host.naming import current
+from ..host.names import current
 from ..log.open_log import OpenLog
 from .selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible
 
 if TYPE_CHECKING:
-    from ..handles.handle import Handle
     from ..host.core import HostCore
+    from ..session.reading import Handle
 
 
 async def session_file(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:

@@ -21,12 +21,12 @@ from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
 from ...events.previews import preview
 from ...events.redaction import Redaction
 from ...projections.exporting.view import About
-from ..handles.path_labels import labels_for
 from ..log.open_log import OpenLog
+from ..session.branching import labels_for
 
 if TYPE_CHECKING:
-    from ..handles.handle import Handle
     from ..host.core import HostCore
+    from ..session.reading import Handle
 
 LINES_AT_ONCE = 64
 """The number of lines that are read and converted at a time."""

@@ -13,16 +13,16 @@ from ...events.errors import ExportExists, InvalidInput
 from ...events.offload import carried_out
 from ...events.redaction import Redaction
 from ...projections.tokens import message_tokens
-from ..host.naming import dialect_named
+from ..host.names import dialect_named
 from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document
 from .lines import session_file
 from .selection import Selection, selected
 from .target import in_file, in_memory
 
 if TYPE_CHECKING:
-    from ..handles.exporting import ExportFormat
-    from ..handles.handle import Handle
     from ..host.core import HostCore
+    from ..session.exporting import ExportFormat
+    from ..session.reading import Handle
 
 _LINEAR = frozenset({"markdown", "nanocoder", "picoclaw", "dive"})
 

@@ -40,18 +40,16 @@ from ...events.stores.opening import Durability, Writes, check_scheme, file_stor
 from ...events.telemetry import failure_of, logger
 from ...events.words import check_word
 from ..catalog.settings import Settings
-from ..handles.forking import copy_of, fork, put
-from ..handles.session import Session
 from ..imports.report import ImportReports
 from ..search.hits import Search
-from .background import attempt, keep_running
+from ..session.branching import copy_of, fork, put
+from ..session.session import Session
 from .core import HostCore
-from .host_task import HostTask
 from .lookup import SessionLike, SessionLookup
-from .naming import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
-from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
+from .names import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
+from .runtime import Clock, HostStatistics, Limits, NewId, Runtime, SessionStatistics, random_id, system_clock
 from .starting import Starting, Unclosed
-from .statistics import HostStatistics, SessionStatistics
+from .tasks import HostTask, attempt, keep_running
 
 if TYPE_CHECKING:
     from ..catalog.archiving import RetentionReport

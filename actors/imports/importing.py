@@ -45,11 +45,10 @@ from ...formats.own_dialects import KeptSession
 from ...formats.storage_reading import unreadable
 from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
-from ..host.naming import new_ref
-from ..host.own_task import on_own_task
-from ..log.leaf_record import encode_leaf
-from ..log.open_log import OpenLog
-from ..log.whole_log import put_log
+from ..host.names import new_ref
+from ..host.tasks import on_own_task
+from ..log.moves import put_log
+from ..log.open_log import OpenLog, encode_leaf
 from .growing_answers import Latest
 from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
 from .overlap import LogFinder, compare_with_log, edits_in, load_log, matching_of

@@ -37,8 +37,7 @@ from ...formats.base import ForeignSession
 from ...formats.chain import derived_id
 from ...formats.own_dialects import KeptSession
 from ...projections.usage import usage_beyond
-from ..host.keys import id_of_key
-from ..host.naming import checked_id
+from ..host.names import checked_id, id_of_key
 from .growing_answers import Latest, growth
 from .matching import DESCRIBED, Matching
 

@@ -19,7 +19,7 @@ from ...events.stores.base import Lease, Ref
 from ...formats.base import ForeignSession, Restate
 from ...formats.chain import derived_id
 from ...projections.context import last_edits
-from ..host.naming import SUFFIX
+from ..host.names import SUFFIX
 from ..log.open_log import OpenLog
 from .matching import COMPARED_KINDS, LogMessages, Matching
 

@@ -12,7 +12,7 @@ from itertools import count, pairwise
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from ...events.block import size_of
 from ...events.dialects.base import Dialect
@@ -24,13 +24,13 @@ from ...events.kinds import Kind
 from ...events.stores.base import Blob, Cursor, Page, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
+from ...events.undecodable import UNDECODABLE
 from ...projections.building.paired_messages import PairedMessages
 from ...projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
 from ...projections.feed import EntryAdded, Feed, LeafChange
 from ...projections.tokens import Tokenizer
 from ..host.runtime import Runtime
 from .bodies import KeptContext
-from .leaf_record import decode_leaf
 
 T = TypeVar("T")
 
@@ -424,3 +424,22 @@ def _runs(seqs: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
         else:
             others += seqs[start:stop]
     return runs, others
+
+
+class LeafRecord(Struct, frozen=True):
+    """The id of the leaf, or None."""
+
+    leaf: str | None
+
+
+def encode_leaf(leaf_id: str | None) -> bytes:
+    """Return the record as bytes."""
+    return msgspec.json.encode(LeafRecord(leaf_id))
+
+
+def decode_leaf(data: bytes) -> LeafRecord | None:
+    """Return the record, or None if the bytes are not one."""
+    try:
+        return msgspec.json.decode(data, type=LeafRecord)
+    except UNDECODABLE:
+        return None

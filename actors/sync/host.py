@@ -17,15 +17,14 @@ from ...events.stores.opening import Durability, Writes
 from ...events.words import check_word
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
-from ..handles.forking import fork, put
-from ..handles.session import Session
 from ..host.host import SessionHost
 from ..host.listing import SessionChanged
 from ..host.lookup import SessionLike
-from ..host.naming import DialectName
-from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
-from ..host.statistics import HostStatistics
+from ..host.names import DialectName
+from ..host.runtime import Clock, HostStatistics, Limits, NewId, random_id, system_clock
 from ..imports.report import ImportReports
+from ..session.branching import fork, put
+from ..session.session import Session
 from .bridge import Bridge
 from .searches import SyncSearch
 from .session import SyncSession

@@ -29,14 +29,13 @@ from ...projections.subscriptions import refuse_entry_arguments
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..commands import AppendOptions
-from ..handles.branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport
-from ..handles.compaction import CompactionReport
-from ..handles.describing import StoredMessage
-from ..handles.exporting import ExportFormat
-from ..handles.forking import SessionCopy, copy_of
-from ..handles.open_calls import OpenCall, Recovery
-from ..handles.reading import is_of_custom_type
-from ..handles.session import Session
+from ..session.branching import BRANCH_SUMMARY_TOKENS, BranchReport, SessionCopy, copy_of
+from ..session.compaction import CompactionReport
+from ..session.describing import StoredMessage
+from ..session.exporting import ExportFormat
+from ..session.open_calls import OpenCall, Recovery
+from ..session.reading import is_of_custom_type
+from ..session.session import Session
 from .bridge import Bridge
 from .subscriptions import SyncEntrySubscription, SyncSubscription, SyncTransientSubscription
 

@@ -54,27 +54,24 @@ from .actors.catalog.archiving import Spared as Spared
 from .actors.catalog.root import default_root as default_root
 from .actors.catalog.settings import Settings as Settings
 from .actors.commands import AppendOptions as AppendOptions
-from .actors.handles.branch_summaries import BranchReport as BranchReport
-from .actors.handles.compaction import CompactionReport as CompactionReport
-from .actors.handles.describing import StoredMessage as StoredMessage
-from .actors.handles.exporting import ExportFormat as ExportFormat
-from .actors.handles.open_calls import OpenCall as OpenCall
-from .actors.handles.open_calls import Recovery as Recovery
-from .actors.handles.session import Session as Session
 from .actors.host.host import SessionHost as SessionHost
 from .actors.host.keyed import KeyedSessions as KeyedSessions
-from .actors.host.keys import SessionKey as SessionKey
 from .actors.host.listing import SessionChanged as SessionChanged
 from .actors.host.listing import SessionsSubscription as SessionsSubscription
 from .actors.host.lookup import SessionLike as SessionLike
+from .actors.host.names import SessionKey
+from .actors.host.runtime import HostStatistics, Latency, SessionStatistics
 from .actors.host.runtime import Limits as Limits
-from .actors.host.statistics import HostStatistics as HostStatistics
-from .actors.host.statistics import Latency as Latency
-from .actors.host.statistics import SessionStatistics as SessionStatistics
 from .actors.imports.report import ImportReport as ImportReport
 from .actors.imports.report import ImportReports as ImportReports
 from .actors.search.hits import Hit as Hit
 from .actors.search.hits import Search as Search
+from .actors.session.branching import BranchReport
+from .actors.session.compaction import CompactionReport
+from .actors.session.describing import StoredMessage
+from .actors.session.exporting import ExportFormat
+from .actors.session.open_calls import OpenCall, Recovery
+from .actors.session.session import Session
 from .actors.sync import SyncEntrySubscription as SyncEntrySubscription
 from .actors.sync import SyncHost as SyncHost
 from .actors.sync import SyncKeyedSessions as SyncKeyedSessions

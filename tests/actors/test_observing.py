@@ -31,7 +31,7 @@ from treering import (
     TreeringError,
     text,
 )
-from treering.actors.host.statistics import Latency
+from treering.actors.host.runtime import Latency
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome
 from treering.events.stores.memory import MemoryStore

@@ -33,7 +33,7 @@ from treering import (
     text,
 )
 from treering.actors.commands import AppendOptions
-from treering.actors.host.naming import DialectName
+from treering.actors.host.names import DialectName
 from treering.events.dialects.pi import PiDialect
 from treering.events.entries import EPOCH, MessageEntry
 from treering.events.stores.base import (

@@ -23,7 +23,7 @@ from treering import (
     SyncHost,
     plain_text,
 )
-from treering.actors.host.naming import DialectName
+from treering.actors.host.names import DialectName
 from treering.events.disk import OsDisk
 from treering.events.offload import ThreadOffload
 from treering.events.stores.files import Durability

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treering import Session, SessionHost
-from treering.actors.host.naming import DialectName
+from treering.actors.host.names import DialectName
 
 
 @pytest.fixture(params=["pi", "omp"])

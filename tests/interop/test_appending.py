@@ -39,7 +39,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.actors.host.naming import DialectName
+from treering.actors.host.names import DialectName
 
 HEADER = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}'
 FIRST = '{"type":"message","id":"aaaaaaaa","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":MESSAGE}'

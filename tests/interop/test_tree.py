@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treering import EntryNotFound, ModelRef, OpaqueEntry, Session, SessionHost, plain_text
-from treering.actors.host.naming import DialectName
+from treering.actors.host.names import DialectName
 
 
 def file_bytes(session: Session) -> bytes:

@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "contexts": ("projections/context.py", "projections/building/*.py"),
     "feed": ("projections/feed.py", "projections/views.py"),
     "subscriptions": ("projections/subscriptions.py", "actors/log/follower.py"),
-    "keys": ("actors/host/keys.py", "actors/host/keyed.py"),
+    "keys": ("actors/host/names.py", "actors/host/keyed.py"),
     "redaction": ("events/redaction.py", "events/secret_forms.py"),
     "retention": ("actors/catalog/archiving.py", _STORE + "archiving.py", "events/disk/packed*.py"),
     "catalog index": ("actors/catalog/index_file.py", "actors/catalog/index_writer.py"),

@@ -20,7 +20,7 @@ from treering import (
     SessionNotFound,
     plain_text,
 )
-from treering.actors.host.naming import DialectName
+from treering.actors.host.names import DialectName
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk
 

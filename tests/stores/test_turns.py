@@ -24,7 +24,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.actors.host.naming import DialectName
+from treering.actors.host.names import DialectName
 from treering.events.disk import OsDisk
 from treering.events.entries import ENTRY_TYPES
 from treering.events.stores.base import Append, Outcome

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from ...actors.handles.compaction import KEEP_TOKENS, CompactionReport
+from ...actors.session.compaction import KEEP_TOKENS, CompactionReport
 from ...events.wording import counted
 from ..descriptions import short
 from ..home import Home, root_option, session_argument

@@ -9,7 +9,7 @@ import click
 
 from ...actors.agents.sent_requests import SentContext
 from ...actors.agents.window import UNBOUNDED
-from ...actors.handles.session import Session
+from ...actors.session.session import Session
 from ...events.content import Content
 from ...events.wording import counted
 from ...projections.building.budget import ContextBudget, calculate_budget

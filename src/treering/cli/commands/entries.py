@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import click
 import msgspec
 
-from ...actors.handles.session import Session
+from ...actors.session.session import Session
 from ...events.entries import Entry, OpaqueEntry
 from ..descriptions import line_of
 from ..home import root_option

@@ -10,15 +10,19 @@ one is refused (`compaction_guard`).
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import raw_json, text
+from ...events.content import JSON, raw_json, text
 from ...events.counts import check_count
-from ...events.entries import Compaction, CompactionEntry, Entry, Message
+from ...events.entries import BranchSummaryEntry, Compaction, CompactionEntry, Entry, Message
 from ...events.errors import CompactionLoop, ContextOverflow, SummaryRefused
+from ...events.kinds import Kind
 from ...events.wording import counted
 from ...projections.building.budget import ContextBudget, checked_budget
 from ...projections.building.pairing import paired, request_at
@@ -30,16 +34,16 @@ from ...projections.building.summaries import (
     SummarizerOptions,
     generate_summary,
 )
-from ...projections.context import Context, ContextMessage, build
+from ...projections.context import Context, ContextMessage, boundary, build
 from ...projections.cuts import find_safe_cut, safe_cuts
+from ...projections.state import work_of
 from ...projections.tokens import Tokenizer, context_tokens, count_messages, entry_tokens, tokenizer_of
-from .compaction_guard import NOTE, check_for_loop
-from .files_touched import files_touched
-from .handle import read_log
+from ..log.open_log import OpenLog
+from .reading import read_log
 
 if TYPE_CHECKING:
-    from ..log.open_log import OpenLog
     from .fitting import Fitting
+
 
 KEEP_TOKENS = 20_000
 """How much of the path stays as it is, unless a budget determines that."""
@@ -269,3 +273,90 @@ def _payload(
     return Compaction(
         generated.content, cut.entry_id, tokens_before, raw_details=raw_json(details), usage=generated.usage
     )
+
+
+NOTE = "treering"
+"""The key in a compaction's details that holds the sizes."""
+
+LOOP_AFTER = 3
+"""How many failed compactions in a row stop further ones."""
+
+
+async def check_for_loop(log: OpenLog, leaf: int, last: CompactionEntry, *, fails: bool) -> None:
+    """Refuse another compaction after several that failed to reach the limit.
+
+    It is refused if it would fail as well, or if no user message followed the last one.
+
+    Args:
+        log: The session's log.
+        leaf: The leaf that would be compacted.
+        last: The latest compaction on its path.
+        fails: Whether the next one would not bring the context below its limit either.
+
+    Raises:
+        CompactionLoop: It is refused.
+    """
+    failed_count = 0
+    async with aclosing(_compactions(log, last)) as compactions:
+        async for entry in compactions:
+            if failed_count == LOOP_AFTER or not _has_failed(entry.compaction.details):
+                break
+            failed_count += 1
+    if failed_count < LOOP_AFTER:
+        return
+    index = log.index
+    newer_seqs = takewhile(lambda seq: seq != last.seq, index.upward(leaf))
+    if fails or not any(index.kinds[seq] == Kind.USER for seq in newer_seqs):
+        raise CompactionLoop(
+            f"{failed_count} compactions in a row did not bring the context below its limit: "
+            "shorten the system prompt or the last messages, or use a model with a larger window"
+        )
+
+
+async def _compactions(log: OpenLog, last: CompactionEntry) -> AsyncGenerator[CompactionEntry]:
+    """Yield the compactions of a path, the latest first."""
+    entry: object = last
+    while isinstance(entry, CompactionEntry):
+        yield entry
+        parent = log.index.parents[entry.seq]
+        seq = boundary(log.index, parent) if parent > 0 else 0
+        entry = (await log.entries_at([seq]))[seq] if seq else None
+
+
+def _has_failed(details: JSON) -> bool:
+    note = details.get(NOTE) if isinstance(details, dict) else None
+    if not isinstance(note, dict):
+        return False
+    tokens_after, limit = note.get("tokens_after"), note.get("limit")
+    return isinstance(tokens_after, int) and isinstance(limit, int) and tokens_after > limit
+
+
+def files_touched(entries: Iterable[Entry]) -> dict[str, JSON]:
+    """Return `{"readFiles": [...], "modifiedFiles": [...]}`: the work of tools, and what earlier summaries recorded.
+
+    A file that was modified is not listed as read. Created and deleted files count as modified.
+    """
+    entries = list(entries)
+    read: dict[str, None] = {}
+    modified: dict[str, None] = {}
+    for entry in entries:
+        recorded = _details(entry)
+        read.update(dict.fromkeys(_paths(recorded.get("readFiles"))))
+        modified.update(dict.fromkeys(_paths(recorded.get("modifiedFiles"))))
+    for touch in work_of(entries).files:
+        (read if touch.action == "read" else modified)[touch.path] = None
+    return {"readFiles": [path for path in read if path not in modified], "modifiedFiles": list(modified)}
+
+
+def _details(entry: Entry) -> dict[str, JSON]:
+    if isinstance(entry, CompactionEntry):
+        details = entry.compaction.details
+    elif isinstance(entry, BranchSummaryEntry):
+        details = entry.branch_summary.details
+    else:
+        return {}
+    return details if isinstance(details, dict) else {}
+
+
+def _paths(value: JSON) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

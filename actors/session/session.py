@@ -27,12 +27,11 @@ from ...projections.subscriptions import (
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..commands import AppendOptions, MoveLeaf
-from .branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport, summarize_branch
+from .branching import BRANCH_SUMMARY_TOKENS, BranchReport, branch_off, copy_of, fork, summarize_branch
 from .conversing import Conversing
 from .describing import Describing
 from .exporting import Exporting
 from .fitting import Fitting
-from .forking import branch_off, copy_of, fork
 from .open_calls import OpenCall, Recovery, close_open_calls, find_open_calls, recover
 
 V = TypeVar("V")

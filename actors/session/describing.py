@@ -21,13 +21,13 @@ from ...projections.metadata import SessionMetadata, metadata_of
 from ...projections.stats import SessionStats, StatsProjection
 from ...projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from ..commands import AppendOptions
-from ..host.naming import checked_path
+from ..host.names import checked_path
 from .appending import Appending
-from .handle import read_log
-from .reading import Reading, entries_after
+from .reading import Reading, entries_after, read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog
+
 
 _TRIES_MAX = 100
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 from ...events.characters import check_text
 from ...events.errors import InvalidInput
 from ...events.words import check_word
-from ..host.naming import checked_path
-from .handle import Handle
+from ..host.names import checked_path
+from .reading import Handle
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction
+
 
 ExportFormat: TypeAlias = Literal["native", "pi", "omp", "json", "markdown", "html", "nanocoder", "picoclaw", "dive"]
 """What a session can be exported as; see docs/exporting.md."""

@@ -30,11 +30,12 @@ from ...events.stores.base import TornTail
 from ...events.struct_repr import shown
 from ...projections.building import pairing
 from ...projections.context import ContextMessage
-from .handle import read_log
+from .reading import read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog
     from .fitting import Fitting
+
 
 SUSPENDED_TYPE = "treering.suspended"
 """The custom type of the entries that list the calls that wait for something outside."""

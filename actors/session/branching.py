@@ -17,24 +17,36 @@ import anyio
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from ...events.content import JSON, raw_json
 from ...events.dialects.base import Dialect
 from ...events.dialects.torn import still_torn, without_marks_of
-from ...events.entries import Header
+from ...events.entries import BranchSummary, Header, LabelEntry
 from ...events.errors import SessionExists
 from ...events.kinds import Kind
 from ...events.stores.base import Ref
-from ..host.naming import current, new_ref
-from ..host.own_task import on_own_task
+from ...projections.building.pairing import paired
+from ...projections.building.summaries import (
+    DEFAULT_SUMMARIZER_OPTIONS,
+    Summarizer,
+    SummarizerOptions,
+    generate_summary,
+)
+from ...projections.context import ContextMessage, messages_of
+from ...projections.tokens import Tokenizer
+from ..host.names import current, new_ref
 from ..host.registry import NewLog
-from ..log.leaf_record import encode_leaf
-from ..log.open_log import OpenLog
-from ..log.whole_log import put_log
-from .handle import read_log
-from .path_labels import labels_for
+from ..host.tasks import on_own_task
+from ..log.moves import put_log
+from ..log.open_log import OpenLog, encode_leaf
+from .compaction import files_touched
+from .fitting import ShownPath
+from .reading import read_log
 
 if TYPE_CHECKING:
+    from ...events.index import LogIndex
     from ..host.core import HostCore
     from .session import Session
+
 
 _LINES_AT_ONCE = 256
 
@@ -192,3 +204,104 @@ def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> 
     for position in copy.torn:
         lines[position] = still_torn(dialect, copy.lines[position][:-1], header.id) + b"\n"
     return ref, replace(copy, header=header, lines=tuple(lines))
+
+
+async def labels_for(log: OpenLog, path: Sequence[int], through: int, dialect: Dialect) -> list[LabelEntry]:
+    """Return the label entries to append to a copy of a path, so that it shows the labels that its log shows.
+
+    They do not become the leaf if the dialect can express that; otherwise each goes below the one before it.
+
+    Args:
+        log: The log.
+        path: The seqs of the path; its last line is an entry.
+        through: The seq of the last line of the log that counts.
+        dialect: The dialect of the copy.
+    """
+    kinds, on_path = log.index.kinds, set(path)
+    own: dict[str, str | None] = {}
+    last: dict[str, LabelEntry] = {}
+    for entry in await log.entries_in([seq for seq in range(1, through + 1) if kinds[seq] == Kind.LABEL]):
+        if isinstance(entry, LabelEntry) and log.index.find(entry.label.target_id) in on_path:
+            target, label = entry.label.target_id, entry.label.label or None
+            last[target] = entry
+            if entry.seq in on_path:
+                own[target] = label
+    missing = [entry for target, entry in last.items() if (entry.label.label or None) != own.get(target)]
+    return _below(missing, log.index.ids[path[-1]] if path else None, len(path), dialect)
+
+
+def _below(labels: Sequence[LabelEntry], parent_id: str | None, head: int, dialect: Dialect) -> list[LabelEntry]:
+    aside = dialect.can_append_aside
+    entries: list[LabelEntry] = []
+    for seq, entry in enumerate(sorted(labels, key=lambda each: each.seq), head + 1):
+        entries.append(replace(entry, parent_id=parent_id, seq=seq, aside=aside, command_id=None, batch=None))
+        if not aside:
+            parent_id = entry.id
+    return entries
+
+
+BRANCH_SUMMARY_TOKENS = 2_000
+"""About how long the summary of a branch should be."""
+
+
+class BranchReport(Struct, frozen=True):
+    """The result of leaving a branch.
+
+    Attributes:
+        entry_id: The entry of the summary, which is now the leaf; None if there was nothing to summarize.
+        from_id: The leaf that was left.
+        ancestor_id: The last entry that both branches share.
+        message_count: How many messages the summary stands for.
+        summary: The summary.
+        details: The files that were read and modified on the branch.
+    """
+
+    entry_id: str | None
+    from_id: str | None
+    ancestor_id: str | None
+    message_count: int
+    summary: str
+    details: dict[str, JSON]
+
+
+async def summarize_branch(
+    session: Session,
+    entry_id: str,
+    summarizer: Summarizer,
+    *,
+    target_tokens: int = BRANCH_SUMMARY_TOKENS,
+    tokenizer: Tokenizer | None = None,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
+) -> BranchReport:
+    """Leave a branch with a summary; see `Session.summarize_branch`."""
+    log = await session.log()
+    index = log.index
+    target = index.seq_of(entry_id)
+    leaf, leaf_id = index.leaf, index.leaf_id
+    ancestor, seqs = left_between(index, leaf, target)
+    messages = [each.message for each in await shown_between(log, leaf, seqs)]
+    ancestor_id = index.ids[ancestor] if ancestor else None
+    details = files_touched(await log.entries_in(seqs))
+    if not messages:
+        await session.branch(entry_id)
+        return BranchReport(None, leaf_id, ancestor_id, 0, "", details)
+    generated = await generate_summary(messages, target_tokens, summarizer, tokenizer=tokenizer, options=options)
+    payload = BranchSummary(generated.content, "", raw_json(details), generated.usage)
+    summary_id = await session.append(payload, below=entry_id, expected_leaf=leaf_id)
+    return BranchReport(summary_id, leaf_id, ancestor_id, len(messages), generated.content, details)
+
+
+def left_between(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int]]:
+    """Return the last entry that two paths share, and the entries of the first path after it."""
+    shared = set(index.path(target))
+    left: list[int] = []
+    for seq in index.upward(leaf):
+        if seq in shared:
+            return seq, left[::-1]
+        left.append(seq)
+    return 0, left[::-1]
+
+
+async def shown_between(log: OpenLog, leaf: int, seqs: Sequence[int]) -> tuple[ContextMessage, ...]:
+    """Return the messages of some entries of the path to a leaf, as contexts at that leaf show them."""
+    return paired(messages_of(await (await ShownPath.to(log, leaf)).entries(seqs)))

@@ -8,14 +8,15 @@ another program.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager, suppress
 from enum import Enum
 
 import anyio
 
-from ...events.errors import LogReplaced, SessionNotFound, TreeringError
-from ...events.stores.base import Lease, Ref, Store
+from ...events.dialects.base import Dialect
+from ...events.errors import AppendInDoubt, LogReplaced, SessionNotFound, TreeringError
+from ...events.stores.base import Cursor, Lease, Ref, Store
 from ...events.stores.capabilities import Packs
 
 MOVES_MAX = 4096
@@ -129,3 +130,40 @@ class MovedLogs:
     def was_replaced(self, ref: Ref, generation: str) -> bool:
         """Return whether this host wrote another session in the place of a log."""
         return self._later.get((ref, generation)) is _Fate.REPLACED
+
+
+@asynccontextmanager
+async def put_log(
+    store: Store, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]
+) -> AsyncGenerator[Cursor]:
+    """Write a whole log and yield its head; if the write is in doubt, raise that once the caller is done.
+
+    Raises:
+        AppendInDoubt: The log was written, but may not survive a power cut.
+    """
+    doubt: AppendInDoubt | None = None
+    try:
+        head = await store.put(lease, dialect, header, lines)
+    except AppendInDoubt as error:
+        doubt = error
+        standing = await _head_of_new_log(store, lease)
+        if standing is None:
+            raise
+        head = standing
+    try:
+        yield head
+    except TreeringError as error:
+        if doubt is None:
+            raise
+        doubt.add_note(f"What belongs to the log could not be saved either: {error}")
+    if doubt is not None:
+        raise doubt
+
+
+async def _head_of_new_log(store: Store, lease: Lease) -> Cursor | None:
+    """Return the head of the log that a write in doubt left; None if the old log still stands, or none at all."""
+    try:
+        head = (await store.open(lease.ref)).head
+    except (TreeringError, OSError):
+        return None  # the caller raises the doubt, which says what to do
+    return None if head.generation == lease.head.generation else head

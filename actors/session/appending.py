@@ -27,7 +27,7 @@ from ...events.entries import (
 )
 from ...events.errors import InvalidEntry
 from ..commands import AppendOptions, append_command
-from .handle import Handle
+from .reading import Handle
 
 
 class Appending(Handle):
