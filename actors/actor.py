@@ -60,17 +60,15 @@ class SessionActor:
         owned: The session's log.
 
     Attributes:
-        recent: Whether it was used since the host last looked for idle sessions.
         torn: The torn tail that was repaired on activation, until it has been reported.
     """
 
-    __slots__ = ("_mailbox", "_owned", "_runtime", "recent", "torn")
+    __slots__ = ("_mailbox", "_owned", "_runtime", "torn")
 
     def __init__(self, runtime: Runtime, owned: OwnedLog) -> None:
         self._runtime = runtime
         self._owned = owned
         self._mailbox = Mailbox(runtime)
-        self.recent = True
         self.torn = owned.lease.torn
 
     @property
@@ -92,6 +90,16 @@ class SessionActor:
     def archived(self) -> bool:
         """Whether the session is archived; any write brings it back first."""
         return self._owned.archived
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the log is looked at again before the next command; an archived one is in any case."""
+        return self._owned.stale and not self._owned.lease.packed
+
+    @property
+    def gone(self) -> bool:
+        """Whether the log did not exist any more when it was last looked at."""
+        return self._owned.gone
 
     @property
     def mailbox_depth(self) -> int:

@@ -14,6 +14,8 @@ from ...events.offload import carried_out
 from ...events.redaction import Redaction
 from ...projections.tokens import message_tokens
 from ..host.names import dialect_named
+from ..session.reading import read_log
+from . import ExportFormat
 from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document
 from .lines import session_file
 from .selection import Selection, selected
@@ -21,7 +23,7 @@ from .target import in_file, in_memory
 
 if TYPE_CHECKING:
     from ..host.core import HostCore
-    from ..session.exporting import ExportFormat
+    from ..log.open_log import OpenLog
     from ..session.reading import Handle
 
 _LINEAR = frozenset({"markdown", "nanocoder", "picoclaw", "dive"})
@@ -38,15 +40,20 @@ async def export(
     overwrite: bool,
 ) -> bytes | Path:
     """Export a session; see `Session.export`."""
+    target = path
     if path is not None:
-        path = await core.runtime.offload(_checked_path, path, core.path_of(handle.ref))
-    selection = selected(await handle.log(), leaf_id, linear=format in _LINEAR)
-    if format == "nanocoder":
-        return await _nanocoder(core, selection, path, overwrite=overwrite)
-    async with aclosing(_pieces(core, handle, format, selection, redact)) as pieces:
-        if path is None:
-            return await in_memory(pieces)
-        return await in_file(core.runtime.offload, path, pieces, overwrite=overwrite)
+        target = await core.runtime.offload(_checked_path, path, core.path_of(handle.ref))
+
+    async def write(log: OpenLog) -> bytes | Path:
+        selection = selected(log, leaf_id, linear=format in _LINEAR)
+        if format == "nanocoder":
+            return await _nanocoder(core, selection, target, overwrite=overwrite)
+        async with aclosing(_pieces(core, handle, format, selection, redact)) as pieces:
+            if target is None:
+                return await in_memory(pieces)
+            return await in_file(core.runtime.offload, target, pieces, overwrite=overwrite)
+
+    return await read_log(handle, write)
 
 
 def _checked_path(path: Path, own: str | None) -> Path:

@@ -42,8 +42,8 @@ from ...events.words import check_word
 from ..catalog.settings import Settings
 from ..imports.report import ImportReports
 from ..search.hits import Search
-from ..session.branching import copy_of, fork, put
-from ..session.session import Session
+from ..session.branching import copy_of
+from ..session.session import Session, fork, put
 from .core import HostCore
 from .lookup import SessionLike, SessionLookup
 from .names import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
@@ -315,13 +315,15 @@ class SessionHost(SessionLookup):
 
         Some dialects put the time into the file's name, so sessions with other file names are checked too.
         """
-        if self.core.registry.live(ref) is not None or await self._store.exists(ref):
+        if await self.core.registry.present(ref) is not None or await self._store.exists(ref):
             return True
         return self._dialect.shared and await self._exact(session_id) is not None
 
     def _unwritten(self, header: Header, ref: Ref) -> Session:
         """Return a handle of a session whose log begins with the first append."""
-        return Session(self.core, ref, header.id, new_log=self.core.registry.new_log(ref, header, self._dialect))
+        source = self.core.registry.source(ref)
+        source.create(header, self._dialect)
+        return Session(self.core, source, header.id)
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open a session by its id, or create it if it does not exist.
@@ -356,22 +358,23 @@ class SessionHost(SessionLookup):
         core = self.core
         core.check()
         ref = ref_of_key(key)
-        actor = core.registry.use(ref)
+        source, actor = core.registry.source(ref), await core.registry.present(ref)
         if actor is None:
             await self._recover()
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
-            actor = await core.registry.actor(ref, core.registry.new_log(ref, header, self._dialect))
+            source.create(header, self._dialect)
+            actor = await core.registry.activate(source)
             self._sessions.accessed(ref)
         stored = actor.log.index.header
         if stored.key != key:
             raise SessionExists(f"{ref} exists but is not the session of the key {key!r}: move it, or load it by id")
-        return Session(core, ref, stored.id, new_log=core.registry.new_log(ref, stored, actor.log.dialect))
+        return Session(core, source, stored.id)
 
     async def find_by_key(self, key: str) -> Session | None:
         """Open the session of a key, or return None if it does not exist; see `get_or_create`."""
         self.core.check()
         ref = ref_of_key(key)
-        if self.core.registry.live(ref) is None:
+        if await self.core.registry.present(ref) is None:
             await self._recover()
             if not await self._store.exists(ref):
                 return None
@@ -574,8 +577,8 @@ class SessionHost(SessionLookup):
                 session_id=actor.log.index.header.id,
                 mailbox_depth=actor.mailbox_depth,
                 head=actor.log.index.head,
-                subscribers=core.registry.subscribers(actor.log.ref),
-                lag_max=core.registry.lag(actor.log.ref),
+                subscribers=0 if actor.log.feed is None else actor.log.feed.subscribers,
+                lag_max=0 if actor.log.feed is None else actor.log.feed.lag_max,
             )
             for actor in core.registry.actors()
         )
@@ -588,7 +591,7 @@ class SessionHost(SessionLookup):
             bytes=counters.bytes,
             failures=counters.failures,
             commit=counters.latency(),
-            subscribers=core.registry.subscribers_of_all,
+            subscribers=sum(feed.subscribers for feed in core.registry.feeds()),
             sessions=sessions,
         )
 
@@ -602,8 +605,7 @@ class SessionHost(SessionLookup):
 
         A session that fails to passivate is logged and does not hold up the others.
         """
-        registry = self.core.registry
-        return sum([await registry.passivate_safely(actor) for actor in registry.actors()])
+        return await self.core.registry.passivate_idle()
 
 
 def _require_directory(files: KeepsFiles) -> None:

@@ -17,7 +17,6 @@ from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import KeepsFiles, Recovers
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Unarchive
-from ..log.follower import Follower
 from ..session.session import Session
 from .access import opening
 from .core import HostCore
@@ -92,17 +91,18 @@ class SessionLookup:
         if not read_only:
             await self._recover()
         ref = await self._find(session)
+        source = core.registry.source(ref)
         if read_only:
             with opening(ref):
-                follower = await Follower.open(core.runtime, ref)
-            return Session(core, ref, follower.log.index.header.id, follower=follower)
+                log = await source.log()
+            return Session(core, source, log.index.header.id, read_only=True)
         with opening(ref, to_write=True):
             await self._refuse_others(ref)
-            actor = await core.registry.actor(ref)
-        if actor.archived:
+            actor = await core.registry.activate(source)
+        if actor.archived or actor.gone:
             await actor.perform(Unarchive())
         self._sessions.accessed(ref)
-        return Session(core, ref, actor.log.index.header.id)
+        return Session(core, source, actor.log.index.header.id)
 
     async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
         """Open the session with the latest message, or return None if there is none.
@@ -228,8 +228,8 @@ class SessionLookup:
 
         The copies are the files beside it: its state before a migration or before it was replaced (`.bak`), and
         fragments that a crash left (`.torn-`). Its line in the index and the pointers to it are removed too. The
-        session's handles can no longer be used: an append through one raises `SessionNotFound`. Subscriptions to the
-        session end, as they do with the host; those of read-only handles wait for the file to come back.
+        session's handles raise `SessionNotFound` until a session of this name is created anew. Subscriptions to the
+        session end, as they do with the host.
 
         Raises:
             AmbiguousSession: The text matches several sessions; none was deleted.
@@ -251,10 +251,11 @@ class SessionLookup:
 
     async def _delete(self, ref: Ref) -> None:
         core = self.core
-        async with core.registry.leased(ref) as lease:
+        source = core.registry.source(ref)
+        async with source.leased() as lease:
             with anyio.CancelScope(shield=True):
-                await core.runtime.moved_logs.remove(lease)
-                core.registry.removed(ref)
+                await core.runtime.moves.remove(lease)
+                source.deleted()
         core.runtime.touched.add(ref)
         with anyio.CancelScope(shield=True):
             await self._sessions.removed(ref)
@@ -278,7 +279,7 @@ class SessionLookup:
 
     async def _exists(self, ref: Ref) -> bool:
         """Return whether there is something to open; a file whose first write was cut short counts, unread."""
-        if self.core.registry.live(ref) is not None:
+        if await self.core.registry.present(ref) is not None:
             return True
         if self._files is None:
             return await self._store.exists(ref)

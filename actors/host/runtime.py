@@ -23,7 +23,7 @@ from ...events.offload import Offload
 from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
 from ..log.bodies import BodyCache
-from ..log.moves import MovedLogs
+from ..log.moves import Moves
 from .turns import Turns
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -133,7 +133,7 @@ class Runtime:
     Attributes:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
-        moved_logs: Archives and deletes logs, and tells readers where a log is now.
+        moves: Packs, writes and deletes whole logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
         turns: Decides how long commands may run on their callers' tasks.
         append_turns: The same for appends. If the store never appends at once, their turns do not end: a task whose
@@ -148,7 +148,7 @@ class Runtime:
         "leases",
         "limits",
         "looks",
-        "moved_logs",
+        "moves",
         "new_id",
         "now",
         "offload",
@@ -184,7 +184,7 @@ class Runtime:
         self.timer = timer
         self.bodies = BodyCache(limits.cache_bytes_max)
         self.counters = Counters()
-        self.moved_logs = MovedLogs(store)
+        self.moves = Moves(store)
         self.touched = Touched()
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
         self.files = store.capability(KeepsFiles)

@@ -59,6 +59,7 @@ class OpenLog:
     __slots__ = (
         "_damaged",
         "_number",
+        "_place",
         "_runtime",
         "_withheld",
         "dialect",
@@ -73,6 +74,7 @@ class OpenLog:
     def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
         self._runtime = runtime
         self._number = next(_numbers)
+        self._place = runtime.moves.place(ref)
         self.ref = ref
         self.index = LogIndex(header, model_changes_win=dialect.model_changes_win)
         self.dialect = dialect
@@ -132,7 +134,7 @@ class OpenLog:
             page = peeked.read(log.index.seen)
             more = page.more and bool(page.lines)
             log._fold_page(page)
-        log.restore_leaf(peeked.load("leaf"))
+        log._restore_leaf(peeked.load("leaf"))
         return log
 
     @property
@@ -153,7 +155,7 @@ class OpenLog:
         if snapshot is not None:
             await self._runtime.offload(self.restore, snapshot)
         await self._scan(caching=caching)
-        self.restore_leaf(await store.load(self.ref, "leaf"))
+        self._restore_leaf(await store.load(self.ref, "leaf"))
 
     def restore(self, blob: Blob) -> None:
         """Take the index from a snapshot if it belongs to this log."""
@@ -164,7 +166,7 @@ class OpenLog:
             self.index = index
             self.snapshot_at = index.head
 
-    def restore_leaf(self, blob: Blob | None) -> None:
+    def _restore_leaf(self, blob: Blob | None) -> None:
         """Move the leaf to where its record says, unless an entry that became the leaf was appended later."""
         record = decode_leaf(blob.data) if blob is not None else None
         if blob is None or record is None or blob.head.generation != self.generation:
@@ -173,12 +175,16 @@ class OpenLog:
         if self.index.tip <= blob.head.seq and (seq or record.leaf is None):
             self.index.move_leaf(seq)
 
-    async def find_leaf(self) -> None:
+    def follow_leaf(self, record: Blob | None) -> None:
         """Move the leaf to where its record says now, and notify subscribers where that is elsewhere."""
         before = self.index.leaf
-        self.restore_leaf(await self._runtime.store.load(self.ref, "leaf"))
+        self._restore_leaf(record)
         if self.feed is not None and self.index.leaf != before:
             self.feed.publish(LeafChange(self.index.leaf))
+
+    async def find_leaf(self) -> None:
+        """Read the record of the leaf again; see `follow_leaf`."""
+        self.follow_leaf(await self._runtime.store.load(self.ref, "leaf"))
 
     async def _scan(self, *, caching: bool) -> None:
         """Fold the whole log, off the event loop if it is large; nothing else may use the log meanwhile."""
@@ -318,19 +324,20 @@ class OpenLog:
         """Read, and repeat that if this host archived or unarchived the log meanwhile: the same bytes in another file.
 
         Raises:
-            LogReplaced: Another program replaced the log.
-            SessionNotFound: The log was deleted.
+            LogReplaced: Another log is in its place.
+            SessionNotFound: The log was deleted, by this host or by someone else.
         """
         while True:
             generation = self.generation
             try:
                 return await reading(generation)
             except LogReplaced:
-                later = await self._runtime.moved_logs.later_generation(self.ref, generation)
+                later = await self._place.later_generation(generation)
                 if self.generation != generation:
                     continue
                 if later is None:
                     self.replaced = True
+                    await self._runtime.store.open(self.ref)  # which says if there is none any more
                     raise
                 self.generation = later
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 from msgspec import UNSET, Struct, UnsetType
@@ -22,6 +21,7 @@ from ...events.dialects.base import Dialect
 from ...events.dialects.torn import still_torn, without_marks_of
 from ...events.entries import BranchSummary, Header, LabelEntry
 from ...events.errors import SessionExists
+from ...events.index import LogIndex
 from ...events.kinds import Kind
 from ...events.stores.base import Ref
 from ...projections.building.pairing import paired
@@ -33,20 +33,15 @@ from ...projections.building.summaries import (
 )
 from ...projections.context import ContextMessage, messages_of
 from ...projections.tokens import Tokenizer
+from ..host.core import HostCore
 from ..host.names import current, new_ref
-from ..host.registry import NewLog
 from ..host.tasks import on_own_task
-from ..log.moves import put_log
 from ..log.open_log import OpenLog, encode_leaf
+from ..log.source import Source
+from .appending import Appending
 from .compaction import files_touched
 from .fitting import ShownPath
-from .reading import read_log
-
-if TYPE_CHECKING:
-    from ...events.index import LogIndex
-    from ..host.core import HostCore
-    from .session import Session
-
+from .reading import Reading, read_log
 
 _LINES_AT_ONCE = 256
 
@@ -73,27 +68,27 @@ class SessionCopy(Struct, frozen=True):
     leaf: str | UnsetType | None = UNSET
 
 
-async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> Session:
-    """Write a copied session into a new one that names it as its parent.
+async def write_fork(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> tuple[Source, str]:
+    """Write a copied session into a new one that names it as its parent; return its source and its id.
 
     Raises:
         SessionExists: There is a session with this id.
     """
     core.check()
-    return await _write(core, *_child(core, copy, session_id))
+    ref, child = _child(core, copy, session_id)
+    return await _write(core, ref, child), child.header.id
 
 
-async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
-    """Write the path from the root to an entry, with its labels, into a new session whose parent is the old one.
+async def path_of(source: Reading, leaf_id: str) -> SessionCopy:
+    """Read the path from the root to an entry, with its labels.
 
     Raises:
         EntryNotFound: The session has no such entry.
     """
-    copy = await read_log(source, lambda log: _path_of(source, log, leaf_id))
-    return await _write(core, *_child(core, copy))
+    return await read_log(source, lambda log: _path_of(source, log, leaf_id))
 
 
-async def _path_of(source: Session, log: OpenLog, leaf_id: str) -> SessionCopy:
+async def _path_of(source: Reading, log: OpenLog, leaf_id: str) -> SessionCopy:
     """Read the path from the root to an entry, with its labels."""
     leaf = log.index.seq_of(leaf_id)
     last = (await log.entries_at([leaf]))[leaf]
@@ -104,7 +99,7 @@ async def _path_of(source: Session, log: OpenLog, leaf_id: str) -> SessionCopy:
     return replace(copy, lines=(*copy.lines, *map(copy.dialect.encode, labels)))
 
 
-async def copy_of(source: Session) -> SessionCopy:
+async def copy_of(source: Reading) -> SessionCopy:
     """Read everything visible of a session, with the leaf where it was moved to."""
 
     async def read(log: OpenLog) -> SessionCopy:
@@ -115,66 +110,57 @@ async def copy_of(source: Session) -> SessionCopy:
     return await read_log(source, read)
 
 
-async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> Session:
-    """Write a copied session into the store of a host, under its own id.
+async def write_copy(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> tuple[Source, str]:
+    """Write a copied session into the store of a host, under its own id; return its source and its id.
 
     Raises:
         SessionExists: There is a session with this id, and it may not be replaced.
     """
     core.check()
     ref = new_ref(copy.dialect, copy.header)
-    actor = core.registry.live(ref)
-    if actor is not None and actor.log is copy.source_log:
-        # The copy was read from this very log, which may have no file yet.
-        new_log = core.registry.new_log(ref, copy.header, copy.dialect)
-        return _handle(core, ref, copy, new_log)
-    return await _write(core, ref, copy, replacing=replacing)
+    source = core.registry.source(ref)
+    if not source.holds(copy.source_log):  # otherwise it is the very same, which may have no file yet
+        source = await _write(core, ref, copy, replacing=replacing)
+    return source, copy.header.id
 
 
-def _handle(core: HostCore, ref: Ref, copy: SessionCopy, new_log: NewLog | None = None) -> Session:
-    from .session import Session
-
-    return Session(core, ref, copy.header.id, new_log=new_log)
-
-
-async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool = False) -> Session:
+async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool = False) -> Source:
     """Write a log in one step, out of reach of whoever cancels the caller."""
-    await on_own_task(core.runtime, partial(_write_whole, core, ref, copy, replacing=replacing))
-    return _handle(core, ref, copy)
+    source = core.registry.source(ref)
+    await on_own_task(core.runtime, partial(_write_whole, core, source, copy, replacing=replacing))
+    return source
 
 
-async def _write_whole(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool) -> None:
+async def _write_whole(core: HostCore, source: Source, copy: SessionCopy, *, replacing: bool) -> None:
     """Write a log in one step.
 
     Complete batches keep their marks; in another session those mean nothing. A copy whose writing failed halfway, or is
     in doubt, is replaced when the call is repeated, unless the copy was continued meanwhile.
     """
-    store, moved_logs = core.runtime.store, core.runtime.moved_logs
+    store, moves, ref = core.runtime.store, core.runtime.moves, source.ref
     dialect, unfinished = copy.dialect, core.unfinished_copies
-    if not replacing and core.registry.live(ref) is not None:
+    if not replacing and source.actor is not None:
         raise _exists_error(ref)
-    async with core.registry.leased(ref) as lease:
+    async with source.leased() as lease:
         if lease.header is not None and not replacing and lease.head != unfinished.get(ref):
             raise _exists_error(ref)
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
-            if lease.packed and core.runtime.packs is not None:
-                lease = await moved_logs.unpack(lease)
-            header = dialect.encode_header(copy.header)
-            with moved_logs.replacing(lease) as note_replaced:
-                async with put_log(store, lease, dialect, header, copy.lines) as head:
-                    note_replaced(head.generation)
-                    unfinished[ref] = head
-                    if not isinstance(copy.leaf, UnsetType):
-                        await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
-                    core.runtime.touched.add(ref)
+            if lease.packed:
+                lease = await moves.unpack(lease)
+            async with moves.put(lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
+                unfinished[ref] = head
+                if not isinstance(copy.leaf, UnsetType):
+                    await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
+                core.runtime.touched.add(ref)
             del unfinished[ref]
+            source.exists()
 
 
 def _exists_error(ref: Ref) -> SessionExists:
     return SessionExists(f"session {ref!r} already exists: give the copy another id")
 
 
-async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | UnsetType | None) -> SessionCopy:
+async def _read(source: Reading, log: OpenLog, seqs: Sequence[int], leaf: str | UnsetType | None) -> SessionCopy:
     """Read lines of a session, migrated to the current version of their dialect."""
     dialect, kinds = log.dialect, log.index.kinds
     lines: list[bytes] = []
@@ -265,7 +251,7 @@ class BranchReport(Struct, frozen=True):
 
 
 async def summarize_branch(
-    session: Session,
+    session: Appending,
     entry_id: str,
     summarizer: Summarizer,
     *,

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,11 +38,8 @@ from ...projections.cuts import find_safe_cut, safe_cuts
 from ...projections.state import work_of
 from ...projections.tokens import Tokenizer, context_tokens, count_messages, entry_tokens, tokenizer_of
 from ..log.open_log import OpenLog
+from .appending import Appending
 from .reading import read_log
-
-if TYPE_CHECKING:
-    from .fitting import Fitting
-
 
 KEEP_TOKENS = 20_000
 """How much of the path stays as it is, unless a budget determines that."""
@@ -112,7 +108,7 @@ class _Cut(Struct, frozen=True):
 
 
 async def compact(
-    session: Fitting,
+    session: Appending,
     summarizer: Summarizer | None,
     *,
     budget: ContextBudget | None = None,

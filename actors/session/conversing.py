@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from msgspec import UNSET, UnsetType
 
@@ -23,14 +23,12 @@ from ...projections.tokens import ByteEstimator, context_tokens
 from ...projections.usage import UsageProjection, usage_totals
 from ..commands import Append, AppendOptions
 from ..decide import command_entry_id
+from ..log.open_log import OpenLog
 from .appending import Appending
-from .reading import Reading, read_log
-
-if TYPE_CHECKING:
-    from ..log.open_log import OpenLog
+from .reading import read_log
 
 
-class Conversing(Appending, Reading):
+class Conversing(Appending):
     """A session as one conversation."""
 
     __slots__ = ()
@@ -132,7 +130,7 @@ class Conversing(Appending, Reading):
 _EXPECTATIONS = frozenset({"expected_leaf", "expected_seq"})
 
 
-async def truncate(session: Conversing, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
+async def truncate(session: Appending, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
     """Truncate a session's history; see `Session.truncate_history`."""
     check_count("keep_last", keep_last)
     check_text("the command id", options.get("command_id"))
@@ -174,7 +172,7 @@ def _expecting_leaf(options: AppendOptions, leaf_id: str | None) -> AppendOption
     return {**options, "expected_leaf": leaf_id}
 
 
-async def _earlier_cut(session: Conversing, command_id: str | None, position: int) -> Compaction | UnsetType | None:
+async def _earlier_cut(session: Appending, command_id: str | None, position: int) -> Compaction | UnsetType | None:
     """Return the compaction that this command appended earlier as its payload at `position`; unset if there is none.
 
     The history is shorter by now, so a cut computed again would make it a different command.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from msgspec import Struct
 
@@ -22,12 +22,9 @@ from ...projections.stats import SessionStats, StatsProjection
 from ...projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from ..commands import AppendOptions
 from ..host.names import checked_path
+from ..log.open_log import OpenLog
 from .appending import Appending
-from .reading import Reading, entries_after, read_log
-
-if TYPE_CHECKING:
-    from ..log.open_log import OpenLog
-
+from .reading import entries_after, read_log
 
 _TRIES_MAX = 100
 
@@ -52,7 +49,7 @@ class StoredMessage(Struct, frozen=True):
     tokens: int
 
 
-class Describing(Appending, Reading):
+class Describing(Appending):
     """The calls that describe a session as a whole."""
 
     __slots__ = ()

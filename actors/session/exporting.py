@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, get_args, overload
 
 from ...events.characters import check_text
 from ...events.errors import InvalidInput
 from ...events.words import check_word
+from ..exports import ExportFormat
 from ..host.names import checked_path
 from .reading import Handle
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction
 
-
-ExportFormat: TypeAlias = Literal["native", "pi", "omp", "json", "markdown", "html", "nanocoder", "picoclaw", "dive"]
-"""What a session can be exported as; see docs/exporting.md."""
 
 REDACTABLE = ("json", "markdown", "html")
 """The formats from which secrets can be removed: those in which no conversation is continued."""

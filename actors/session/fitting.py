@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ...events.counts import check_count
-from ...events.entries import CustomEntry, UsageRecord
+from ...events.entries import ContextEdit, CustomEntry, Entry, UsageRecord
 from ...events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ...events.kinds import Kind
 from ...events.wording import counted
@@ -48,16 +47,13 @@ from ...projections.context import (
     with_edits,
 )
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
+from ..log.open_log import OpenLog
 from .appending import Appending
 from .compaction import CompactionReport, compact
-from .reading import Reading, read_log
-
-if TYPE_CHECKING:
-    from ...events.entries import ContextEdit, Entry
-    from ..log.open_log import OpenLog
+from .reading import read_log
 
 
-class Fitting(Appending, Reading):
+class Fitting(Appending):
     """The calls that make a session's contexts fit."""
 
     __slots__ = ()
@@ -193,7 +189,7 @@ SUMMARY_USAGE = "summary"
 
 
 async def built_context(
-    session: Fitting,
+    session: Appending,
     budget: ContextBudget,
     builder: ContextBuilder | None = None,
     *,
@@ -228,7 +224,7 @@ async def _built_from(
     return source, result
 
 
-async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
+async def tokens_in_use(session: Appending, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
     """Return how full the window is; see `Session.used_tokens`."""
     check_count("overhead", overhead)
     counter = tokenizer_of(tokenizer)
@@ -247,13 +243,13 @@ async def _used_tokens(log: OpenLog, tokenizer: Tokenizer, overhead: int) -> Use
     return UsedTokens(0, overhead + log.paired(context, tokenizer).tokens)
 
 
-async def source_of(session: Fitting, tokenizer: Tokenizer) -> ContextSource:
+async def source_of(session: Appending, tokenizer: Tokenizer) -> ContextSource:
     """Return the source of the leaf's context, without the entries of the path and without stored summaries."""
     return await read_log(session, lambda log: _source(log, log.index.leaf, tokenizer))
 
 
 async def summary_for_range(
-    session: Fitting,
+    session: Appending,
     start_id: str,
     end_id: str,
     target_tokens: int,
@@ -311,7 +307,7 @@ def _build_without_path(
 
 
 async def _make_and_store(
-    session: Fitting,
+    session: Appending,
     needed: NeededSummary,
     summarizer: Summarizer,
     tokenizer: Tokenizer,

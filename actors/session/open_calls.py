@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
@@ -30,12 +29,9 @@ from ...events.stores.base import TornTail
 from ...events.struct_repr import shown
 from ...projections.building import pairing
 from ...projections.context import ContextMessage
+from ..log.open_log import OpenLog
+from .appending import Appending
 from .reading import read_log
-
-if TYPE_CHECKING:
-    from ..log.open_log import OpenLog
-    from .fitting import Fitting
-
 
 SUSPENDED_TYPE = "treering.suspended"
 """The custom type of the entries that list the calls that wait for something outside."""
@@ -127,12 +123,12 @@ def closing(call: OpenCall) -> Message:
     return pairing.closing(call.id, call.name)
 
 
-async def find_open_calls(session: Fitting) -> list[OpenCall]:
+async def find_open_calls(session: Appending) -> list[OpenCall]:
     """Return the open calls at the end of the path; see `Session.open_calls`."""
     return await read_log(session, _open_calls)
 
 
-async def close_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:
+async def close_open_calls(session: Appending, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:
     """Close the open calls, and return them with the entries of their results; see `Session.close_open_calls`."""
     while True:
         log = await session.log()
@@ -146,7 +142,7 @@ async def close_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[O
             continue  # another append came first, perhaps of these very results: look again
 
 
-async def recover(session: Fitting, torn_tail: TornTail | None) -> Recovery:
+async def recover(session: Appending, torn_tail: TornTail | None) -> Recovery:
     """Close the calls that a crash left open, and report what else was repaired; see `Session.recover`."""
     calls, ids = await close_open_calls(session, suspended=False)
     return Recovery(torn_tail, tuple(calls), tuple(ids))

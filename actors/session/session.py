@@ -7,11 +7,8 @@ committed state. A handle belongs to the event loop that made it.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
-from ...events.content import raw_json
-from ...events.entries import BranchSummary
-from ...events.errors import InvalidInput
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
@@ -26,8 +23,17 @@ from ...projections.subscriptions import (
 )
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
-from ..commands import AppendOptions, MoveLeaf
-from .branching import BRANCH_SUMMARY_TOKENS, BranchReport, branch_off, copy_of, fork, summarize_branch
+from ..host.core import HostCore
+from .branching import (
+    BRANCH_SUMMARY_TOKENS,
+    BranchReport,
+    SessionCopy,
+    copy_of,
+    path_of,
+    summarize_branch,
+    write_copy,
+    write_fork,
+)
 from .conversing import Conversing
 from .describing import Describing
 from .exporting import Exporting
@@ -49,55 +55,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # -- branching
-
-    async def branch(self, entry_id: str) -> None:
-        """Make an entry the leaf, so that the next append goes below it. Nothing is written to the log.
-
-        Raises:
-            EntryNotFound: The session has no such entry.
-            AppendFailed: The move could not be recorded beside the log; the leaf is where it was.
-            AppendInDoubt: The move is in effect, but may not survive a power cut.
-        """
-        await self._perform(MoveLeaf(entry_id))
-
-    async def reset_leaf(self) -> None:
-        """Clear the leaf, so that the next append becomes a root. Nothing is written to the log; see `branch`."""
-        await self._perform(MoveLeaf(None))
-
-    async def branch_with_summary(
-        self,
-        entry_id: str | None,
-        summary: str,
-        *,
-        details: object = None,
-        from_hook: bool = False,
-        **options: Unpack[AppendOptions],
-    ) -> str:
-        """Leave the branch that ends at the leaf, and continue below another entry with a summary of what was left.
-
-        Args:
-            entry_id: The entry to continue from; None starts a new root.
-            summary: What happened on the branch that is left.
-            details: Any JSON value to record with the summary.
-            from_hook: Whether an extension made the summary.
-            **options: See `AppendOptions`; they must not contradict the arguments above.
-
-        Returns:
-            The id of the summary's entry, which is now the leaf.
-
-        Raises:
-            InvalidInput: The options contain `below` or set `aside`: the summary always goes below `entry_id` and
-                becomes the leaf.
-        """
-        if "below" in options:
-            raise InvalidInput("the summary goes below `entry_id`: leave `below` out")
-        if options.get("aside"):
-            raise InvalidInput("the summary becomes the leaf: to add one aside, call `append` with a `BranchSummary`")
-        raw = None if details is None else raw_json(details)
-        payload = BranchSummary(summary, "", raw, from_hook=from_hook)
-        options["below"] = entry_id
-        return await self.append(payload, **options)
+    # -- branching off
 
     async def create_branched_session(self, leaf_id: str) -> Session:
         """Copy the path from the root to an entry into a new session whose parent is this one.
@@ -107,7 +65,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
         Raises:
             EntryNotFound: The session has no such entry.
         """
-        return await branch_off(self._core, self, leaf_id)
+        return await fork(self._core, await path_of(self, leaf_id))
 
     async def fork(self, session_id: str | None = None) -> Session:
         """Copy the whole session, including all branches, into a new session whose parent is this one.
@@ -175,10 +133,9 @@ class Session(Fitting, Conversing, Describing, Exporting):
         A torn tail is repaired whenever a session is activated; this reports it, once. Calls without results are
         closed, as `close_open_calls` does.
         """
-        await self.log()
-        actor = self._core.registry.live(self.ref)
-        torn = None if actor is None else actor.torn
-        report = await recover(self, torn)
+        self._check()
+        actor = self._source.actor if self._read_only else await self._core.registry.activate(self._source)
+        report = await recover(self, None if actor is None else actor.torn)
         if actor is not None:
             actor.torn = None
         return report
@@ -229,20 +186,18 @@ class Session(Fitting, Conversing, Describing, Exporting):
             received, since everything follows again. For a view, a subscription that yields a `Snapshot` and then a
             `Changed` for each change.
 
-            While the session is passivated, its file is watched, so what another process appends arrives too. Only the
-            first subscriber of a passivated session activates it, which raises `SessionLocked` if another process owns
-            it: to follow such a session, load it with `read_only=True`.
+            While the session is not live, its file is watched, so what another process appends arrives too.
 
         Raises:
             InvalidInput: There is no such view, the object is not a projection, or its name is reserved for
                 treering; `after` is neither a cursor nor a seq; or an argument for entries is given for a view.
         """
         self._check()
-        source = self._core.source(self.ref, self._new_log, self._follower)
+        source = self._source
         if view == "entries":
             return TransientSubscription(source, after) if transient else EntrySubscription(source, after)
         refuse_entry_arguments(after, transient)
-        return ViewSubscription(partial(self._core.shared_view, self.ref, source, view))
+        return ViewSubscription(partial(self._core.shared_view, source, view))
 
     def emit(self, name: str, data: object) -> None:
         """Publish an event to the subscribers that requested transient events. It is not stored.
@@ -252,7 +207,9 @@ class Session(Fitting, Conversing, Describing, Exporting):
             data: Any JSON value.
         """
         self._check()
-        self._core.emit(self.ref, transient(name, data))
+        feed, event = self._source.feed, transient(name, data)
+        if feed is not None:
+            feed.publish(event, len(event.raw))
 
     # -- refreshing and closing
 
@@ -263,17 +220,19 @@ class Session(Fitting, Conversing, Describing, Exporting):
     async def flush(self) -> None:
         """Wait until everything appended is as durable as the host promises, which every append waits for anyway."""
         self._check()
-        await self._core.answered(self.ref)
-
-    async def close(self) -> None:
-        """Close this handle; other handles of the session stay open. Closing it again does nothing."""
-        if not self._closed:
-            await self._core.answered(self.ref)
-            self._closed = True
-            if self._follower is not None:
-                self._follower.values = None
+        await self._source.answered()
 
     async def passivate(self) -> bool:
-        """Release the session's memory now; the next call activates it again. Return False if it is busy."""
+        """Release the session's memory now; the next call takes it up again. Return False if it is busy."""
         self._check()
-        return await self._core.registry.passivate(self.ref)
+        return await self._source.passivate()
+
+
+async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> Session:
+    """Write a copied session into a new one that names it as its parent; see `Session.fork`."""
+    return Session(core, *await write_fork(core, copy, session_id))
+
+
+async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> Session:
+    """Write a copied session into the store of a host, under its own id; see `SessionHost.put`."""
+    return Session(core, *await write_copy(core, copy, replacing=replacing))

@@ -23,8 +23,7 @@ from ..host.lookup import SessionLike
 from ..host.names import DialectName
 from ..host.runtime import Clock, HostStatistics, Limits, NewId, random_id, system_clock
 from ..imports.report import ImportReports
-from ..session.branching import fork, put
-from ..session.session import Session
+from ..session.session import Session, fork, put
 from .bridge import Bridge
 from .searches import SyncSearch
 from .session import SyncSession

@@ -29,10 +29,10 @@ from ...projections.subscriptions import refuse_entry_arguments
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..commands import AppendOptions
+from ..exports import ExportFormat
 from ..session.branching import BRANCH_SUMMARY_TOKENS, BranchReport, SessionCopy, copy_of
 from ..session.compaction import CompactionReport
 from ..session.describing import StoredMessage
-from ..session.exporting import ExportFormat
 from ..session.open_calls import OpenCall, Recovery
 from ..session.reading import is_of_custom_type
 from ..session.session import Session

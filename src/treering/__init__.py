@@ -54,6 +54,7 @@ from .actors.catalog.archiving import Spared as Spared
 from .actors.catalog.root import default_root as default_root
 from .actors.catalog.settings import Settings as Settings
 from .actors.commands import AppendOptions as AppendOptions
+from .actors.exports import ExportFormat
 from .actors.host.host import SessionHost as SessionHost
 from .actors.host.keyed import KeyedSessions as KeyedSessions
 from .actors.host.listing import SessionChanged as SessionChanged
@@ -69,7 +70,6 @@ from .actors.search.hits import Search as Search
 from .actors.session.branching import BranchReport
 from .actors.session.compaction import CompactionReport
 from .actors.session.describing import StoredMessage
-from .actors.session.exporting import ExportFormat
 from .actors.session.open_calls import OpenCall, Recovery
 from .actors.session.session import Session
 from .actors.sync import SyncEntrySubscription as SyncEntrySubscription

@@ -19,7 +19,7 @@ import pytest
 import structlog
 
 from treering import SessionInfo, SyncHost, __version__, text, thinking, tool_result, tool_use
-from treering.actors.session.exporting import ExportFormat
+from treering.actors.exports import ExportFormat
 from treering.cli import main
 from treering.events.telemetry import logger
 

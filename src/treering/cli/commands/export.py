@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from ...actors.session.exporting import ExportFormat
+from ...actors.exports import ExportFormat
 from ...events.wording import counted
 from ..home import Home, root_option, session_argument
 from ..opening import find_entry
