@@ -25,6 +25,7 @@ from ..events.telemetry import logger
 from .commands import AnswerFromLog, Append, Command, MoveLeaf, Unarchive
 from .decide import (
     NO_ENTRIES,
+    READS_ENTRIES,
     Draft,
     Entries,
     decide,
@@ -122,7 +123,8 @@ class SessionActor:
         if type(command) is not Append or self._mailbox.serving or owned.stale or index.info.archived:
             return await self._perform_through_mailbox(command)
         draft = Draft(index)
-        if seqs_to_read(draft, command):
+        may_read = command.command_id is not None or not READS_ENTRIES.isdisjoint(map(type, command.payloads))
+        if may_read and seqs_to_read(draft, command):
             return await self._perform_through_mailbox(command)
         runtime = self._runtime
         decision = decide(draft, command, runtime.now(), runtime.new_id, owned.log.dialect)

@@ -49,10 +49,8 @@ def append_command(payloads: tuple[Payload, ...], options: AppendOptions) -> App
     Raises:
         InvalidInput: The command id is not a string, or contains bytes that are not UTF-8.
     """
-    if options:
-        check_text("the command id", options.get("command_id"))
-        return Append(payloads, **options)
-    return Append(payloads)
+    check_text("the command id", options.get("command_id"))
+    return Append(payloads, **options)
 
 
 class MoveLeaf(Struct, frozen=True):

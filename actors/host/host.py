@@ -155,7 +155,8 @@ class SessionHost(SessionLookup):
         """Close the host: answer every command that was accepted, passivate every session, release every lock.
 
         Any task of the host's event loop may do this, also several at once, and again later: each returns when the host
-        is closed, even if it is cancelled meanwhile.
+        is closed, even if it is cancelled meanwhile. Within work that the host itself runs, it returns at once, and the
+        host is closed when that work has ended.
 
         Raises:
             WrongThread: The host belongs to the event loop of another thread.
@@ -306,7 +307,7 @@ class SessionHost(SessionLookup):
         )
         if session_id is not None or key is not None:
             await self._recover()
-            if core.registry.is_reserved(ref) or await self._is_taken(header.id, ref):
+            if await self._is_taken(header.id, ref) or core.registry.is_reserved(ref):
                 raise SessionExists(f"session {session_id or key!r} already exists: load it, or choose another name")
         return self._unwritten(header, ref)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -19,6 +19,9 @@ from anyio.abc import TaskGroup
 from ...events.errors import HostClosed
 from ...events.telemetry import failure_of, logger
 from .runtime import Runtime
+
+_running: ContextVar[HostTask | None] = ContextVar("treering_host_task", default=None)
+"""The task below which the present one was started; None for those of programs."""
 
 _tasks: set[asyncio.Task[None]] = set()
 """The asyncio tasks of open hosts; the event loop itself keeps only weak references."""
@@ -63,17 +66,24 @@ class HostTask:
         """
         if self._group is None or self._ended.is_set():
             raise HostClosed("the host is closed: open another one") from self._failure
-        self._group.start_soon(run)
+        outside = _running.set(self)  # the new task gets a copy of this context
+        try:
+            self._group.start_soon(run)
+        finally:
+            _running.reset(outside)
 
     async def end(self) -> None:
         """Close the host on this task, or wait until it is closed if others do that already.
 
         A caller that is cancelled meanwhile still waits; a bare cancel of asyncio is raised when the host is closed.
+        One that runs below this task does not wait: the host is closed when it has ended.
 
         Raises:
             BaseException: What ended the host before, or went wrong while it was closed; everyone who ends it gets it.
         """
         self._asked.set()
+        if _running.get() is self:
+            return
         await _wait_through(self._ended)
         if self._failure is not None:
             raise self._failure

@@ -331,6 +331,9 @@ class OpenLog:
             generation = self.generation
             try:
                 return await reading(generation)
+            except SessionNotFound:
+                self.replaced = True
+                raise
             except LogReplaced:
                 later = await self._place.later_generation(generation)
                 if self.generation != generation:

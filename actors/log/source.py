@@ -165,12 +165,10 @@ class Source:
             return State.CHANGING
         if actor is not None:
             return _state_of(actor)
-        if follower is not None and not follower.log.generation:
+        if self.creation is not None:
             return State.UNWRITTEN
         if follower is not None:
             return State.GONE if follower.gone else State.FOLLOWED
-        if self.creation is not None:
-            return State.UNWRITTEN
         return State.GONE if self._was_deleted else State.PASSIVATED
 
     # -- reading
@@ -189,7 +187,7 @@ class Source:
         elif follower is not None and not follower.outdated:
             log = follower.log
         else:
-            header = None if self.creation is None else self.creation.header
+            header = None if self.creation is None or actor is not None else self.creation.header
             return OpenLog.peek(self.sources.runtime, self.ref, header)
         return log.index, log.generation
 
@@ -210,11 +208,15 @@ class Source:
                 return actor.log
             if self._changed is not None:
                 await self._changed.wait()
+            elif self.creation is not None and (follower is None or follower.gone) and await self._activated():
+                continue
             elif follower is not None:
                 log = await follower.ready()
                 if self._follower is follower:  # otherwise it is live by now
+                    if log.generation:
+                        self.exists()
                     return log
-            elif self.creation is None or not await self._activated():
+            else:
                 await self._follow()
 
     async def _activated(self) -> bool:

@@ -27,7 +27,7 @@ from ...events.entries import (
     checked_usage,
 )
 from ...events.errors import InvalidEntry, InvalidInput
-from ..commands import AppendOptions, MoveLeaf, append_command
+from ..commands import Append, AppendOptions, MoveLeaf, append_command
 from .reading import Reading
 
 
@@ -54,7 +54,7 @@ class Appending(Reading):
             AppendFailed: The write failed; nothing was written.
             AppendInDoubt: It is unknown whether the entry was written; retry with the same `command_id`.
         """
-        (entry,) = await self._perform(append_command((payload,), options))
+        (entry,) = await self._perform(append_command((payload,), options) if options else Append((payload,)))
         return entry.id or ""
 
     async def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
@@ -102,7 +102,7 @@ class Appending(Reading):
             tool_name=tool_name,
             raw_metadata=None if metadata is None else raw_object(metadata, "metadata"),
         )
-        (entry,) = await self._perform(append_command((message,), options))
+        (entry,) = await self._perform(append_command((message,), options) if options else Append((message,)))
         return entry.id or ""
 
     async def append_model_change(self, provider: str, model_id: str, **options: Unpack[AppendOptions]) -> str:
