@@ -18,7 +18,6 @@ from ...events.stores.capabilities import KeepsFiles, Recovers
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Unarchive
 from ..session.session import Session
-from .access import opening
 from .core import HostCore
 from .listing import SessionsSubscription
 from .names import SUFFIX, checked_id, checked_path
@@ -93,12 +92,10 @@ class SessionLookup:
         ref = await self._find(session)
         source = core.registry.source(ref)
         if read_only:
-            with opening(ref):
-                log = await source.log()
+            log = await source.log()
             return Session(core, source, log.index.header.id, read_only=True)
-        with opening(ref, to_write=True):
-            await self._refuse_others(ref)
-            actor = await core.registry.activate(source)
+        await self._refuse_others(ref)
+        actor = await core.registry.activate(source)
         if actor.archived or actor.gone:
             await actor.perform(Unarchive())
         self._sessions.accessed(ref)
@@ -323,8 +320,7 @@ class SessionLookup:
     async def _find_to_write(self, session: SessionLike) -> Ref:
         """Return the name of a session's log before it is locked, refusing other files; see `_refuse_others`."""
         ref = await self._find(session)
-        with opening(ref):
-            await self._refuse_others(ref)
+        await self._refuse_others(ref)
         return ref
 
     async def _why_missing(self, ref: Ref, shown: str) -> str:

@@ -15,7 +15,15 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from ...events.counts import check_count
 from ...events.entries import Entry, Header, Message, MessageEntry, Payload
-from ...events.errors import AppendFailed, InvalidInput, LogReplaced, ReadOnly, SessionClosed, TreeringError
+from ...events.errors import (
+    AppendFailed,
+    InvalidInput,
+    LogReplaced,
+    NotASession,
+    ReadOnly,
+    SessionClosed,
+    TreeringError,
+)
 from ...events.index import LogIndex
 from ...events.stores.base import Cursor, Ref
 from ...projections.base import Valued
@@ -103,7 +111,7 @@ class Handle:
             await checkpoint_if_cancelled()
         try:
             actor = await core.registry.activate(self._source)
-        except (ReadOnly, InvalidInput, AppendFailed, OSError) as error:
+        except (ReadOnly, NotASession, InvalidInput, AppendFailed, OSError) as error:
             cause = error.__cause__ if isinstance(error, TreeringError) else error
             if not isinstance(cause, OSError):
                 raise

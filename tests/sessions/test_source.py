@@ -114,7 +114,7 @@ class DoubtsOnce(MemoryStore):
 
     doubts = 0
 
-    def try_append(self, append: Append) -> Outcome | None:
+    def try_append(self, append: Append) -> Outcome:
         if self.doubts:
             self.doubts -= 1
             return InDoubt(AppendInDoubt("nobody knows"))

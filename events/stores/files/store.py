@@ -35,7 +35,7 @@ from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
 from ...disk.codecs import SUFFIXES
-from ...disk.disk_errors import naming_errors, refusing_to_write
+from ...disk.disk_errors import naming_errors, opening_log, refusing_to_write
 from ...disk.mounts import is_slow_folder
 from ...disk.packed import stat_if_exists
 from ...disk.packed_disk import reading_disk
@@ -361,7 +361,8 @@ class FileStore:
 
     async def open(self, ref: Ref) -> Opening:
         """Open a log for reading; see `Store.open`."""
-        log = await self._logs.current(ref)
+        with opening_log(self.path_of(ref)):
+            log = await self._logs.current(ref)
         if log.header is None or log.dialect is None:
             raise self._logs.not_found_error(ref)
         return Opening(log.header, log.dialect, log.head)

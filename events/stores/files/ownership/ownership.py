@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from ....disk import Disk
-from ....disk.disk_errors import refusing_to_write, refusing_when_full
+from ....disk.disk_errors import opening_log, refusing_to_write, refusing_when_full
 from ....disk.mounts import is_slow_folder
 from ....disk.packed import packed_forms
 from ....errors import SessionLocked
@@ -97,7 +97,7 @@ class Ownership:
             log = Log(self._disk, ref, real_path)
             log.held, log.epoch = held, held.epoch
             results.append(log)
-            with refusing_when_full(real_path):
+            with opening_log(real_path, to_write=True), refusing_when_full(real_path):
                 self._examine(log)
 
     def _examine(self, log: Log) -> None:
