@@ -29,7 +29,7 @@ from treering import (
     TransientSubscription,
     TreeringError,
 )
-from treering.actors.host.starting import Starting
+from treering.actors.host.host import Starting
 from treering.events.entries import EntryBase, OpaqueEntry
 
 NOT_FOR_PROGRAMS: dict[type, set[str]] = {

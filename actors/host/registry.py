@@ -19,11 +19,12 @@ from ...events.stores.base import Lease, Ref
 from ...events.telemetry import failure_of, logger
 from ...projections.feed import Feed
 from ..actor import SessionActor
-from ..log.source import Source, Sources
+from ..log.holder import Holder, Holders
+from ..log.source import Source
 from .runtime import Runtime
 
 
-class Registry(Sources):
+class Registry(Holders):
     """The sources of a host, by the names of their logs.
 
     Args:
@@ -35,7 +36,7 @@ class Registry(Sources):
         self._sources: WeakValueDictionary[Ref, Source] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        return len(self.live_sources)
+        return len(self.live_holders)
 
     def source(self, ref: Ref) -> Source:
         """Return the source of a log, which exists as long as someone holds it, or it is live."""
@@ -46,12 +47,12 @@ class Registry(Sources):
 
     def live(self, ref: Ref) -> SessionActor | None:
         """Return a session's actor if it is live, without counting that as a use."""
-        source = self.live_sources.get(ref)
+        source = self.live_holders.get(ref)
         return None if source is None else source.actor
 
     async def present(self, ref: Ref) -> SessionActor | None:
         """Return a session's actor if it is live, and mark it as used; one whose log was deleted is passivated."""
-        source = self.live_sources.get(ref)
+        source = self.live_holders.get(ref)
         if source is None or source.actor is None:
             return None
         source.recent = True
@@ -61,7 +62,7 @@ class Registry(Sources):
 
     def actors(self) -> list[SessionActor]:
         """Return the live actors."""
-        return [source.actor for source in self.live_sources.values() if source.actor is not None]
+        return [source.actor for source in self.live_holders.values() if source.actor is not None]
 
     def is_reserved(self, ref: Ref) -> bool:
         """Return whether a handle exists that may still create this log."""
@@ -74,28 +75,28 @@ class Registry(Sources):
         """Return a session's actor, activating the session if it is not live; see `activate`."""
         return await self.activate(self.source(ref))
 
-    async def activate(self, source: Source) -> SessionActor:
-        """Return the actor of a source, activating it within the bounds of the host if it is not live.
+    async def activate(self, holder: Holder) -> SessionActor:
+        """Return the actor of a log, activating it within the bounds of the host if it is not live.
 
         Raises:
             SessionNotFound: The log does not exist, and there is nothing to create it with.
             SessionLocked: Another process or host owns the session.
             HostClosed: The host is closing or closed.
         """
-        source.recent = True
-        while source.actor is None:
+        holder.recent = True
+        while holder.actor is None:
             if self.closing:
                 raise HostClosed("the host is closed: open another one")
-            if source.is_changing:
-                await source.unchanging()
+            if holder.is_changing:
+                await holder.unchanging()
                 continue
-            with source.changing():
+            with holder.changing():
                 await self._make_room(coming=1)
-                actor = await source.open_actor()
+                actor = await holder.open_actor()
                 self.runtime.counters.activated += 1
                 await self._make_room(coming=0)  # others may have been activated at the same time
             return actor
-        return source.actor
+        return holder.actor
 
     @asynccontextmanager
     async def leased(self, ref: Ref) -> AsyncGenerator[Lease]:
@@ -111,14 +112,14 @@ class Registry(Sources):
 
     async def all_answered(self) -> None:
         """Wait until every command that any session accepted before this call has its reply."""
-        for source in [*self.live_sources.values(), *self.changing.values()]:
+        for source in [*self.live_holders.values(), *self.changing.values()]:
             await source.answered()
 
     # -- passivation
 
     async def _make_room(self, *, coming: int) -> None:
         """Passivate sessions that were not used recently until there is room for this many more."""
-        live = self.live_sources
+        live = self.live_holders
         chances = 2 * len(live)
         while len(live) + coming > self.runtime.limits.live_max and chances:
             chances -= 1
@@ -134,33 +135,33 @@ class Registry(Sources):
         """Passivate idle sessions, and forget what was read of others, round after round, until cancelled."""
         while True:
             await anyio.sleep(self.runtime.limits.idle_after_s)
-            for source in [*self.live_sources.values(), *self.followed]:
+            for source in [*self.live_holders.values(), *self.followed]:
                 if source.recent:
                     source.recent = False
                 else:
                     await self.passivate_safely(source)
 
-    async def passivate_safely(self, source: Source) -> bool:
+    async def passivate_safely(self, holder: Holder) -> bool:
         """Passivate a session, one of many: a failure is logged and does not affect the others."""
-        actor = source.actor
+        actor = holder.actor
         try:
-            return await source.passivate()
+            return await holder.passivate()
         except Exception as error:  # noqa: BLE001  # one session that fails to passivate must not hold up the others
-            session_id = source.ref if actor is None else actor.log.index.header.id
+            session_id = holder.ref if actor is None else actor.log.index.header.id
             logger().error("passivation_failed", session_id=session_id, **failure_of(error))
             return False
 
     async def passivate_idle(self) -> int:
         """Passivate all idle sessions now, and return how many there were."""
-        return sum([await self.passivate_safely(source) for source in list(self.live_sources.values())])
+        return sum([await self.passivate_safely(source) for source in list(self.live_holders.values())])
 
     async def drain(self) -> None:
         """Stop activating sessions, answer accepted commands, and passivate every session."""
         self.closing = True
-        while self.live_sources or self.changing:
+        while self.live_holders or self.changing:
             for source in list(self.changing.values()):
                 await source.unchanging()
-            for source in list(self.live_sources.values()):
+            for source in list(self.live_holders.values()):
                 if source.actor is not None:
                     await source.actor.quiet()
                     await self.passivate_safely(source)

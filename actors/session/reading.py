@@ -79,7 +79,7 @@ class Handle:
         """Return the open log, caught up with the file; for the library itself, not for programs."""
         self._check()
         await self._core.turn()
-        return await self._source.log()
+        return await self._source.ready()
 
     async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
         return [entry.id or "" for entry in await self._perform(append_command(payloads, options))]
@@ -87,13 +87,13 @@ class Handle:
     def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
         """Carry out a command: at once if the session is live, it is this task's turn, and nothing is to be refused."""
         source = self._source
-        actor, sources = source.actor, source.sources
-        turns = sources.runtime.append_turns
+        actor, holders = source.actor, source.holders
+        turns = holders.runtime.append_turns
         if (
             actor is None
             or self._read_only
-            or sources.closing
-            or get_ident() != sources.thread
+            or holders.closing
+            or get_ident() != holders.thread
             or turns.timer() > turns.due_at
         ):
             return self._perform_in_turn(command)
@@ -125,7 +125,7 @@ class Handle:
         source = self._source
         await source.answered()
         self._closed = True
-        self._source = Source(source.sources, self.ref)  # which is never used, and lets the session's go
+        self._source = Source(source.holders, self.ref)  # which is never used, and lets the session's go
         source.let_go(self)
 
 
