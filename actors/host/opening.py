@@ -12,12 +12,14 @@ import anyio
 from ...events.characters import check_text
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
-from ...events.errors import InvalidInput, SessionExists, SessionNotFound
+from ...events.errors import InvalidInput, SessionExists, SessionLocked, SessionNotFound
 from ...events.stores.base import Ref, Store
 from ...projections.summary import CORRUPTED
 from ..catalog.settings import Settings
 from ..commands import Unarchive
 from ..imports.report import ImportReports
+from ..log.open_log import OpenLog
+from ..log.source import Source
 from ..session.branching import copy_of
 from ..session.session import Session, fork, put
 from .lookup import SessionLike, SessionLookup
@@ -187,20 +189,32 @@ class SessionOpening(SessionLookup):
             source.create(header, self._dialect)
             actor = await core.registry.activate(source)
             self._sessions.accessed(ref)
-        stored = actor.log.index.header
+        return self._of_key(key, source, actor.log)
+
+    def _of_key(self, key: str, source: Source, log: OpenLog) -> Session:
+        """Return the handle of a key's session after checking that this is its log."""
+        stored = log.index.header
         if stored.key != key:
-            raise SessionExists(f"{ref} exists but is not the session of the key {key!r}: move it, or load it by id")
-        return Session(core, source, stored.id)
+            raise SessionExists(
+                f"{source.ref} exists but is not the session of the key {key!r}: move it, or load it by id"
+            )
+        return Session(self.core, source, stored.id)
 
     async def find_by_key(self, key: str) -> Session | None:
-        """Open the session of a key, or return None if it does not exist; see `get_or_create`."""
+        """Open the session of a key, or return None if it does not exist; see `get_or_create`.
+
+        One that another process owns is opened too: its handle reads it, and raises `SessionLocked` when it writes.
+        """
         self.core.check()
-        ref = ref_of_key(key)
-        if await self.core.registry.present(ref) is None:
+        source = self.core.registry.source(ref_of_key(key))
+        if await self.core.registry.present(source.ref) is None:
             await self._recover()
-            if not await self._store.exists(ref):
+            if not await self._store.exists(source.ref):
                 return None
-        return await self.get_or_create(key)
+        try:
+            return await self.get_or_create(key)
+        except SessionLocked:
+            return self._of_key(key, source, await source.ready())
 
     async def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open the session with the latest message, or create one if there is none; see `find_recent`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from ..errors import AppendFailed, InvalidInput, NotASession, ReadOnly, TreeringError
@@ -106,17 +106,17 @@ def refusing_to_write(path: str, otherwise: str = "") -> Generator[None]:
 
 
 @contextmanager
-def opening_log(path: str, *, to_write: bool = False) -> Generator[None]:
+def opening_log(path: str, may_read: Callable[[], bool] | None = None) -> Generator[None]:
     """Turn the errors of opening a log into ones that say what to do, as far as a program can do something about them.
 
     Args:
         path: The log's file.
-        to_write: Whether it is opened for writing.
+        may_read: Tells whether it can be read, if it is opened for writing.
 
     Raises:
         NotASession: It is a directory.
         InvalidInput: A directory is where a file beside it has to be.
-        ReadOnly: It may not be written.
+        ReadOnly: It may be read, but not written.
         OSError: Any other error of the disk.
     """
     try:
@@ -128,7 +128,7 @@ def opening_log(path: str, *, to_write: bool = False) -> Generator[None]:
             raise NotASession(f"{path} is a directory: give the path of a session's file, or an id") from error
         if error.errno == errno.EISDIR:
             raise InvalidInput(f"{path} cannot be opened ({reason_of(error)}): {remedy_of(error)}") from error
-        if to_write and error.errno in NOT_WRITABLE:
+        if may_read is not None and error.errno in NOT_WRITABLE and may_read():
             why = error.strerror or error
             raise ReadOnly(
                 f"{path} cannot be opened for writing ({why}): load it with `read_only=True`, or see to its permissions"

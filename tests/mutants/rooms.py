@@ -38,6 +38,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "locks": (_STORE + "ownership/locks.py", _STORE + "ownership/private_locks.py", _STORE + "ownership/ownership.py"),
     "mailbox": ("actors/mailbox.py", "actors/mail.py", "actors/host/turns.py"),
     "actor": ("actors/actor.py", "actors/folds.py"),
+    "source": ("actors/log/source.py", "actors/log/holder.py", "actors/log/moves.py"),
     "owned log": ("actors/log/owned_log.py", "actors/log/open_log.py"),
     "cuts": ("projections/cuts.py",),
     "contexts": ("projections/context.py", "projections/building/*.py"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 
-from ....disk import Disk
+from ....disk import Disk, opened
 from ....disk.disk_errors import opening_log, refusing_to_write, refusing_when_full
 from ....disk.mounts import is_slow_folder
 from ....disk.packed import packed_forms
@@ -97,8 +98,15 @@ class Ownership:
             log = Log(self._disk, ref, real_path)
             log.held, log.epoch = held, held.epoch
             results.append(log)
-            with opening_log(real_path, to_write=True), refusing_when_full(real_path):
+            with opening_log(real_path, partial(self._may_read, real_path)), refusing_when_full(real_path):
                 self._examine(log)
+
+    def _may_read(self, path: str) -> bool:
+        try:
+            with opened(self._disk, path):
+                return True
+        except OSError:
+            return False
 
     def _examine(self, log: Log) -> None:
         """Examine and repair a log that was just locked."""
