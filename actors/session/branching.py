@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Self
 
 import anyio
 from msgspec import UNSET, Struct, UnsetType
@@ -77,15 +78,6 @@ async def write_fork(core: HostCore, copy: SessionCopy, session_id: str | None =
     core.check()
     ref, child = _child(core, copy, session_id)
     return await _write(core, ref, child), child.header.id
-
-
-async def path_of(source: Reading, leaf_id: str) -> SessionCopy:
-    """Read the path from the root to an entry, with its labels.
-
-    Raises:
-        EntryNotFound: The session has no such entry.
-    """
-    return await read_log(source, lambda log: _path_of(source, log, leaf_id))
 
 
 async def _path_of(source: Reading, log: OpenLog, leaf_id: str) -> SessionCopy:
@@ -250,31 +242,73 @@ class BranchReport(Struct, frozen=True):
     details: dict[str, JSON]
 
 
-async def summarize_branch(
-    session: Appending,
-    entry_id: str,
-    summarizer: Summarizer,
-    *,
-    target_tokens: int = BRANCH_SUMMARY_TOKENS,
-    tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-) -> BranchReport:
-    """Leave a branch with a summary; see `Session.summarize_branch`."""
-    log = await session.log()
-    index = log.index
-    target = index.seq_of(entry_id)
-    leaf, leaf_id = index.leaf, index.leaf_id
-    ancestor, seqs = left_between(index, leaf, target)
-    messages = [each.message for each in await shown_between(log, leaf, seqs)]
-    ancestor_id = index.ids[ancestor] if ancestor else None
-    details = files_touched(await log.entries_in(seqs))
-    if not messages:
-        await session.branch(entry_id)
-        return BranchReport(None, leaf_id, ancestor_id, 0, "", details)
-    generated = await generate_summary(messages, target_tokens, summarizer, tokenizer=tokenizer, options=options)
-    payload = BranchSummary(generated.content, "", raw_json(details), generated.usage)
-    summary_id = await session.append(payload, below=entry_id, expected_leaf=leaf_id)
-    return BranchReport(summary_id, leaf_id, ancestor_id, len(messages), generated.content, details)
+class Branching(Appending):
+    """The calls that leave a branch, or copy it, or all of the session, into another session."""
+
+    __slots__ = ()
+
+    async def create_branched_session(self, leaf_id: str) -> Self:
+        """Copy the path from the root to an entry into a new session whose parent is this one.
+
+        Its entries keep the labels that they have here, including those that were set or removed on other branches.
+
+        Raises:
+            EntryNotFound: The session has no such entry.
+        """
+        copy = await read_log(self, lambda log: _path_of(self, log, leaf_id))
+        return type(self)(self._core, *await write_fork(self._core, copy))
+
+    async def fork(self, session_id: str | None = None) -> Self:
+        """Copy the whole session, including all branches, into a new session whose parent is this one.
+
+        Args:
+            session_id: The id of the copy; a fresh uuid4 by default.
+
+        Raises:
+            SessionExists: A session with this id exists.
+        """
+        return type(self)(self._core, *await write_fork(self._core, await copy_of(self), session_id))
+
+    async def summarize_branch(
+        self,
+        entry_id: str,
+        summarizer: Summarizer,
+        *,
+        target_tokens: int = BRANCH_SUMMARY_TOKENS,
+        tokenizer: Tokenizer | None = None,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
+    ) -> BranchReport:
+        """Continue from another entry, with a summary of what follows the last entry that both branches share.
+
+        If nothing that a model would see follows it, the leaf moves and no summary is made.
+
+        Args:
+            entry_id: The entry to continue from.
+            summarizer: Makes the summary.
+            target_tokens: About how long the summary should be, in tokens.
+            tokenizer: Counts tokens; by default they are estimated from the bytes.
+            options: How the summarizer is called.
+
+        Raises:
+            EntryNotFound: The session has no such entry.
+            SummaryRefused: The summarizer returned nothing; the leaf did not move.
+            LeafMoved: Something was appended in the meantime, or the leaf was moved.
+        """
+        log = await self.log()
+        index = log.index
+        target = index.seq_of(entry_id)
+        leaf, leaf_id = index.leaf, index.leaf_id
+        ancestor, seqs = left_between(index, leaf, target)
+        messages = [each.message for each in await shown_between(log, leaf, seqs)]
+        ancestor_id = index.ids[ancestor] if ancestor else None
+        details = files_touched(await log.entries_in(seqs))
+        if not messages:
+            await self.branch(entry_id)
+            return BranchReport(None, leaf_id, ancestor_id, 0, "", details)
+        generated = await generate_summary(messages, target_tokens, summarizer, tokenizer=tokenizer, options=options)
+        payload = BranchSummary(generated.content, "", raw_json(details), generated.usage)
+        summary_id = await self.append(payload, below=entry_id, expected_leaf=leaf_id)
+        return BranchReport(summary_id, leaf_id, ancestor_id, len(messages), generated.content, details)
 
 
 def left_between(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int]]:

@@ -31,6 +31,7 @@ from ...projections.building.summaries import (
     GeneratedSummary,
     Summarizer,
     SummarizerOptions,
+    checked_summarizer,
     generate_summary,
 )
 from ...projections.context import Context, ContextMessage, boundary, build
@@ -107,56 +108,109 @@ class _Cut(Struct, frozen=True):
     system: tuple[ContextMessage, ...]
 
 
-async def compact(
-    session: Appending,
-    summarizer: Summarizer | None,
-    *,
-    budget: ContextBudget | None = None,
-    keep_tokens: int | None = None,
-    target_tokens: int | None = None,
-    tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-) -> CompactionReport:
-    """Compact the path to the leaf, or only report what that would do if `summarizer` is None.
+class Compacting(Appending):
+    """The calls that compact a session."""
 
-    See `Session.compact`.
-    """
-    for name, count in (("keep_tokens", keep_tokens), ("target_tokens", target_tokens)):
-        if count is not None:
-            check_count(name, count)
-    tokenizer = tokenizer_of(tokenizer)
-    log, path = await read_log(session, _log_and_path)
-    limit = _limit(budget)
-    usual_keep = KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
-    keep = usual_keep if keep_tokens is None else keep_tokens
-    tokens_before = context_tokens(paired(path.context.messages), tokenizer)
-    is_over = limit is not None and tokens_before > limit
-    cut = _cut(path, keep, keep if limit is None else int(limit * TURN_SHARE), is_over, tokenizer)
-    if cut is None:
-        return _nothing_to_compact(path, tokens_before, limit, must_shrink=is_over and summarizer is not None)
-    summarized = context_tokens(cut.summarized, tokenizer)
-    rest = context_tokens((*cut.system, *cut.kept), tokenizer)
-    usual_target = SUMMARY_TOKENS if limit is None else int(limit * SUMMARY_TARGET_RATIO)
-    target = target_tokens if target_tokens is not None else max(1, min(usual_target, int(summarized * SUMMARY_SHARE)))
-    report = CompactionReport(
-        None, cut.entry_id, len(cut.summarized), len(cut.kept), tokens_before, rest + target, summary_tokens=target
-    )
-    if summarizer is None:
-        return report
-    if path.previous is not None and limit is not None:
-        await check_for_loop(log, path.leaf, path.previous, fails=rest + target > limit)
-    messages = [each.message for each in cut.summarized]
-    generated = await generate_summary(messages, target, summarizer, tokenizer=tokenizer, options=options)
-    tokens_after = rest + _checked_size(generated, cut, summarized, tokenizer)
-    payload = _payload(path, cut, generated, tokens_before, tokens_after, limit)
-    entry_id = await session.append(payload, expected_leaf=path.leaf_id)
-    return replace(
-        report,
-        entry_id=entry_id,
-        tokens_after=tokens_after,
-        summary_tokens=generated.tokens,
-        summary=generated.content,
-    )
+    __slots__ = ()
+
+    async def compact(
+        self,
+        summarizer: Summarizer,
+        *,
+        budget: ContextBudget | None = None,
+        keep_tokens: int | None = None,
+        target_tokens: int | None = None,
+        tokenizer: Tokenizer | None = None,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
+    ) -> CompactionReport:
+        """Append a summary that stands for the older part of the path to the leaf; the originals stay readable.
+
+        Nothing is written if the summarizer fails or the caller is cancelled.
+
+        Args:
+            summarizer: Makes the summary: an async callable that takes a `SummaryRequest` and returns text or messages.
+            budget: What the context must fit; it also determines how much is kept, unless `keep_tokens` does.
+            keep_tokens: About how much of the path stays as it is.
+            target_tokens: About how long the summary should be.
+            tokenizer: Counts tokens; by default they are estimated from the bytes.
+            options: How the summarizer is called.
+
+        Returns:
+            What was done; with a `reason` if there is nothing to compact.
+
+        Raises:
+            SummaryRefused: The summary is empty or not shorter than what it stands for.
+            CompactionLoop: The context exceeds the budget, and compacting (again) does not help.
+            ContextOverflow: The budget leaves nothing for the conversation, or even the smallest input is too large for
+                the summarizer.
+            LeafMoved: Something was appended in the meantime, or the leaf was moved: compact again.
+        """
+        return await self._compact(
+            checked_summarizer(summarizer), budget, keep_tokens, target_tokens, tokenizer, options
+        )
+
+    async def dry_compact(
+        self,
+        *,
+        budget: ContextBudget | None = None,
+        keep_tokens: int | None = None,
+        target_tokens: int | None = None,
+        tokenizer: Tokenizer | None = None,
+    ) -> CompactionReport:
+        """Report what `compact` would do: where it would cut, and the tokens before and after. No model is called.
+
+        The arguments and errors are those of `compact`.
+        """
+        return await self._compact(None, budget, keep_tokens, target_tokens, tokenizer, DEFAULT_SUMMARIZER_OPTIONS)
+
+    async def _compact(
+        self,
+        summarizer: Summarizer | None,
+        budget: ContextBudget | None,
+        keep_tokens: int | None,
+        target_tokens: int | None,
+        tokenizer: Tokenizer | None,
+        options: SummarizerOptions,
+    ) -> CompactionReport:
+        """Compact the path to the leaf, or only report what that would do if `summarizer` is None."""
+        for name, count in (("keep_tokens", keep_tokens), ("target_tokens", target_tokens)):
+            if count is not None:
+                check_count(name, count)
+        tokenizer = tokenizer_of(tokenizer)
+        log, path = await read_log(self, _log_and_path)
+        limit = _limit(budget)
+        usual_keep = KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
+        keep = usual_keep if keep_tokens is None else keep_tokens
+        tokens_before = context_tokens(paired(path.context.messages), tokenizer)
+        is_over = limit is not None and tokens_before > limit
+        cut = _cut(path, keep, keep if limit is None else int(limit * TURN_SHARE), is_over, tokenizer)
+        if cut is None:
+            return _nothing_to_compact(path, tokens_before, limit, must_shrink=is_over and summarizer is not None)
+        summarized = context_tokens(cut.summarized, tokenizer)
+        rest = context_tokens((*cut.system, *cut.kept), tokenizer)
+        usual_target = SUMMARY_TOKENS if limit is None else int(limit * SUMMARY_TARGET_RATIO)
+        target = target_tokens
+        if target is None:
+            target = max(1, min(usual_target, int(summarized * SUMMARY_SHARE)))
+        report = CompactionReport(
+            None, cut.entry_id, len(cut.summarized), len(cut.kept), tokens_before, rest + target, summary_tokens=target
+        )
+        if summarizer is None:
+            return report
+        if path.previous is not None and limit is not None:
+            await check_for_loop(log, path.leaf, path.previous, fails=rest + target > limit)
+        messages = [each.message for each in cut.summarized]
+        generated = await generate_summary(messages, target, summarizer, tokenizer=tokenizer, options=options)
+        tokens_after = rest + _checked_size(generated, cut, summarized, tokenizer)
+        payload = _payload(path, cut, generated, tokens_before, tokens_after, limit)
+        entry_id = await self.append(payload, expected_leaf=path.leaf_id)
+        return replace(
+            report,
+            entry_id=entry_id,
+            tokens_after=tokens_after,
+            summary_tokens=generated.tokens,
+            summary=generated.content,
+        )
 
 
 def _limit(budget: ContextBudget | None) -> int | None:

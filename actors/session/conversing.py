@@ -74,7 +74,31 @@ class Conversing(Appending):
             LeafMoved: The session moved to another branch in the meantime; nothing was written.
             UnsafeCut: A tool call waits for its result; nothing was written.
         """
-        return await truncate(self, keep_last, summary, options)
+        check_count("keep_last", keep_last)
+        check_text("the command id", options.get("command_id"))
+        Append((), **options)  # rejects unknown options, even if nothing is to be cut
+        infos = () if summary is None else (SessionInfo(summary=summary),)
+        has_expectations = not _EXPECTATIONS.isdisjoint(options)
+        leaf = head = 0
+        while True:
+            cut = await _earlier_cut(self, options.get("command_id"), len(infos))
+            append_options = options
+            if isinstance(cut, UnsetType):
+                log = await self.log()
+                leaf, leaf_id, head = log.index.leaf, log.index.leaf_id, log.index.head
+                cut = await _cut(log, keep_last)
+                append_options = _expecting_leaf(options, leaf_id)
+            payloads: tuple[Payload, ...] = infos if cut is None else (*infos, cut)
+            if not payloads:
+                return None
+            try:
+                ids = await self.append_many(payloads, **append_options)
+            except LeafMoved:
+                index = (await self.log()).index
+                if has_expectations or max((seq for seq in index.path(index.leaf) if seq <= head), default=0) != leaf:
+                    raise
+                continue  # the same path has grown meanwhile, so the last messages are different ones now
+            return None if cut is None else ids[-1]
 
     # -- summary and title
 
@@ -128,35 +152,6 @@ class Conversing(Appending):
 
 
 _EXPECTATIONS = frozenset({"expected_leaf", "expected_seq"})
-
-
-async def truncate(session: Appending, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
-    """Truncate a session's history; see `Session.truncate_history`."""
-    check_count("keep_last", keep_last)
-    check_text("the command id", options.get("command_id"))
-    Append((), **options)  # rejects unknown options, even if nothing is to be cut
-    infos = () if summary is None else (SessionInfo(summary=summary),)
-    has_expectations = not _EXPECTATIONS.isdisjoint(options)
-    leaf = head = 0
-    while True:
-        cut = await _earlier_cut(session, options.get("command_id"), len(infos))
-        append_options = options
-        if isinstance(cut, UnsetType):
-            log = await session.log()
-            leaf, leaf_id, head = log.index.leaf, log.index.leaf_id, log.index.head
-            cut = await _cut(log, keep_last)
-            append_options = _expecting_leaf(options, leaf_id)
-        payloads: tuple[Payload, ...] = infos if cut is None else (*infos, cut)
-        if not payloads:
-            return None
-        try:
-            ids = await session.append_many(payloads, **append_options)
-        except LeafMoved:
-            index = (await session.log()).index
-            if has_expectations or max((seq for seq in index.path(index.leaf) if seq <= head), default=0) != leaf:
-                raise
-            continue  # the same path has grown meanwhile, so the last messages are different ones now
-        return None if cut is None else ids[-1]
 
 
 def _expecting_leaf(options: AppendOptions, leaf_id: str | None) -> AppendOptions:

@@ -1,6 +1,7 @@
-"""The part of a session's handle that makes contexts fit: building them to a budget, and compacting.
+"""The part of a session's handle that builds contexts that fit a budget, and stores the summaries that they need.
 
-The handle only delegates; the work is done in `contexts` and `compaction`.
+The builder is pure; this is the code around it. The path is read only if the context does not fit as it is, and the
+summarizer is called only if the builder reports a missing summary.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
     Summarizer,
     SummarizerOptions,
-    checked_summarizer,
     generate_summary,
 )
 from ...projections.building.summary_cache import (
@@ -49,11 +49,11 @@ from ...projections.context import (
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
 from ..log.open_log import OpenLog
 from .appending import Appending
-from .compaction import CompactionReport, compact
+from .compaction import Compacting
 from .reading import read_log
 
 
-class Fitting(Appending):
+class Fitting(Compacting):
     """The calls that make a session's contexts fit."""
 
     __slots__ = ()
@@ -82,7 +82,15 @@ class Fitting(Appending):
             EntryNotFound: The session has no such entry.
             SummaryRefused: The summary is empty or not shorter than what it stands for; it was not stored.
         """
-        return await built_context(self, budget, builder, leaf_id=leaf_id, summarizer=summarizer, options=options)
+        budget = checked_budget(budget)
+        builder = builder or ContextBuilder()
+        if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
+        source, result = await read_log(self, lambda log: _built_from(log, builder, budget, leaf_id))
+        if summarizer is None or result.needs_summary is None:
+            return result
+        stored = await _make_and_store(self, result.needs_summary, summarizer, builder.tokenizer, options)
+        return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
 
     async def used_tokens(self, *, tokenizer: Tokenizer | None = None, overhead: int = 0) -> UsedTokens:
         """Return how much of the window the next request takes.
@@ -94,65 +102,9 @@ class Fitting(Appending):
             overhead: The size of the system prompt and the tools, used if no provider has counted since the latest
                 compaction.
         """
-        return await tokens_in_use(self, tokenizer, overhead)
-
-    async def compact(
-        self,
-        summarizer: Summarizer,
-        *,
-        budget: ContextBudget | None = None,
-        keep_tokens: int | None = None,
-        target_tokens: int | None = None,
-        tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-    ) -> CompactionReport:
-        """Append a summary that stands for the older part of the path to the leaf; the originals stay readable.
-
-        Nothing is written if the summarizer fails or the caller is cancelled.
-
-        Args:
-            summarizer: Makes the summary: an async callable that takes a `SummaryRequest` and returns text or messages.
-            budget: What the context must fit; it also determines how much is kept, unless `keep_tokens` does.
-            keep_tokens: About how much of the path stays as it is.
-            target_tokens: About how long the summary should be.
-            tokenizer: Counts tokens; by default they are estimated from the bytes.
-            options: How the summarizer is called.
-
-        Returns:
-            What was done; with a `reason` if there is nothing to compact.
-
-        Raises:
-            SummaryRefused: The summary is empty or not shorter than what it stands for.
-            CompactionLoop: The context exceeds the budget, and compacting (again) does not help.
-            ContextOverflow: The budget leaves nothing for the conversation, or even the smallest input is too large for
-                the summarizer.
-            LeafMoved: Something was appended in the meantime, or the leaf was moved: compact again.
-        """
-        return await compact(
-            self,
-            checked_summarizer(summarizer),
-            budget=budget,
-            keep_tokens=keep_tokens,
-            target_tokens=target_tokens,
-            tokenizer=tokenizer,
-            options=options,
-        )
-
-    async def dry_compact(
-        self,
-        *,
-        budget: ContextBudget | None = None,
-        keep_tokens: int | None = None,
-        target_tokens: int | None = None,
-        tokenizer: Tokenizer | None = None,
-    ) -> CompactionReport:
-        """Report what `compact` would do: where it would cut, and the tokens before and after. No model is called.
-
-        The arguments and errors are those of `compact`.
-        """
-        return await compact(
-            self, None, budget=budget, keep_tokens=keep_tokens, target_tokens=target_tokens, tokenizer=tokenizer
-        )
+        check_count("overhead", overhead)
+        counter = tokenizer_of(tokenizer)
+        return await read_log(self, lambda log: _used_tokens(log, counter, overhead))
 
     async def summary_for_range(
         self,
@@ -179,34 +131,34 @@ class Fitting(Appending):
             InvalidInput: An entry is not a message of the context, or the last comes before the first.
             SummaryRefused: The summary is empty or not shorter than what it stands for; it was not stored.
         """
-        return await summary_for_range(
-            self, start_id, end_id, target_tokens, summarizer, tokenizer=tokenizer, options=options
+        check_count("target_tokens", target_tokens)
+        tokenizer = tokenizer_of(tokenizer)
+        log = await self.log()
+        messages = paired((await log.context(log.index.leaf)).messages)
+        start = next((place for place, each in enumerate(messages) if each.entry_id == start_id), -1)
+        end = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].entry_id == end_id), -1)
+        if start < 0 or end < 0:
+            raise _not_a_message_error(log, start_id if start < 0 else end_id)
+        if end < start:
+            raise InvalidEntry(f"entry {end_id!r} comes before {start_id!r}: give the first and the last of the range")
+        end += 1
+        while end < len(messages) and not messages[end].entry_id:
+            end += 1
+        name = summarizer_id(summarizer)
+        own_summaries = [each for each in await _summaries(log) if each.summarizer == name]
+        longest = longest_summary(own_summaries, messages, start, end)
+        if longest is not None and longest[1] == end:
+            return longest[0]
+        chosen = messages[start:end]
+        tokens = context_tokens(chosen, tokenizer)
+        needed = NeededSummary(
+            range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
         )
+        return await _make_and_store(self, needed, summarizer, tokenizer, options)
 
 
 SUMMARY_USAGE = "summary"
 """The kind of the usage record of a summary that is stored beside the context."""
-
-
-async def built_context(
-    session: Appending,
-    budget: ContextBudget,
-    builder: ContextBuilder | None = None,
-    *,
-    leaf_id: str | None = None,
-    summarizer: Summarizer | None = None,
-    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-) -> ContextBuildResult:
-    """Build a context that fits; see `Session.build_context`."""
-    budget = checked_budget(budget)
-    builder = builder or ContextBuilder()
-    if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
-    source, result = await read_log(session, lambda log: _built_from(log, builder, budget, leaf_id))
-    if summarizer is None or result.needs_summary is None:
-        return result
-    stored = await _make_and_store(session, result.needs_summary, summarizer, builder.tokenizer, options)
-    return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
 
 
 async def _built_from(
@@ -224,13 +176,6 @@ async def _built_from(
     return source, result
 
 
-async def tokens_in_use(session: Appending, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
-    """Return how full the window is; see `Session.used_tokens`."""
-    check_count("overhead", overhead)
-    counter = tokenizer_of(tokenizer)
-    return await read_log(session, lambda log: _used_tokens(log, counter, overhead))
-
-
 async def _used_tokens(log: OpenLog, tokenizer: Tokenizer, overhead: int) -> UsedTokens:
     index, leaf = log.index, log.index.leaf
     context = await log.context(leaf)
@@ -246,43 +191,6 @@ async def _used_tokens(log: OpenLog, tokenizer: Tokenizer, overhead: int) -> Use
 async def source_of(session: Appending, tokenizer: Tokenizer) -> ContextSource:
     """Return the source of the leaf's context, without the entries of the path and without stored summaries."""
     return await read_log(session, lambda log: _source(log, log.index.leaf, tokenizer))
-
-
-async def summary_for_range(
-    session: Appending,
-    start_id: str,
-    end_id: str,
-    target_tokens: int,
-    summarizer: Summarizer,
-    *,
-    tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-) -> StoredSummary:
-    """Return the summary of a range of the context, making it if none is stored; see `Session.summary_for_range`."""
-    check_count("target_tokens", target_tokens)
-    tokenizer = tokenizer_of(tokenizer)
-    log = await session.log()
-    messages = paired((await log.context(log.index.leaf)).messages)
-    start = next((place for place, each in enumerate(messages) if each.entry_id == start_id), -1)
-    end = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].entry_id == end_id), -1)
-    if start < 0 or end < 0:
-        raise _not_a_message_error(log, start_id if start < 0 else end_id)
-    if end < start:
-        raise InvalidEntry(f"entry {end_id!r} comes before {start_id!r}: give the first and the last of the range")
-    end += 1
-    while end < len(messages) and not messages[end].entry_id:
-        end += 1
-    name = summarizer_id(summarizer)
-    own_summaries = [each for each in await _summaries(log) if each.summarizer == name]
-    longest = longest_summary(own_summaries, messages, start, end)
-    if longest is not None and longest[1] == end:
-        return longest[0]
-    chosen = messages[start:end]
-    tokens = context_tokens(chosen, tokenizer)
-    needed = NeededSummary(
-        range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
-    )
-    return await _make_and_store(session, needed, summarizer, tokenizer, options)
 
 
 def _not_a_message_error(log: OpenLog, entry_id: str) -> EntryNotFound | InvalidInput:

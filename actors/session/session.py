@@ -11,7 +11,6 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
-from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.context import Context, ContextChange
 from ...projections.feed import transient
 from ...projections.labels import LabelChange
@@ -21,30 +20,20 @@ from ...projections.subscriptions import (
     ViewSubscription,
     refuse_entry_arguments,
 )
-from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..host.core import HostCore
-from .branching import (
-    BRANCH_SUMMARY_TOKENS,
-    BranchReport,
-    SessionCopy,
-    copy_of,
-    path_of,
-    summarize_branch,
-    write_copy,
-    write_fork,
-)
+from .branching import Branching, SessionCopy, write_copy, write_fork
 from .conversing import Conversing
 from .describing import Describing
 from .exporting import Exporting
 from .fitting import Fitting
-from .open_calls import OpenCall, Recovery, close_open_calls, find_open_calls, recover
+from .open_calls import Resuming
 
 V = TypeVar("V")
 C = TypeVar("C")
 
 
-class Session(Fitting, Conversing, Describing, Exporting):
+class Session(Fitting, Resuming, Branching, Conversing, Describing, Exporting):
     """One session of a host; `SessionHost` makes these."""
 
     __slots__ = ()
@@ -54,91 +43,6 @@ class Session(Fitting, Conversing, Describing, Exporting):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    # -- branching off
-
-    async def create_branched_session(self, leaf_id: str) -> Session:
-        """Copy the path from the root to an entry into a new session whose parent is this one.
-
-        Its entries keep the labels that they have here, including those that were set or removed on other branches.
-
-        Raises:
-            EntryNotFound: The session has no such entry.
-        """
-        return await fork(self._core, await path_of(self, leaf_id))
-
-    async def fork(self, session_id: str | None = None) -> Session:
-        """Copy the whole session, including all branches, into a new session whose parent is this one.
-
-        Args:
-            session_id: The id of the copy; a fresh uuid4 by default.
-
-        Raises:
-            SessionExists: A session with this id exists.
-        """
-        return await fork(self._core, await copy_of(self), session_id)
-
-    async def summarize_branch(
-        self,
-        entry_id: str,
-        summarizer: Summarizer,
-        *,
-        target_tokens: int = BRANCH_SUMMARY_TOKENS,
-        tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-    ) -> BranchReport:
-        """Continue from another entry, with a summary of what follows the last entry that both branches share.
-
-        If nothing that a model would see follows it, the leaf moves and no summary is made.
-
-        Args:
-            entry_id: The entry to continue from.
-            summarizer: Makes the summary.
-            target_tokens: About how long the summary should be, in tokens.
-            tokenizer: Counts tokens; by default they are estimated from the bytes.
-            options: How the summarizer is called.
-
-        Raises:
-            EntryNotFound: The session has no such entry.
-            SummaryRefused: The summarizer returned nothing; the leaf did not move.
-            LeafMoved: Something was appended in the meantime, or the leaf was moved.
-        """
-        return await summarize_branch(
-            self, entry_id, summarizer, target_tokens=target_tokens, tokenizer=tokenizer, options=options
-        )
-
-    # -- resuming after an interruption
-
-    async def open_calls(self) -> list[OpenCall]:
-        """Return the tool calls at the end of the path that have no result, including those that wait on purpose."""
-        return await find_open_calls(self)
-
-    async def close_open_calls(self, *, suspended: bool = False) -> list[str]:
-        """Close the tool calls at the end of the path that will never be answered, by appending error results.
-
-        All of them are closed or none. What a model is shown does not change: a context closes open calls with the same
-        words anyway.
-
-        Args:
-            suspended: Also close the calls that wait on purpose, which abandons their turn.
-
-        Returns:
-            The ids of the results; empty if no call is open, so a second call does nothing.
-        """
-        return (await close_open_calls(self, suspended=suspended))[1]
-
-    async def recover(self) -> Recovery:
-        """Repair what a crash left at the end of the session, and report what it was.
-
-        A torn tail is repaired whenever a session is activated; this reports it, once. Calls without results are
-        closed, as `close_open_calls` does.
-        """
-        self._check()
-        actor = self._source.actor if self._read_only else await self._core.registry.activate(self._source)
-        report = await recover(self, None if actor is None else actor.torn)
-        if actor is not None:
-            actor.torn = None
-        return report
 
     # -- following
 
