@@ -68,7 +68,7 @@ class SessionOpening(SessionLookup):
             return Session(core, source, log.index.header.id, read_only=True)
         await self._refuse_others(ref)
         actor = await core.registry.activate(source)
-        if actor.archived or actor.gone:
+        if actor.archived or actor.owned.gone:
             await actor.perform(Unarchive())
         self._sessions.accessed(ref)
         return Session(core, source, actor.log.index.header.id)

@@ -56,7 +56,7 @@ class Registry(Holders):
         if source is None or source.actor is None:
             return None
         source.recent = True
-        if source.actor.gone:
+        if source.actor.owned.gone:
             await source.passivate()
         return source.actor
 

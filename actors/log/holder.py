@@ -154,14 +154,12 @@ class Holder:
         self._unfollow()
         return True
 
-    def _unfollow(self) -> OpenLog | None:
-        """Stop following the log, and return it as it was read last; None if it is not followed."""
+    def _unfollow(self) -> None:
+        """Stop following the log, if it is followed."""
         follower, self._follower, self._values = self._follower, None, None
-        self.holders.followed.discard(self)
-        if follower is None:
-            return None
-        follower.stop()
-        return follower.log
+        if follower is not None:
+            self.holders.followed.discard(self)
+            follower.stop()
 
     # -- changing
 
@@ -268,15 +266,15 @@ class Holder:
         holders = self.holders
         with anyio.CancelScope(shield=True):
             try:
-                if actor.written:
+                if actor.owned.written:
                     self.creation = None
                 if (self.feed is not None or self._readers) and not holders.closing:
                     self._begin_following(Follower(holders.runtime, self.ref, actor.log))
                 if holders.before_passivation is not None:
                     holders.before_passivation(actor)
                 values, self._values = self._values, None
-                if values is not None and not actor.gone:
-                    await values.save(actor.lease)
+                if values is not None and not actor.owned.gone:
+                    await values.save(actor.owned.lease)
             finally:
                 await actor.passivate()
         holders.runtime.counters.passivated += 1

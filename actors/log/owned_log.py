@@ -65,6 +65,11 @@ class OwnedLog:
         """Whether the session is archived; any write brings it back first."""
         return self.log.index.info.archived is True
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the log is looked at again before the next command; an archived one is in any case."""
+        return self.stale and not self.lease.packed
+
     # -- appending
 
     def request(self, group: Sequence[Decision]) -> Append:

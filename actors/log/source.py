@@ -96,7 +96,7 @@ class Source(Holder):
         """
         self.recent = True
         actor, follower = self.actor, self._follower
-        if actor is not None and not actor.gone:
+        if actor is not None and not actor.owned.gone:
             log = actor.log
         elif follower is not None and not follower.outdated:
             log = follower.log
@@ -175,8 +175,8 @@ class Source(Holder):
 
 
 def _state_of(actor: SessionActor) -> State:
-    if actor.gone:
+    if actor.owned.gone:
         return State.GONE
-    if actor.in_doubt:
+    if actor.owned.in_doubt:
         return State.IN_DOUBT
     return State.ARCHIVED if actor.archived else State.LIVE

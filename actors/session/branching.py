@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Self
 
 import anyio
 from msgspec import UNSET, Struct, UnsetType
@@ -78,6 +77,15 @@ async def write_fork(core: HostCore, copy: SessionCopy, session_id: str | None =
     core.check()
     ref, child = _child(core, copy, session_id)
     return await _write(core, ref, child), child.header.id
+
+
+async def path_of(source: Reading, leaf_id: str) -> SessionCopy:
+    """Read the path from the root to an entry, with its labels.
+
+    Raises:
+        EntryNotFound: The session has no such entry.
+    """
+    return await read_log(source, lambda log: _path_of(source, log, leaf_id))
 
 
 async def _path_of(source: Reading, log: OpenLog, leaf_id: str) -> SessionCopy:
@@ -243,31 +251,9 @@ class BranchReport(Struct, frozen=True):
 
 
 class Branching(Appending):
-    """The calls that leave a branch, or copy it, or all of the session, into another session."""
+    """The calls that leave a branch."""
 
     __slots__ = ()
-
-    async def create_branched_session(self, leaf_id: str) -> Self:
-        """Copy the path from the root to an entry into a new session whose parent is this one.
-
-        Its entries keep the labels that they have here, including those that were set or removed on other branches.
-
-        Raises:
-            EntryNotFound: The session has no such entry.
-        """
-        copy = await read_log(self, lambda log: _path_of(self, log, leaf_id))
-        return type(self)(self._core, *await write_fork(self._core, copy))
-
-    async def fork(self, session_id: str | None = None) -> Self:
-        """Copy the whole session, including all branches, into a new session whose parent is this one.
-
-        Args:
-            session_id: The id of the copy; a fresh uuid4 by default.
-
-        Raises:
-            SessionExists: A session with this id exists.
-        """
-        return type(self)(self._core, *await write_fork(self._core, await copy_of(self), session_id))
 
     async def summarize_branch(
         self,

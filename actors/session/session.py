@@ -22,7 +22,7 @@ from ...projections.subscriptions import (
 )
 from ...projections.tree import Tree, TreeChange
 from ..host.core import HostCore
-from .branching import Branching, SessionCopy, write_copy, write_fork
+from .branching import Branching, SessionCopy, copy_of, path_of, write_copy, write_fork
 from .conversing import Conversing
 from .describing import Describing
 from .exporting import Exporting
@@ -43,6 +43,29 @@ class Session(Fitting, Resuming, Branching, Conversing, Describing, Exporting):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    # -- copying
+
+    async def create_branched_session(self, leaf_id: str) -> Session:
+        """Copy the path from the root to an entry into a new session whose parent is this one.
+
+        Its entries keep the labels that they have here, including those that were set or removed on other branches.
+
+        Raises:
+            EntryNotFound: The session has no such entry.
+        """
+        return await fork(self._core, await path_of(self, leaf_id))
+
+    async def fork(self, session_id: str | None = None) -> Session:
+        """Copy the whole session, including all branches, into a new session whose parent is this one.
+
+        Args:
+            session_id: The id of the copy; a fresh uuid4 by default.
+
+        Raises:
+            SessionExists: A session with this id exists.
+        """
+        return await fork(self._core, await copy_of(self), session_id)
 
     # -- following
 

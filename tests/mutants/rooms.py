@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "mailbox": ("actors/mailbox.py", "actors/mail.py", "actors/host/turns.py"),
     "actor": ("actors/actor.py", "actors/folds.py"),
     "source": ("actors/log/source.py", "actors/log/holder.py", "actors/log/moves.py"),
-    "owned log": ("actors/log/owned_log.py", "actors/log/open_log.py"),
+    "owned log": ("actors/log/owned_log.py", "actors/log/open_log.py", "actors/log/entries.py"),
     "cuts": ("projections/cuts.py",),
     "contexts": ("projections/context.py", "projections/building/*.py"),
     "feed": ("projections/feed.py", "projections/views.py"),
