@@ -35,14 +35,14 @@ class Follower:
 
     __slots__ = ("_runtime", "_stopped", "_watching", "feed", "gone", "log", "outdated", "ref")
 
-    def __init__(self, runtime: Runtime, ref: Ref, log: OpenLog) -> None:
+    def __init__(self, runtime: Runtime, ref: Ref, log: OpenLog, *, gone: bool = False) -> None:
         self._runtime = runtime
         self._watching = anyio.CancelScope()
         self._stopped = False
         self.ref = ref
         self.log = log
         self.feed: Feed | None = None
-        self.gone = self.outdated = False
+        self.gone = self.outdated = gone
 
     @classmethod
     async def open(cls, runtime: Runtime, ref: Ref, unwritten: OpenLog | None = None) -> Follower:

@@ -269,7 +269,7 @@ class Holder:
                 if actor.owned.written:
                     self.creation = None
                 if (self.feed is not None or self._readers) and not holders.closing:
-                    self._begin_following(Follower(holders.runtime, self.ref, actor.log))
+                    self._begin_following(Follower(holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
                 if holders.before_passivation is not None:
                     holders.before_passivation(actor)
                 values, self._values = self._values, None

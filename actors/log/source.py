@@ -12,23 +12,25 @@ whatever its state:
     gone        it was deleted, by this host or by anyone; nobody brings it back by accident
     closed      the host is closed
 
-Between two states that hold something else, it is changing, and all others wait:
+Where two states hold different things, it is changing in between, and all others wait:
 
-    a  unwritten, passivated, followed, gone -> live        a command; gone: if there is a log again
-    b  live -> in doubt -> live                             a write that failed; a look that succeeded
-    c  live -> archived -> live                             `archive`; any other write
-    d  live -> passivated                                   idle, or one too many is live
-    e  live -> followed                                     the same, with subscribers or read-only handles
-    f  passivated -> followed                               an awaited read
-    g  followed -> passivated                               not used, or all that kept it followed was closed
-    h  live, followed, passivated -> gone                   `delete`; it is noticed that someone else deleted it
-    i  gone -> unwritten                                    `create`, `open`, `get_or_create`
-    j  gone -> followed                                     an awaited read, if there is a log again
-    k  any -> closed                                        the host closes, and answers accepted commands first
+    a  unwritten, passivated, followed, gone -> live    a command, if there is a log or a header; unwritten: a read, too
+    b  live -> in doubt -> live                         a write that failed; a look that succeeded
+    c  live -> archived -> live                         `archive`; any other write
+    d  live -> passivated                               idle, or one too many is live
+    e  live -> followed                                 the same, with subscribers or read-only handles
+    f  passivated -> followed                           an awaited read
+    g  followed -> passivated                           not used, or all that kept it followed was closed
+    h  live, followed, passivated -> gone               `delete`; it is noticed that someone else deleted it
+    i  gone -> unwritten                                `create`, `open`, `get_or_create`
+    j  gone -> followed                                 an awaited read, if there is a log again
+    k  any -> closed                                    the host closes, and answers accepted commands first
 
 So a read takes no lock. It waits while the source is changing, is answered by the actor if there is one, and otherwise
 by a follower, which looks at the file first. A synchronous read is answered from memory, and from the file as it is now
 if there is nothing in memory. Read-only handles share the source, which stays followed as long as they are open.
+
+A read that finds its lines elsewhere is repeated: here if this host moved them (`moves`), from its beginning otherwise.
 """
 
 from __future__ import annotations

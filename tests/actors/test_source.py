@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -17,6 +18,7 @@ from treering import (
     MemoryStore,
     MessageEntry,
     ReadOnly,
+    Reset,
     Session,
     SessionHost,
     SessionInfo,
@@ -322,6 +324,25 @@ async def test_every_way_to_open_a_session_by_its_name_creates_one_that_was_dele
             await session.append_message("user", "lost")
 
 
+async def test_subscribers_of_a_session_that_was_deleted_from_outside_follow_the_one_that_is_created_anew(
+    host: SessionHost,
+) -> None:
+    session = await written(host)
+    async with session.subscribe() as entries:
+        assert isinstance(await anext(entries), MessageEntry)
+        Path(session.file_path or "").unlink()
+        with pytest.raises(SessionNotFound):
+            await session.append_message("user", "lost")
+        anew = await host.create("main")
+        assert await anew.entries() == []
+        last = await anew.append_message("user", "anew")
+        with anyio.fail_after(5):
+            assert isinstance(await anext(entries), Reset)
+            entry = await anext(entries)
+        assert isinstance(entry, MessageEntry)
+        assert entry.id == last
+
+
 # -- a, j: found again
 
 
@@ -414,6 +435,27 @@ async def test_others_wait_while_a_session_is_changing() -> None:
             assert order == []
             store.go.set()
         assert order == ["append", "read"]
+
+
+async def test_a_read_that_waited_until_the_host_closed_is_refused() -> None:
+    store = Holding()
+    async with SessionHost() as elsewhere, anyio.create_task_group() as group:
+        host = await SessionHost.start(store=store)
+        session, other = await written(host), await written(elsewhere, "theirs")
+        await session.passivate()
+        store.is_held = True
+
+        async def read() -> None:
+            with pytest.raises(HostClosed):
+                await session.entries()
+
+        group.start_soon(partial(host.put, other, replace=True))
+        await store.held.wait()
+        group.start_soon(read)
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(host.aclose)
+        await anyio.wait_all_tasks_blocked()
+        store.go.set()
 
 
 # -- moved, by this host or by another
