@@ -267,7 +267,7 @@ class Holder:
         with anyio.CancelScope(shield=True):
             try:
                 if actor.owned.written:
-                    self.creation = None
+                    self.creation, self._was_deleted = None, actor.owned.gone
                 if (self.feed is not None or self._readers) and not holders.closing:
                     self._begin_following(Follower(holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
                 if holders.before_passivation is not None:

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from ...events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
 from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from ...projections.feed import LeafChange
-from ..commands import MoveLeaf
+from ..commands import Decision, MoveLeaf
 from ..decide import decide_move
 from ..host.runtime import Runtime
-from ..mail import Decision
 from .open_log import OpenLog, encode_leaf
 
 TRIES_MAX = 64

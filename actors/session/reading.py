@@ -32,12 +32,11 @@ from ...projections.cuts import find_safe_cut
 from ...projections.labels import find_by_label, labels
 from ...projections.tokens import Tokenizer, entry_tokens
 from ...projections.tree import Tree, build_tree
-from ..commands import Append, AppendOptions, MoveLeaf, append_command
+from ..commands import Append, AppendOptions, MoveLeaf, append_command, unreachable_error
 from ..host.core import HostCore
 from ..host.tasks import on_own_task
 from ..log.open_log import OpenLog
 from ..log.source import Source
-from ..mail import unreachable_error
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from treering import (
     AppendInDoubt,
     HostClosed,
     Limits,
+    LogReplaced,
     MemoryStore,
     MessageEntry,
     ReadOnly,
@@ -26,8 +27,9 @@ from treering import (
     SessionNotFound,
     plain_text,
 )
-from treering.actors.log.source import State
-from treering.events.stores.base import Append, InDoubt, Lease, Outcome
+from treering.actors.log.source import READS_MAX, State
+from treering.events.dialects.base import Dialect
+from treering.events.stores.base import Append, Cursor, InDoubt, Lease, Outcome, Ref
 
 Read = Callable[[Session], Awaitable[object]]
 
@@ -294,6 +296,8 @@ async def test_a_deleted_session_is_not_found_until_it_is_created_anew(
     assert state_of(host, anew) is State.UNWRITTEN
     await anew.append_message("user", "anew")
     assert await texts(session) == ["anew"]
+    await anew.passivate()
+    assert state_of(host, anew) is State.PASSIVATED
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
@@ -397,18 +401,28 @@ async def test_a_closed_host_refuses_every_call_in_every_state(root: Path) -> No
 
 
 class Holding(MemoryStore):
-    """A store that lets its caller wait when it acquires a log."""
+    """A store that lets its caller wait when it acquires a log, or when it has put one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_held = False
+        self.holds = ""
+        self.held_count = 0
         self.held, self.go = anyio.Event(), anyio.Event()
 
-    async def acquire(self, refs: Sequence[str], owner: str) -> list[Lease | SessionLocked]:
-        if self.is_held:
+    async def _hold(self, call: str) -> None:
+        if self.holds == call:
+            self.held_count += 1
             self.held.set()
             await self.go.wait()
+
+    async def acquire(self, refs: Sequence[str], owner: str) -> list[Lease | SessionLocked]:
+        await self._hold("acquire")
         return await super().acquire(refs, owner)
+
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
+        head = await super().put(lease, dialect, header, lines)
+        await self._hold("put")
+        return head
 
 
 async def test_others_wait_while_a_session_is_changing() -> None:
@@ -416,7 +430,7 @@ async def test_others_wait_while_a_session_is_changing() -> None:
     async with SessionHost(store=store) as host:
         session = await written(host)
         await session.passivate()
-        store.is_held = True
+        store.holds = "acquire"
 
         async def append() -> None:
             await session.append_message("user", "two")
@@ -443,7 +457,7 @@ async def test_a_read_that_waited_until_the_host_closed_is_refused() -> None:
         host = await SessionHost.start(store=store)
         session, other = await written(host), await written(elsewhere, "theirs")
         await session.passivate()
-        store.is_held = True
+        store.holds = "acquire"
 
         async def read() -> None:
             with pytest.raises(HostClosed):
@@ -458,7 +472,69 @@ async def test_a_read_that_waited_until_the_host_closed_is_refused() -> None:
         store.go.set()
 
 
+async def test_a_session_is_leased_to_one_at_a_time() -> None:
+    store = Holding()
+    async with SessionHost(store=store) as host, SessionHost() as elsewhere:
+        session, other = await written(host), await written(elsewhere, "theirs")
+        await session.passivate()
+        store.holds = "acquire"
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(partial(host.put, other, replace=True))
+            await store.held.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert store.held_count == 1
+            store.go.set()
+        assert await texts(session) == ["theirs"]
+
+
 # -- moved, by this host or by another
+
+
+async def test_a_read_that_misses_its_lines_waits_until_it_is_known_where_they_are() -> None:
+    store = Holding()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host, SessionHost() as elsewhere:
+        session, other = await written(host), await written(elsewhere, "theirs")
+        log, refused = await session.log(), list[LogReplaced]()
+        store.holds = "put"
+
+        async def read() -> None:
+            with pytest.raises(LogReplaced, match="was replaced by `put`") as caught:
+                await log.entries_in([1])
+            refused.append(caught.value)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(host.put, other, replace=True))
+            await store.held.wait()
+            group.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            assert not refused
+            store.go.set()
+        assert len(refused) == 1
+
+
+class NeverTheSame(MemoryStore):
+    """A store in which another log is in the place of the one that is read, whenever its entries are read."""
+
+    reads = 0
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        self.reads += 1
+        raise LogReplaced(f"{ref} was replaced")
+
+
+async def test_a_read_begins_again_a_limited_number_of_times() -> None:
+    store = NeverTheSame()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await written(host)
+        await session.passivate()
+        with pytest.raises(LogReplaced):
+            await session.context()
+        assert store.reads == READS_MAX
+        await session.append_message("user", "two")
+        with pytest.raises(LogReplaced):
+            await session.context()
+        assert store.reads == READS_MAX + 1, "an actor says so at once"
 
 
 @pytest.mark.parametrize("read_only", [False, True])

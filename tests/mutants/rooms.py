@@ -36,7 +36,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         _STORE + "durability/restoration.py",
     ),
     "locks": (_STORE + "ownership/locks.py", _STORE + "ownership/private_locks.py", _STORE + "ownership/ownership.py"),
-    "mailbox": ("actors/mailbox.py", "actors/mail.py", "actors/host/turns.py"),
+    "mailbox": ("actors/mailbox.py", "actors/commands.py", "actors/host/turns.py"),
     "actor": ("actors/actor.py", "actors/folds.py"),
     "source": ("actors/log/source.py", "actors/log/holder.py", "actors/log/moves.py"),
     "owned log": ("actors/log/owned_log.py", "actors/log/open_log.py", "actors/log/entries.py"),
