@@ -13,7 +13,7 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons check mutants bench bench-full soak clean
+.PHONY: help demo test test-pythons check docs mutants bench bench-full soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ check: $(READY) ## check style, types, the imports between packages, and the fig
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m bench house --check
 
+docs: $(READY) ## build the site of the documentation into site/; a dead link or a missing name is an error
+	$(BIN)/python -m zensical build --strict --clean
+
 mutants: $(READY) ## plant small faults, one at a time, and list those that no test notices; takes an hour or two
 	$(BIN)/python -m tests.mutants $(if $(RESUME),--resume)
 
@@ -55,7 +58,7 @@ soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to 
 	$(BIN)/python -m tests.soak --scale $(or $(SOAK),1) $(if $(RESUME),--resume)
 
 clean: ## remove what the other targets created
-	rm -rf .venv .node .bench .mutants .soak build dist src/*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv .node .bench .mutants .soak .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNS): pyproject.toml

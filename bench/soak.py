@@ -27,7 +27,8 @@ from .watching import Histogram, Memory, Pauses, count_tracked_objects, memory, 
 from .workspace import Workspace
 
 if TYPE_CHECKING:
-    from treering import HostStatistics, SessionHost
+    from treering import SessionHost
+    from treering.sessions import HostStatistics
 
 FULL_PAUSE_MAX_MS = 50.0
 """The longest pause that a full collection may take."""

@@ -14,7 +14,8 @@ import anyio
 from .soak_check import Acknowledged
 
 if TYPE_CHECKING:
-    from treering import Session, SessionHost, SummaryRequest
+    from treering import Session, SessionHost
+    from treering.contexts import SummaryRequest
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _TEXT = (

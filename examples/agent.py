@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import anyio
 
-from treering import AgentSession, MessageEnd, SessionHost, TextDelta, ToolExecutionEnd, tool, tool_use
-from treering.models.echo import EchoModel
+from treering import AgentSession, SessionHost, tool, tool_use
+from treering.agents import MessageEnd, TextDelta, ToolExecutionEnd
+from treering.models import EchoModel
 from treering.testing.models import ScriptedModel, answer
 
 

@@ -10,7 +10,7 @@ import sys
 import anyio
 
 from treering import AgentSession, SessionHost
-from treering.models.echo import EchoModel
+from treering.models import EchoModel
 
 
 async def main(root: str) -> None:

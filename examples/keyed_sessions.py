@@ -11,16 +11,8 @@ from collections.abc import Sequence
 
 import anyio
 
-from treering import (
-    KeyedSessions,
-    Message,
-    SessionHost,
-    compose,
-    message,
-    plain_text,
-    tool_result,
-    tool_use,
-)
+from treering import KeyedSessions, Message, SessionHost, message, plain_text, tool_result, tool_use
+from treering.contexts import compose
 
 KEY = "telegram:123456"
 SUMMARIZE_OVER = 20

@@ -6,7 +6,8 @@ import tempfile
 
 import anyio
 
-from treering import EntrySubscription, MessageEntry, Session, SessionHost, plain_text
+from treering import MessageEntry, Session, SessionHost, plain_text
+from treering.subscriptions import EntrySubscription
 
 AGENTS = 100
 TURNS = 5

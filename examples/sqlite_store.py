@@ -28,14 +28,7 @@ from typing import TypeVar
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
 
-from treering import AppendFailed, Durability, SessionHost, SessionLocked, SessionNotFound, plain_text
-from treering.events.dialects.base import Dialect
-from treering.events.dialects.detect import detect
-from treering.events.errors import Conflict, HostClosed, InvalidInput, InvalidSessionId, LogReplaced, Where
-from treering.events.stores import base
-from treering.events.stores.blobs import check_kind
-from treering.events.stores.capabilities import AppendsAtOnce, LooksAtOnce, NamesPlaces, offered
-from treering.events.stores.lines import check_header, check_lines
+from treering import Cursor, Durability, SessionHost, errors, plain_text, stores
 
 T = TypeVar("T")
 PAGE_BYTES = 256 * 1024
@@ -53,7 +46,7 @@ create table if not exists beside (ref text, kind text, seq integer, data blob, 
 class Log:
     """The row of a log. Without a header, the log does not exist, but may have an owner who is to begin it."""
 
-    ref: base.Ref
+    ref: stores.Ref
     holder: str | None = None  # the process, the store object and the owner
     epoch: int = 0
     generation: str = ""
@@ -64,8 +57,8 @@ class Log:
     change: int = 0  # counts what watchers want to know of
 
     @property
-    def head(self) -> base.Cursor:
-        return base.Cursor(self.generation, self.last)
+    def head(self) -> Cursor:
+        return Cursor(self.generation, self.last)
 
 
 class SqliteStore:
@@ -84,25 +77,25 @@ class SqliteStore:
         self._db.executescript(TABLES)
 
     def capability(self, kind: Callable[..., T]) -> T | None:
-        return offered(self, kind, {AppendsAtOnce, LooksAtOnce, NamesPlaces})
+        return stores.offered(self, kind, {stores.AppendsAtOnce, stores.LooksAtOnce, stores.NamesPlaces})
 
     def _sql(self, statement: str, *values: object) -> sqlite3.Cursor:
         if self._db is None:
-            raise HostClosed("this store was closed: make another one")
+            raise errors.HostClosed("this store was closed: make another one")
         return self._db.execute(statement, values)
 
-    def _log(self, ref: base.Ref) -> Log:
+    def _log(self, ref: stores.Ref) -> Log:
         row = self._sql("select * from logs where ref = ?", ref).fetchone()
         return Log(ref) if row is None else Log(*row)
 
     @contextmanager
-    def _changing(self, ref: base.Ref, lease: base.Lease | None = None) -> Generator[Log]:
+    def _changing(self, ref: stores.Ref, lease: stores.Lease | None = None) -> Generator[Log]:
         """Change a log, alone; if the block fails, nothing is changed. An await in it would let other tasks join in."""
         self._sql("begin immediate")
         try:
             log = self._log(ref)
             if lease is not None and not self._holds(lease, log):
-                raise Conflict(f"the lease on {ref} is over: acquire the log again")
+                raise errors.Conflict(f"the lease on {ref} is over: acquire the log again")
             yield log
             self._sql("insert or replace into logs values (?, ?, ?, ?, ?, ?, ?, ?, ?)", *astuple(log))
             self._sql("commit")
@@ -111,74 +104,78 @@ class SqliteStore:
                 self._db.rollback()
             raise
 
-    async def acquire(self, refs: Sequence[base.Ref], owner: str) -> list[base.Lease | SessionLocked]:
+    async def acquire(self, refs: Sequence[stores.Ref], owner: str) -> list[stores.Lease | errors.SessionLocked]:
         if not all(refs):
-            raise InvalidSessionId("the empty name names no log")
+            raise errors.InvalidSessionId("the empty name names no log")
         await cancel_shielded_checkpoint()
         return [self._acquire(ref, owner) for ref in refs]
 
-    def _acquire(self, ref: base.Ref, owner: str) -> base.Lease | SessionLocked:
+    def _acquire(self, ref: stores.Ref, owner: str) -> stores.Lease | errors.SessionLocked:
         with self._changing(ref) as log:
             if log.holder is not None and runs(int((held := log.holder.split(" ", 2))[0])):
-                return SessionLocked(f"{ref} is owned by {held[2]} in process {held[0]}: open it read-only, or wait")
+                return errors.SessionLocked(
+                    f"{ref} is owned by {held[2]} in process {held[0]}: open it read-only, or wait"
+                )
             found = None if log.header is None else self.peek(ref).opening
             log.holder, log.epoch = self._me + owner, log.epoch + 1
-        return base.Lease(ref, owner, log.epoch, log.head, *((found.header, found.dialect) if found else ()))
+        return stores.Lease(ref, owner, log.epoch, log.head, *((found.header, found.dialect) if found else ()))
 
-    def _holds(self, lease: base.Lease, log: Log) -> bool:
+    def _holds(self, lease: stores.Lease, log: Log) -> bool:
         return (log.holder, log.epoch) == (self._me + lease.owner, lease.epoch)
 
-    async def renew(self, leases: Sequence[base.Lease]) -> list[bool]:
+    async def renew(self, leases: Sequence[stores.Lease]) -> list[bool]:
         return [self._holds(lease, self._log(lease.ref)) for lease in leases]
 
-    async def release(self, leases: Sequence[base.Lease]) -> None:
+    async def release(self, leases: Sequence[stores.Lease]) -> None:
         for ref, holder, epoch in ((lease.ref, self._me + lease.owner, lease.epoch) for lease in leases):
             self._sql("update logs set holder = null where ref = ? and holder = ? and epoch = ?", ref, holder, epoch)
 
-    def try_append(self, append: base.Append) -> base.Outcome | None:
+    def try_append(self, append: stores.Append) -> stores.Outcome | None:
         try:
             with self._changing(append.lease.ref) as log:
                 if not self._holds(append.lease, log) or append.expected_head != log.head:
-                    return base.Fenced(log.head, log.epoch)
+                    return stores.Fenced(log.head, log.epoch)
                 if log.header is None:
                     if append.header is None:
-                        raise InvalidInput(f"{log.ref} does not exist yet: its first append needs a header block")
-                    check_header(append.header, log.ref)
+                        raise errors.InvalidInput(
+                            f"{log.ref} does not exist yet: its first append needs a header block"
+                        )
+                    stores.check_header(append.header, log.ref)
                     self._begin(log, append.header)
                 self._extend(log, append.lines)
         except sqlite3.Error as error:
-            failure = AppendFailed(f"{self._path} could not be written ({error}): nothing was appended")
+            failure = errors.AppendFailed(f"{self._path} could not be written ({error}): nothing was appended")
             failure.__cause__ = error
-            return base.Failed(append.expected_head, failure)
-        return base.Committed(log.head)
+            return stores.Failed(append.expected_head, failure)
+        return stores.Committed(log.head)
 
-    async def append(self, appends: Sequence[base.Append]) -> list[base.Outcome]:
-        check_lines(line for each in appends for line in each.lines)
+    async def append(self, appends: Sequence[stores.Append]) -> list[stores.Outcome]:
+        stores.check_lines(line for each in appends for line in each.lines)
         outcomes = [outcome for each in appends if (outcome := self.try_append(each)) is not None]
         await cancel_shielded_checkpoint()  # other tasks go on; a cancelled caller learns of it later
         return outcomes
 
-    async def resolve(self, lease: base.Lease) -> base.Cursor:
+    async def resolve(self, lease: stores.Lease) -> Cursor:
         with self._changing(lease.ref, lease) as log:
             return log.head
 
-    async def put(self, lease: base.Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> base.Cursor:
+    async def put(self, lease: stores.Lease, dialect: stores.Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
         with self._changing(lease.ref, lease) as log:
-            check_header(header, log.ref)
+            stores.check_header(header, log.ref)
             self._begin(log, header)
             self._extend(log, lines)
         return log.head
 
-    async def remove(self, lease: base.Lease) -> None:
+    async def remove(self, lease: stores.Lease) -> None:
         with self._changing(lease.ref, lease) as log:
             self._begin(log, None)
             log.holder, log.change = None, log.change + 1
 
-    async def save(self, lease: base.Lease, kind: base.BlobKind, head: base.Cursor, data: bytes) -> None:
-        check_kind(kind)
+    async def save(self, lease: stores.Lease, kind: stores.BlobKind, head: Cursor, data: bytes) -> None:
+        stores.check_kind(kind)
         with self._changing(lease.ref, lease) as log:
             if head.generation != log.generation or head.seq > log.last:
-                raise Conflict(f"{lease.ref} has no head {head.seq}: read it again")
+                raise errors.Conflict(f"{lease.ref} has no head {head.seq}: read it again")
             self._sql("insert or replace into beside values (?, ?, ?, ?)", log.ref, kind, head.seq, data)
             log.change += kind == "leaf"  # what follows a session wants to know where its leaf is
 
@@ -189,54 +186,56 @@ class SqliteStore:
 
     def _extend(self, log: Log, lines: Iterable[bytes]) -> None:
         for line in lines:
-            check_lines((line,))
+            stores.check_lines((line,))
             log.last, log.size = log.last + 1, log.size + len(line)
             self._sql("insert into lines values (?, ?, ?)", log.ref, log.last, line[:-1])
         log.modified, log.change = datetime.now(UTC).timestamp(), log.change + 1
 
-    async def open(self, ref: base.Ref) -> base.Opening:
+    async def open(self, ref: stores.Ref) -> stores.Opening:
         return self.peek(ref).opening
 
-    async def read(self, ref: base.Ref, generation: str, after: int, *, through: int | None = None) -> base.Page:
+    async def read(self, ref: stores.Ref, generation: str, after: int, *, through: int | None = None) -> stores.Page:
         return self.peek(ref, generation).read(after, through)
 
-    async def bodies(self, ref: base.Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+    async def bodies(self, ref: stores.Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         self.peek(ref, generation)  # refuses another generation
         rows = [self._sql("select line from lines where ref = ? and seq = ?", ref, seq).fetchone() for seq in seqs]
         if None in rows:
-            raise InvalidInput(f"{ref} does not have all of the lines that were asked for")
+            raise errors.InvalidInput(f"{ref} does not have all of the lines that were asked for")
         return [line for (line,) in rows]
 
-    async def load(self, ref: base.Ref, kind: base.BlobKind) -> base.Blob | None:
-        check_kind(kind)
+    async def load(self, ref: stores.Ref, kind: stores.BlobKind) -> stores.Blob | None:
+        stores.check_kind(kind)
         return self.peek(ref).load(kind) if await self.exists(ref) else None
 
-    def peek(self, ref: base.Ref, generation: str | None = None) -> SqlitePeek:
+    def peek(self, ref: stores.Ref, generation: str | None = None) -> SqlitePeek:
         log = self._log(ref)
         if log.header is None:
-            raise SessionNotFound(f"there is no session {ref!r} in {self._path}, or no longer")
+            raise errors.SessionNotFound(f"there is no session {ref!r} in {self._path}, or no longer")
         if generation not in (None, log.generation):
-            raise LogReplaced(f"{ref} was replaced: read it from the start")
-        found = detect(log.header, ref)
-        return SqlitePeek(self._sql, ref, base.Opening(found.header, found.dialect, log.head))
+            raise errors.LogReplaced(f"{ref} was replaced: read it from the start")
+        found = stores.detect(log.header, ref)
+        return SqlitePeek(self._sql, ref, stores.Opening(found.header, found.dialect, log.head))
 
-    def places(self, ref: base.Ref, seqs: Sequence[int]) -> dict[int, Where]:
+    def places(self, ref: stores.Ref, seqs: Sequence[int]) -> dict[int, errors.Where]:
         last = self._log(ref).last
-        return {seq: Where(f"{self._path}#{ref}", seq + 1) for seq in seqs if 0 < seq <= last}  # the header is line 1
+        return {
+            seq: errors.Where(f"{self._path}#{ref}", seq + 1) for seq in seqs if 0 < seq <= last
+        }  # the header is line 1
 
-    async def exists(self, ref: base.Ref) -> bool:
+    async def exists(self, ref: stores.Ref) -> bool:
         return self._log(ref).header is not None
 
-    async def page(self, prefix: str = "", after: base.Ref = "", limit: int = 1000) -> list[base.LogInfo]:
+    async def page(self, prefix: str = "", after: stores.Ref = "", limit: int = 1000) -> list[stores.LogInfo]:
         wanted = """select ref, size, modified from logs where header is not null
             and ref > ? and ref >= ? and substr(ref, 1, ?) = ? order by ref limit ?"""
         rows = self._sql(wanted, after, prefix, len(prefix), prefix, limit)
-        return [base.LogInfo(ref, size, datetime.fromtimestamp(time, UTC)) for ref, size, time in rows]
+        return [stores.LogInfo(ref, size, datetime.fromtimestamp(time, UTC)) for ref, size, time in rows]
 
-    def watch(self, refs: Sequence[base.Ref]) -> AsyncIterator[set[base.Ref]]:
+    def watch(self, refs: Sequence[stores.Ref]) -> AsyncIterator[set[stores.Ref]]:
         return self._changes({ref: self._log(ref).change for ref in refs})  # from this call on
 
-    async def _changes(self, seen: dict[base.Ref, int]) -> AsyncIterator[set[base.Ref]]:
+    async def _changes(self, seen: dict[stores.Ref, int]) -> AsyncIterator[set[stores.Ref]]:
         while True:
             before, seen = seen, {ref: self._log(ref).change for ref in seen}
             if changed := {ref for ref, change in seen.items() if change != before[ref]}:
@@ -256,14 +255,14 @@ class SqlitePeek:
     """A log, opened for one read; see `Peek`."""
 
     sql: Callable[..., sqlite3.Cursor]
-    ref: base.Ref
-    opening: base.Opening
+    ref: stores.Ref
+    opening: stores.Opening
 
-    def load(self, kind: base.BlobKind) -> base.Blob | None:
+    def load(self, kind: stores.BlobKind) -> stores.Blob | None:
         row = self.sql("select seq, data from beside where ref = ? and kind = ?", self.ref, kind).fetchone()
-        return None if row is None else base.Blob(base.Cursor(self.opening.head.generation, row[0]), row[1])
+        return None if row is None else stores.Blob(Cursor(self.opening.head.generation, row[0]), row[1])
 
-    def read(self, after: int, through: int | None = None) -> base.Page:
+    def read(self, after: int, through: int | None = None) -> stores.Page:
         end = self.opening.head.seq
         last, lines, size = end if through is None else min(through, end), list[bytes](), 0
         wanted = "ref = ? and seq > ? and seq <= ? order by seq"
@@ -272,7 +271,7 @@ class SqlitePeek:
             if lines and size > PAGE_BYTES:
                 break
             lines.append(line)
-        return base.Page(after + 1, lines, after + len(lines) < end)
+        return stores.Page(after + 1, lines, after + len(lines) < end)
 
 
 def runs(pid: int) -> bool:

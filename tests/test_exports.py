@@ -1,14 +1,46 @@
-"""The public names of `treering`: equal to `__all__`, documented, and sufficient for type hints."""
+"""The front door and its chapters: what they have, that it is documented, and that it suffices for type hints."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import get_args, get_origin, get_type_hints
 
+import pytest
+
 import treering
+from treering import (
+    agents,
+    contexts,
+    entries,
+    errors,
+    models,
+    projections,
+    sessions,
+    stores,
+    subscriptions,
+    sync,
+    testing,
+)
+
+CHAPTERS: tuple[ModuleType, ...] = (
+    agents,
+    contexts,
+    entries,
+    errors,
+    models,
+    projections,
+    sessions,
+    stores,
+    subscriptions,
+    sync,
+)
+EVERYWHERE = {name: chapter for chapter in CHAPTERS for name in chapter.__all__}
+"""Every public name, and the chapter that has it."""
 
 CALLED = (
     treering.SessionHost,
@@ -17,11 +49,13 @@ CALLED = (
     treering.AgentSession,
     treering.SyncHost,
     treering.SyncSession,
-    treering.SyncKeyedSessions,
+    sync.SyncKeyedSessions,
     treering.ContextBuilder,
 )
 """Classes whose methods programs call."""
 NOT_FOR_PROGRAMS = {"core", "log", "twin", "copy", "bridge"}
+
+parametrized_by_chapter = pytest.mark.parametrize("chapter", [treering, *CHAPTERS], ids=lambda it: it.__name__)
 
 
 def sort_key(name: str) -> tuple[bool, bool, str]:
@@ -29,27 +63,92 @@ def sort_key(name: str) -> tuple[bool, bool, str]:
     return not name.isupper(), not name[0].isupper(), name
 
 
-def test_all_is_sorted_and_has_no_duplicates() -> None:
-    assert list(treering.__all__) == sorted(set(treering.__all__), key=sort_key)
+@parametrized_by_chapter
+def test_all_is_sorted_and_has_no_duplicates(chapter: ModuleType) -> None:
+    assert list(chapter.__all__) == sorted(set(chapter.__all__), key=sort_key)
 
 
-def test_all_lists_exactly_the_public_names() -> None:
+@parametrized_by_chapter
+def test_all_lists_exactly_the_public_names(chapter: ModuleType) -> None:
     seen = {
         name
-        for name, value in vars(treering).items()
-        if not name.startswith("_") and not isinstance(value, ModuleType) and type(value).__module__ != "__future__"
+        for name, value in vars(chapter).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "TYPE_CHECKING"
     }
-    assert set(treering.__all__) - {"__version__"} == seen
+    assert seen <= {*chapter.__all__}
+    assert [name for name in chapter.__all__ if not hasattr(chapter, name)] == []
 
 
-def test_each_class_and_function_has_a_docstring() -> None:
+def test_the_front_has_at_most_sixty_names_and_each_is_in_a_chapter_too() -> None:
+    assert len(treering.__all__) <= 60
+    assert {name for name in treering.__all__ if name not in EVERYWHERE} == {"__version__"}
+    both = {*treering.__all__} & {*EVERYWHERE}
+    assert [name for name in both if getattr(treering, name) is not getattr(EVERYWHERE[name], name)] == []
+
+
+def test_a_name_is_in_one_chapter() -> None:
+    assert sum(len(chapter.__all__) for chapter in CHAPTERS) == len(EVERYWHERE)
+
+
+@pytest.mark.parametrize("name", sorted({*EVERYWHERE} - {*treering.__all__}))
+def test_a_name_that_is_not_in_front_is_refused_with_its_chapter(name: str) -> None:
+    where = f"from {EVERYWHERE[name].__name__} import {name}"
+
+    with pytest.raises(ImportError, match=re.escape(where)):
+        getattr(treering, name)
+    with pytest.raises(ImportError, match=re.escape(where)):
+        exec(f"from treering import {name}")  # noqa: S102  # as a program writes it
+
+
+def test_a_name_that_exists_nowhere_is_refused_as_python_does() -> None:
+    assert not hasattr(treering, "Sesion")
+    with pytest.raises(ImportError, match="cannot import name 'Sesion' from 'treering'"):
+        exec("from treering import Sesion")  # noqa: S102  # as a program writes it
+    assert not hasattr(models, "OpenAIModell")
+
+
+@parametrized_by_chapter
+def test_each_chapter_can_be_the_first_import(chapter: ModuleType) -> None:
+    code = f"from {chapter.__name__} import *; import {chapter.__name__}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_the_front_loads_no_chapter_that_it_does_not_need() -> None:
+    code = "import sys, treering; print(*(name for name in sys.modules if name.startswith('treering.')))"
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    loaded = {name.split(".")[1] for name in shown}
+    assert loaded <= {"actors", "events", "formats", "projections"}
+
+
+@pytest.mark.parametrize("chapter", [treering, *CHAPTERS, testing], ids=lambda it: it.__name__)
+def test_a_chapter_has_a_guide_with_an_example(chapter: ModuleType) -> None:
+    guide = inspect.getdoc(chapter) or ""
+    summary, _, example = guide.partition("::\n\n")
+    assert summary.partition("\n")[0].endswith(".")
+    lines = [line for line in example.splitlines() if line.startswith("    ")]
+    assert 3 <= len(lines) <= 12
+
+
+@parametrized_by_chapter
+def test_each_class_and_function_has_a_docstring(chapter: ModuleType) -> None:
     undocumented = [
         name
-        for name in treering.__all__
-        if inspect.isroutine(thing := getattr(treering, name)) or inspect.isclass(thing)
+        for name in chapter.__all__
+        if inspect.isroutine(thing := getattr(chapter, name)) or inspect.isclass(thing)
         if not thing.__doc__ or re.match(rf"{name}\(", thing.__doc__)  # the default docstring of a dataclass
     ]
     assert undocumented == []
+
+
+def test_nothing_inside_imports_the_front_or_a_chapter_module() -> None:
+    doors = {f"treering.{name}" for name in ("agents", "contexts", "entries", "errors", "sessions", "stores")}
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys, treering.cli, treering.testing.models; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert doors & {*loaded} == set()
 
 
 def test_defaults_of_parameters_have_a_short_repr() -> None:
@@ -64,13 +163,14 @@ def test_defaults_of_parameters_have_a_short_repr() -> None:
 
 
 def test_classes_in_type_hints_of_public_methods_are_public() -> None:
-    public = [getattr(treering, name) for name in treering.__all__]
+    public = [getattr(chapter, name) for name, chapter in EVERYWHERE.items()]
+    known = {name: getattr(chapter, name) for name, chapter in EVERYWHERE.items()}
     hidden = {
         f"{of.__name__}.{name}: {each.__name__}"
         for of in CALLED
         for name, member in inspect.getmembers(of, inspect.isfunction)
         if not name.startswith("_") and name not in NOT_FOR_PROGRAMS
-        for hint in get_type_hints(member, localns=vars(treering)).values()
+        for hint in get_type_hints(member, localns=known).values()
         for each in classes(hint)
         if each.__module__.startswith("treering.") and each not in public
     }

@@ -17,29 +17,25 @@ from typing import TypeAlias
 
 from ...events.content import ContentLike, TextPart, as_content
 from ...events.entries import Message
-from ...events.errors import InvalidInput
+from ...events.errors import AnswerCutOff, InvalidInput
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.pairing import request_at
-from ...projections.building.summaries import Summarizer
+from ...projections.building.summaries import Summarizer, SummaryRequest
 from ..session.branching import BranchReport
 from ..session.reading import place_of
 from ..session.session import Session
-from .conversation import ConversationSession
-from .events import AgentEvent, Turn
-from .hooks import AgentHooks
-from .leaving import leave
-from .live_turn import LiveTurn
-from .model import Model
-from .options import DEFAULT_AGENT_OPTIONS, AgentOptions
-from .sent_requests import RequestSubscription, SentContext, SentRequests
+from .events import AgentEvent, RequestSubscription, SentContext, SentRequests, Turn
+from .live_turn import LiveTurn, leave
+from .model import Completed, Model, ModelRequest
+from .options import DEFAULT_AGENT_OPTIONS, AgentHooks, AgentOptions, ConversationSession
 from .streaming import TurnStream
-from .summarizing import summarizer_of
 from .tool import Tool
 from .turn_gate import one_turn_at_a_time
 from .turn_storage import BufferedTurn, Emit
 from .turns import AgentSetup, TurnRun, Work
 from .validation import (
     Results,
+    answer_stream,
     checked_hooks,
     checked_model,
     checked_options,
@@ -303,3 +299,36 @@ def _messages(prompt: Input | None) -> tuple[Message, ...]:
     if all(isinstance(part, TextPart) and not part.text.content.strip() for part in content):
         raise InvalidInput("the input is empty: pass some content, or omit it to answer the end of the session")
     return (Message("user", content),)
+
+
+class ModelSummarizer:
+    """A summarizer that asks a model; made by `summarizer_of`.
+
+    A request that the model refuses as too long is repeated with less, since `RequestTooLong` is a `ContextOverflow`.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def summarizer_id(self) -> str:
+        """The name under which its summaries are cached: provider and model."""
+        return f"{self._model.provider}/{self._model.model_id}"
+
+    async def __call__(self, request: SummaryRequest) -> Message:
+        """Make a summary.
+
+        Raises:
+            ModelError: The model did not answer.
+        """
+        question = ModelRequest(messages=request.messages, max_tokens=request.max_tokens)
+        async with answer_stream(self._model, question) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Completed):
+                    return piece.message
+        raise AnswerCutOff(f"{self.summarizer_id} ended its answer without completing it: try again")
+
+
+def summarizer_of(model: Model) -> ModelSummarizer:
+    """Return a summarizer that asks a model; its summaries carry the model's usage."""
+    return ModelSummarizer(model)

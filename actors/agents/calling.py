@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
 
 import anyio
+from anyio import to_thread
 from msgspec import Struct
 
 from ...events.content import ToolUse, tool_result
@@ -19,7 +21,6 @@ from ...events.errors import InvalidEntry, InvalidInput
 from ...events.telemetry import failure_of, logger
 from .model import malformed_arguments
 from .tool import Suspend, Tool, ToolOutput
-from .tool_trace import trace_in_tool
 
 GRACE_S = 5.0
 """The seconds allowed for storing finished work after a turn is cancelled."""
@@ -197,3 +198,32 @@ async def _output(
         return ToolOutput.failed(f"{name}: {error}" if str(error) else name)
     logger().warning("tool_timed_out", **log_fields, timeout_s=timeout_s)
     return ToolOutput.failed(f"The tool gave no answer within {timeout_s} seconds.")
+
+
+_CALLERS = frozenset({f"{__package__}.calling", f"{__package__}.tool"})
+"""The modules through which an agent calls a tool."""
+
+
+def trace_in_tool(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error that a call raised, from the tool's first frame on.
+
+    The way to it, through the agent and its threads, explains nothing:
+
+        calling.py, tool.py                         the agent calls the tool
+        anyio's `run_sync` and frames of the loop   only for a tool that runs in a thread
+        tool.py                                     likewise
+        the tool                                    everything from here on
+
+    If the tool has no frame in it, as when its return value was refused, this is the innermost frame.
+    """
+    trace = error.__traceback__
+    enters_thread = False
+    while trace is not None and trace.tb_next is not None:
+        if trace.tb_frame.f_globals.get("__name__") in _CALLERS:
+            enters_thread = False
+        elif trace.tb_frame.f_code is to_thread.run_sync.__code__:
+            enters_thread = True
+        elif not enters_thread:
+            break
+        trace = trace.tb_next
+    return trace

@@ -7,7 +7,7 @@ of its execution, when it arrives. So a crash at any point leaves a session that
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import cast
+from typing import Literal, cast
 
 import anyio
 from msgspec.structs import replace
@@ -19,18 +19,24 @@ from ...events.telemetry import failure_of, logger
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.full_history import FullHistory
 from ...projections.building.strategy import needs_path
-from ...projections.building.summaries import Summarizer, SummarizerOptions, Summary, SummaryRequest
+from ...projections.building.summaries import (
+    DEFAULT_SUMMARIZER_OPTIONS,
+    Summarizer,
+    SummarizerOptions,
+    Summary,
+    SummaryRequest,
+)
+from ...projections.tokens import Tokenizer
+from ..session.branching import BranchReport, left_between, shown_between
 from ..session.fitting import source_of
 from ..session.open_calls import OpenCall, Recovery, suspension
 from ..session.reading import on_host_task
 from ..session.session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
-from .hooks import LeavePolicy
-from .leaving import leave
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
-from .turn_storage import Emit, history_change_error
-from .window import Window
+from .options import LeavePolicy, LeftWork
+from .turn_storage import Emit, Window, history_change_error
 
 _NO_SUMMARY = (ContextError, ModelError, LeafMoved)
 """The errors that mean that no summary could be made, whichever summarizer was asked."""
@@ -294,3 +300,38 @@ class _WatchedSummarizer:
 def _only_masked(built: ContextBuildResult) -> bool:
     """Return whether masked tool results are all that a context leaves out."""
     return bool(built.masked_message_count) and not built.summarized_message_count and built.needs_summary is None
+
+
+async def leave(
+    session: Session,
+    entry_id: str,
+    why: Literal["switch", "retry"],
+    policy: LeavePolicy,
+    summarizer: Summarizer,
+    *,
+    tokenizer: Tokenizer | None = None,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
+) -> BranchReport | None:
+    """Make an entry the leaf, and summarize the branch that is left if the policy says so.
+
+    Returns:
+        The report of the summary; None if none was made.
+
+    Raises:
+        EntryNotFound: The session has no such entry.
+    """
+    left = await _left_work(session, entry_id, why)
+    if left is None or not await policy(left):
+        await session.branch(entry_id)
+        return None
+    return await session.summarize_branch(entry_id, summarizer, tokenizer=tokenizer, options=options)
+
+
+async def _left_work(session: Session, entry_id: str, why: Literal["switch", "retry"]) -> LeftWork | None:
+    log = await session.log()
+    index = log.index
+    target = index.seq_of(entry_id)
+    _, seqs = left_between(index, index.leaf, target)
+    messages = await shown_between(log, index.leaf, seqs)
+    count = sum(each.role != "branchSummary" for each in messages)  # a branch summary describes work on another branch
+    return LeftWork(session.id, why, index.leaf_id or "", entry_id, count) if count else None

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol, TypeAlias
 
+from anyio.lowlevel import checkpoint
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, ToolUse, json_object, raw_json
+from ...events.content import JSON, TextPart, ThinkingPart, ToolUse, ToolUsePart, json_object, raw_json
 from ...events.entries import Message
 from ...events.struct_repr import shown
 
@@ -34,7 +35,7 @@ class ToolSpec(Struct, frozen=True):
     __repr__ = shown
 
     @classmethod
-    def of(cls, name: str, description: str, parameters: Mapping[str, object]) -> ToolSpec:
+    def of(cls, name: str, description: str, *, parameters: Mapping[str, object]) -> ToolSpec:
         """Make a description from a JSON schema of the arguments."""
         return cls(name, description, raw_json(dict(parameters)))
 
@@ -130,3 +131,25 @@ class Model(Protocol):
             AnswerCutOff: The connection ended in the middle of the answer.
         """
         ...
+
+
+PIECE_CHARS = 16
+"""The number of characters of a piece."""
+
+
+async def replayed(message: Message, *, piece_chars: int = PIECE_CHARS) -> AsyncGenerator[ModelEvent]:
+    """Yield an answer piece by piece and finally the whole, with a checkpoint before each piece."""
+    for part in message.content:
+        if isinstance(part, TextPart):
+            content = part.text.content
+            for start in range(0, len(content), piece_chars):
+                await checkpoint()
+                yield TextDelta(content[start : start + piece_chars])
+        elif isinstance(part, ThinkingPart):
+            await checkpoint()
+            yield ThinkingDelta(part.thinking.content)
+        elif isinstance(part, ToolUsePart):
+            await checkpoint()
+            yield ToolCallStarted(part.tool_use.id, part.tool_use.name)
+    await checkpoint()
+    yield Completed(message)

@@ -141,12 +141,12 @@ class Tool:
 
     __slots__ = ("_handler", "spec")
 
-    def __init__(self, name: str, description: str, parameters: Mapping[str, object], handler: Handler) -> None:
+    def __init__(self, name: str, description: str, *, parameters: Mapping[str, object], handler: Handler) -> None:
         if not name:
             raise InvalidInput("a tool needs a name")
         if not callable(handler):
             raise InvalidInput(f"the handler of tool {name!r} is not callable: pass an async function")
-        self.spec = ToolSpec.of(name, description, parameters)
+        self.spec = ToolSpec.of(name, description, parameters=parameters)
         self._handler = handler
 
     @classmethod
@@ -186,7 +186,8 @@ class Tool:
                 **{field: getattr(arguments, field) for field in arguments_type.__struct_fields__}
             )
 
-        return cls(name, description or inspect.getdoc(described) or "", _schema_of(arguments_type, name), handler)
+        schema = _schema_of(arguments_type, name)
+        return cls(name, description or inspect.getdoc(described) or "", parameters=schema, handler=handler)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"

@@ -29,17 +29,32 @@ from ...events.wording import counted
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.composing import compose
 from ..session.open_calls import OpenCall, closing
-from .answers import calls_of, with_missing_fields, with_unique_call_ids
 from .calling import GRACE_S, Finished, Waiting, carry_out
-from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
-from .hooks import AgentHooks, TurnInput
+from .events import (
+    AgentEvent,
+    MessageEnd,
+    Recovered,
+    RequestSent,
+    Retrying,
+    SentContext,
+    SentRequests,
+    ToolExecutionEnd,
+    Turn,
+    TurnEnd,
+)
 from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
-from .options import AgentOptions
-from .sent_requests import SentContext, SentRequests
+from .options import AgentHooks, AgentOptions, TurnInput
 from .tool import Tool, ToolOutput
-from .turn_storage import Emit, TurnStorage
-from .validation import answer_stream, checked_answer, checked_input, run_hook
-from .window import Window, window_of
+from .turn_storage import Emit, TurnStorage, Window, window_of
+from .validation import (
+    answer_stream,
+    calls_of,
+    checked_answer,
+    checked_input,
+    run_hook,
+    with_missing_fields,
+    with_unique_call_ids,
+)
 
 SUSPENDED = "suspended"
 """The stop reason of a turn whose calls wait for external results."""

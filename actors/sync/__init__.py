@@ -12,9 +12,10 @@ package contains no logic of its own.
 from __future__ import annotations
 
 from .host import SyncHost as SyncHost
-from .keyed import SyncKeyedSessions as SyncKeyedSessions
-from .searches import SyncSearch as SyncSearch
+from .host import SyncKeyedSessions as SyncKeyedSessions
+from .host import SyncSessionLike as SyncSessionLike
 from .session import SyncSession as SyncSession
 from .subscriptions import SyncEntrySubscription as SyncEntrySubscription
+from .subscriptions import SyncSearch as SyncSearch
 from .subscriptions import SyncSubscription as SyncSubscription
 from .subscriptions import SyncTransientSubscription as SyncTransientSubscription

@@ -1,13 +1,16 @@
-"""The connection between any thread and the event loop that the blocking facade runs."""
+"""The connection between any thread and the event loop that the blocking facade runs, and what ends both: signals."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -170,3 +173,34 @@ class Bridge:
                 return
             self._started.set_exception(error)
         self._ended.set_result(None)
+
+
+@contextmanager
+def exit_on_signals(*numbers: signal.Signals) -> Generator[None]:
+    """Raise `SystemExit` in the main thread on the first of the signals, so that its `with` blocks are left in order.
+
+    Args:
+        *numbers: The signals.
+
+    Raises:
+        WrongThread: This is not the main thread, the only one that receives signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise WrongThread("signals reach only the main thread: open the host there, or without `signals`")
+
+    def leave(number: int, _: FrameType | None) -> NoReturn:
+        restore()
+        raise SystemExit(128 + number)
+
+    def restore() -> None:
+        for each, handler in before.items():
+            if signal.getsignal(each) is leave:
+                signal.signal(each, handler)
+
+    before = {each: signal.getsignal(each) or signal.SIG_DFL for each in numbers}
+    for each in numbers:
+        signal.signal(each, leave)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,62 +1,184 @@
-"""The blocking twin of `Session`."""
+"""Sessions for programs without an event loop, and how the members of the facade are derived from their async twins.
+
+Most members are derived: `append = awaited(Session.append)` has the signature, for type checkers too, and the docstring
+of its twin. Written out are those whose types differ: sessions as arguments, iterations, overloads. There is no logic
+here; a call goes through the `Bridge` to the thread of the host's event loop.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    Never,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
-from ...events.content import ContentLike, ImagePart, TextPart
 from ...events.counts import check_count
-from ...events.entries import Entry, Header, Message, Payload, Provider, ToolExecutionEntry, Usage
+from ...events.entries import Entry
 from ...events.redaction import Redaction
 from ...events.stores.base import Cursor
-from ...projections.base import Projection, Valued
-from ...projections.building.budget import ContextBudget
-from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
-from ...projections.building.summary_cache import StoredSummary
-from ...projections.building.used_tokens import UsedTokens
+from ...projections.base import Projection
 from ...projections.changes import Changed, Snapshot
 from ...projections.context import Context, ContextChange
 from ...projections.labels import LabelChange
-from ...projections.metadata import SessionMetadata
-from ...projections.stats import SessionStats
 from ...projections.subscriptions import refuse_entry_arguments
-from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
-from ..commands import AppendOptions
 from ..exports import ExportFormat
-from ..session.branching import BRANCH_SUMMARY_TOKENS, BranchReport, SessionCopy, copy_of
-from ..session.compaction import CompactionReport
-from ..session.describing import StoredMessage
-from ..session.open_calls import OpenCall, Recovery
+from ..search.hits import Search
+from ..session.branching import SessionCopy, copy_of
 from ..session.reading import is_of_custom_type
 from ..session.session import Session
 from .bridge import Bridge
-from .subscriptions import SyncEntrySubscription, SyncSubscription, SyncTransientSubscription
+from .subscriptions import SyncEntrySubscription, SyncSearch, SyncSubscription, SyncTransientSubscription
 
+T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+P = ParamSpec("P")
 V = TypeVar("V")
 C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., object])
+
+Async: TypeAlias = Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]
+"""An async method of a twin."""
 
 
-class SyncSession:
+class Facade(Generic[T]):
+    """What stands in any thread for an object of the host's event loop.
+
+    Attributes:
+        bridge: The connection to that loop; internal.
+        twin: The object, which does the work; internal.
+    """
+
+    __slots__ = ("__weakref__", "bridge", "twin")
+
+    def __init__(self, bridge: Bridge, twin: T) -> None:
+        self.bridge = bridge
+        self.twin = twin
+
+
+# -- deriving members
+
+
+class Blocking(Protocol[P, R_co]):
+    """A derived method, as type checkers see it: it takes the arguments of its twin."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[object], /) -> Callable[Concatenate[Any, P], R_co]: ...
+    @overload
+    def __get__(self, instance: Facade[Any], owner: type[object], /) -> Callable[P, R_co]: ...
+
+
+class Shown(Protocol[R_co]):
+    """A derived property, as type checkers see it."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[object], /) -> property: ...
+    @overload
+    def __get__(self, instance: Facade[Any], owner: type[object], /) -> R_co: ...
+    def __set__(self, instance: Facade[Any], value: Never, /) -> None: ...
+
+
+def awaited(method: Async[P, R]) -> Blocking[P, R]:
+    """Derive the blocking twin of an async method."""
+    return _derived(method, lambda facade, call: facade.bridge.wait(call))
+
+
+def read(method: Callable[Concatenate[Any, P], R]) -> Blocking[P, R]:
+    """Derive the twin of a method that answers at once, in the event loop."""
+    return _derived(method, lambda facade, call: facade.bridge.read(call))
+
+
+@overload
+def opened(method: Async[P, Session]) -> Blocking[P, SyncSession]: ...
+@overload
+def opened(method: Async[P, Session | None]) -> Blocking[P, SyncSession | None]: ...
+
+
+def opened(method: Async[P, Session | None]) -> Blocking[P, SyncSession | None]:
+    """Derive the twin of an async method that returns a session, or None."""
+
+    def wait(facade: Facade[Any], call: Callable[[], Awaitable[Session | None]]) -> SyncSession | None:
+        session = facade.bridge.wait(call)
+        return None if session is None else SyncSession(facade.bridge, session)
+
+    return _derived(method, wait, returned="Sync" + method.__annotations__["return"])
+
+
+def searched(method: Callable[Concatenate[Any, P], Search]) -> Blocking[P, SyncSearch]:
+    """Derive the twin of a method that returns a search."""
+    return _derived(
+        method, lambda facade, call: SyncSearch(facade.bridge, facade.bridge.read(call)), returned="SyncSearch"
+    )
+
+
+def _derived(
+    method: Callable[Concatenate[Any, P], T],
+    run: Callable[[Facade[Any], Callable[[], T]], R],
+    returned: str | None = None,
+) -> Blocking[P, R]:
+    """Derive a method that runs the twin's; `returned` is the type that is shown, if it is not the twin's."""
+
+    @wraps(method)
+    def call(self: Facade[Any], *args: P.args, **kwargs: P.kwargs) -> R:
+        return run(self, partial(method, self.twin, *args, **kwargs))
+
+    if returned is not None:
+        call.__annotations__ = {**call.__annotations__, "return": returned}
+        call.__signature__ = signature(call).replace(return_annotation=returned)  # type: ignore[attr-defined]  # shown
+    return cast("Blocking[P, R]", call)  # a function binds itself to its instance
+
+
+class _Property(property):
+    """A property that takes its docstring from the twin's, by the name that it is given."""
+
+    def __set_name__(self, owner: type[object], name: str) -> None:
+        self.__doc__ = getattr(Session, name).__doc__
+
+
+def shown(get: Callable[[Session], R]) -> Shown[R]:
+    """Derive a property."""
+    found = _Property(lambda self: self.bridge.read(lambda: get(self.twin)))
+    return cast("Shown[R]", found)
+
+
+def like(method: Callable[..., object]) -> Callable[[F], F]:
+    """Give a method that is written out the docstring of its twin."""
+
+    def describe(written: F) -> F:
+        written.__doc__ = method.__doc__
+        return written
+
+    return describe
+
+
+class SyncSession(Facade[Session]):
     """One session of a `SyncHost`, which creates it; every method may be called from any thread.
 
     Attributes:
         id: The session's id, from its header.
         ref: The name of its log in the store.
-        twin: The handle in the host's event loop, which does the work; internal.
     """
 
-    __slots__ = ("__weakref__", "_bridge", "id", "ref", "twin")
+    __slots__ = ("id", "ref")
 
     def __init__(self, bridge: Bridge, twin: Session) -> None:
-        self._bridge = bridge
-        self.twin = twin
+        super().__init__(bridge, twin)
         self.id = twin.id
         self.ref = twin.ref
 
@@ -65,7 +187,7 @@ class SyncSession:
 
     def copy(self) -> SessionCopy:
         """Return a copy of the whole session, which any host can put or fork; internal."""
-        return self._bridge.wait(lambda: copy_of(self.twin))
+        return self.bridge.wait(lambda: copy_of(self.twin))
 
     def __enter__(self) -> Self:
         return self
@@ -75,504 +197,104 @@ class SyncSession:
 
     # -- appending
 
-    def append(self, payload: Payload, **options: Unpack[AppendOptions]) -> str:
-        """See `Session.append`."""
-        return self._bridge.wait(lambda: self.twin.append(payload, **options))
-
-    def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
-        """See `Session.append_many`."""
-        return self._bridge.wait(lambda: self.twin.append_many(payloads, **options))
-
-    def append_message(
-        self,
-        role: str,
-        content: ContentLike,
-        *,
-        model: str | None = None,
-        provider: str | None = None,
-        usage: Usage | None = None,
-        stop_reason: str | None = None,
-        tool_name: str | None = None,
-        metadata: Mapping[str, object] | None = None,
-        **options: Unpack[AppendOptions],
-    ) -> str:
-        """See `Session.append_message`."""
-        return self._bridge.wait(
-            lambda: self.twin.append_message(
-                role,
-                content,
-                model=model,
-                provider=provider,
-                usage=usage,
-                stop_reason=stop_reason,
-                tool_name=tool_name,
-                metadata=metadata,
-                **options,
-            )
-        )
-
-    def append_model_change(self, provider: str, model_id: str, **options: Unpack[AppendOptions]) -> str:
-        """See `Session.append_model_change`."""
-        return self._bridge.wait(lambda: self.twin.append_model_change(provider, model_id, **options))
-
-    def append_thinking_level_change(self, level: str, **options: Unpack[AppendOptions]) -> str:
-        """See `Session.append_thinking_level_change`."""
-        return self._bridge.wait(lambda: self.twin.append_thinking_level_change(level, **options))
-
-    def append_compaction(
-        self,
-        summary: str,
-        first_kept_entry_id: str | None,
-        tokens_before: int,
-        *,
-        details: object = None,
-        usage: Usage | None = None,
-        from_hook: bool = False,
-        **options: Unpack[AppendOptions],
-    ) -> str:
-        """See `Session.append_compaction`."""
-        return self._bridge.wait(
-            lambda: self.twin.append_compaction(
-                summary,
-                first_kept_entry_id,
-                tokens_before,
-                details=details,
-                usage=usage,
-                from_hook=from_hook,
-                **options,
-            )
-        )
-
-    def append_session_info(
-        self, name: str | None = None, *, metadata: Mapping[str, object] | None = None, **options: Unpack[AppendOptions]
-    ) -> str:
-        """See `Session.append_session_info`."""
-        return self._bridge.wait(lambda: self.twin.append_session_info(name, metadata=metadata, **options))
-
-    def append_custom_entry(self, custom_type: str, data: object = None, **options: Unpack[AppendOptions]) -> str:
-        """See `Session.append_custom_entry`."""
-        return self._bridge.wait(lambda: self.twin.append_custom_entry(custom_type, data, **options))
-
-    def append_custom_message(
-        self,
-        custom_type: str,
-        content: ContentLike,
-        *,
-        display: bool = True,
-        details: object = None,
-        **options: Unpack[AppendOptions],
-    ) -> str:
-        """See `Session.append_custom_message`."""
-        return self._bridge.wait(
-            lambda: self.twin.append_custom_message(custom_type, content, display=display, details=details, **options)
-        )
-
-    def append_context_edit(
-        self, target_id: str, replacement: ContentLike | None, **options: Unpack[AppendOptions]
-    ) -> str:
-        """See `Session.append_context_edit`."""
-        return self._bridge.wait(lambda: self.twin.append_context_edit(target_id, replacement, **options))
-
-    def append_usage(
-        self,
-        kind: str,
-        usage: Usage,
-        *,
-        provider: str | None = None,
-        model: str | None = None,
-        **options: Unpack[AppendOptions],
-    ) -> str:
-        """See `Session.append_usage`."""
-        return self._bridge.wait(lambda: self.twin.append_usage(kind, usage, provider=provider, model=model, **options))
-
-    def append_tool_execution(
-        self,
-        tool_call_id: str,
-        tool_name: str,
-        arguments: Mapping[str, object],
-        content: str | Sequence[TextPart | ImagePart],
-        *,
-        is_error: bool = False,
-        error: str | None = None,
-        exit_code: int | None = None,
-        duration_ms: float | None = None,
-        tokens: int | None = None,
-        message_id: str | None = None,
-        **options: Unpack[AppendOptions],
-    ) -> list[str]:
-        """See `Session.append_tool_execution`."""
-        return self._bridge.wait(
-            lambda: self.twin.append_tool_execution(
-                tool_call_id,
-                tool_name,
-                arguments,
-                content,
-                is_error=is_error,
-                error=error,
-                exit_code=exit_code,
-                duration_ms=duration_ms,
-                tokens=tokens,
-                message_id=message_id,
-                **options,
-            )
-        )
-
-    def save_turn(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        *,
-        metadata: Mapping[str, object] | None = None,
-        **options: Unpack[AppendOptions],
-    ) -> list[str]:
-        """See `Session.save_turn`."""
-        return self._bridge.wait(lambda: self.twin.save_turn(messages, usage, metadata=metadata, **options))
-
-    def set_label(self, target_id: str, label: str | None, **options: Unpack[AppendOptions]) -> str:
-        """See `Session.set_label`."""
-        return self._bridge.wait(lambda: self.twin.set_label(target_id, label, **options))
+    append = awaited(Session.append)
+    append_many = awaited(Session.append_many)
+    append_message = awaited(Session.append_message)
+    append_model_change = awaited(Session.append_model_change)
+    append_thinking_level_change = awaited(Session.append_thinking_level_change)
+    append_compaction = awaited(Session.append_compaction)
+    append_session_info = awaited(Session.append_session_info)
+    append_custom_entry = awaited(Session.append_custom_entry)
+    append_custom_message = awaited(Session.append_custom_message)
+    append_context_edit = awaited(Session.append_context_edit)
+    append_usage = awaited(Session.append_usage)
+    append_tool_execution = awaited(Session.append_tool_execution)
+    save_turn = awaited(Session.save_turn)
+    set_label = awaited(Session.set_label)
 
     # -- branching
 
-    def branch(self, entry_id: str) -> None:
-        """See `Session.branch`."""
-        self._bridge.wait(lambda: self.twin.branch(entry_id))
-
-    def reset_leaf(self) -> None:
-        """See `Session.reset_leaf`."""
-        self._bridge.wait(self.twin.reset_leaf)
-
-    def branch_with_summary(
-        self,
-        entry_id: str | None,
-        summary: str,
-        *,
-        details: object = None,
-        from_hook: bool = False,
-        **options: Unpack[AppendOptions],
-    ) -> str:
-        """See `Session.branch_with_summary`."""
-        return self._bridge.wait(
-            lambda: self.twin.branch_with_summary(entry_id, summary, details=details, from_hook=from_hook, **options)
-        )
-
-    def create_branched_session(self, leaf_id: str) -> SyncSession:
-        """See `Session.create_branched_session`."""
-        return SyncSession(self._bridge, self._bridge.wait(lambda: self.twin.create_branched_session(leaf_id)))
-
-    def fork(self, session_id: str | None = None) -> SyncSession:
-        """See `Session.fork`."""
-        return SyncSession(self._bridge, self._bridge.wait(lambda: self.twin.fork(session_id)))
-
-    def summarize_branch(
-        self,
-        entry_id: str,
-        summarizer: Summarizer,
-        *,
-        target_tokens: int = BRANCH_SUMMARY_TOKENS,
-        tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-    ) -> BranchReport:
-        """See `Session.summarize_branch`; the summarizer runs in the host's event loop."""
-        return self._bridge.wait(
-            lambda: self.twin.summarize_branch(
-                entry_id, summarizer, target_tokens=target_tokens, tokenizer=tokenizer, options=options
-            )
-        )
+    branch = awaited(Session.branch)
+    reset_leaf = awaited(Session.reset_leaf)
+    branch_with_summary = awaited(Session.branch_with_summary)
+    create_branched_session = opened(Session.create_branched_session)
+    fork = opened(Session.fork)
+    summarize_branch = awaited(Session.summarize_branch)
 
     # -- resuming after an interruption
 
-    def open_calls(self) -> list[OpenCall]:
-        """See `Session.open_calls`."""
-        return self._bridge.wait(self.twin.open_calls)
-
-    def close_open_calls(self, *, suspended: bool = False) -> list[str]:
-        """See `Session.close_open_calls`."""
-        return self._bridge.wait(lambda: self.twin.close_open_calls(suspended=suspended))
-
-    def recover(self) -> Recovery:
-        """See `Session.recover`."""
-        return self._bridge.wait(self.twin.recover)
+    open_calls = awaited(Session.open_calls)
+    close_open_calls = awaited(Session.close_open_calls)
+    recover = awaited(Session.recover)
 
     # -- as a whole
 
-    @property
-    def metadata(self) -> SessionMetadata:
-        """See `Session.metadata`."""
-        return self._bridge.read(lambda: self.twin.metadata)
-
-    def update_metadata(
-        self,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        provider: Provider | None = None,
-        metadata: Mapping[str, object] | None = None,
-    ) -> str:
-        """See `Session.update_metadata`."""
-        return self._bridge.wait(
-            lambda: self.twin.update_metadata(name=name, description=description, provider=provider, metadata=metadata)
-        )
-
-    def stored_message(self, entry_id: str, *, tokenizer: Tokenizer | None = None) -> StoredMessage:
-        """See `Session.stored_message`."""
-        return self._bridge.wait(lambda: self.twin.stored_message(entry_id, tokenizer=tokenizer))
-
-    def rebind(self, project: str | os.PathLike[str], **options: Unpack[AppendOptions]) -> str:
-        """See `Session.rebind`."""
-        return self._bridge.wait(lambda: self.twin.rebind(project, **options))
-
-    def stats(self, *, tokenizer: Tokenizer | None = None) -> SessionStats:
-        """See `Session.stats`."""
-        return self._bridge.wait(lambda: self.twin.stats(tokenizer=tokenizer))
-
-    def total_tokens(self, *, tokenizer: Tokenizer | None = None) -> int:
-        """See `Session.total_tokens`."""
-        return self._bridge.wait(lambda: self.twin.total_tokens(tokenizer=tokenizer))
-
-    def tool_executions(self) -> list[ToolExecutionEntry]:
-        """See `Session.tool_executions`."""
-        return self._bridge.wait(self.twin.tool_executions)
-
-    def budget(
-        self,
-        system_prompt: str = "",
-        tool_definitions: str = "",
-        *,
-        tokenizer: Tokenizer | None = None,
-        reserve_for_response: int | None = None,
-    ) -> ContextBudget:
-        """See `Session.budget`."""
-        return self._bridge.read(
-            lambda: self.twin.budget(
-                system_prompt, tool_definitions, tokenizer=tokenizer, reserve_for_response=reserve_for_response
-            )
-        )
+    metadata = shown(lambda session: session.metadata)
+    update_metadata = awaited(Session.update_metadata)
+    stored_message = awaited(Session.stored_message)
+    rebind = awaited(Session.rebind)
+    stats = awaited(Session.stats)
+    total_tokens = awaited(Session.total_tokens)
+    tool_executions = awaited(Session.tool_executions)
+    budget = read(Session.budget)
 
     # -- as one conversation
 
-    def history(self) -> list[Message]:
-        """See `Session.history`."""
-        return self._bridge.wait(self.twin.history)
+    history = awaited(Session.history)
+    set_history = awaited(Session.set_history)
+    truncate_history = awaited(Session.truncate_history)
+    summary = shown(lambda session: session.summary)
+    set_summary = awaited(Session.set_summary)
+    title = shown(lambda session: session.title)
+    set_title = awaited(Session.set_title)
+    updated = shown(lambda session: session.updated)
+    event_count = awaited(Session.event_count)
+    total_usage = awaited(Session.total_usage)
 
-    def set_history(self, messages: Sequence[Message], **options: Unpack[AppendOptions]) -> list[str]:
-        """See `Session.set_history`."""
-        return self._bridge.wait(lambda: self.twin.set_history(messages, **options))
+    # -- contexts that fit
 
-    def truncate_history(
-        self, keep_last: int, *, summary: str | None = None, **options: Unpack[AppendOptions]
-    ) -> str | None:
-        """See `Session.truncate_history`."""
-        return self._bridge.wait(lambda: self.twin.truncate_history(keep_last, summary=summary, **options))
-
-    @property
-    def summary(self) -> str:
-        """See `Session.summary`."""
-        return self._bridge.read(lambda: self.twin.summary)
-
-    def set_summary(self, summary: str, **options: Unpack[AppendOptions]) -> str:
-        """See `Session.set_summary`."""
-        return self._bridge.wait(lambda: self.twin.set_summary(summary, **options))
-
-    @property
-    def title(self) -> str | None:
-        """See `Session.title`."""
-        return self._bridge.read(lambda: self.twin.title)
-
-    def set_title(self, title: str, **options: Unpack[AppendOptions]) -> str:
-        """See `Session.set_title`."""
-        return self._bridge.wait(lambda: self.twin.set_title(title, **options))
-
-    @property
-    def updated(self) -> datetime:
-        """See `Session.updated`."""
-        return self._bridge.read(lambda: self.twin.updated)
-
-    def event_count(self) -> int:
-        """See `Session.event_count`."""
-        return self._bridge.wait(self.twin.event_count)
-
-    def total_usage(self, leaf_id: str | None = None) -> Usage:
-        """See `Session.total_usage`."""
-        return self._bridge.wait(lambda: self.twin.total_usage(leaf_id))
-
-    # -- making contexts fit
-
-    def build_context(
-        self,
-        budget: ContextBudget,
-        builder: ContextBuilder | None = None,
-        *,
-        leaf_id: str | None = None,
-        summarizer: Summarizer | None = None,
-        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-    ) -> ContextBuildResult:
-        """See `Session.build_context`; the summarizer runs in the host's event loop."""
-        return self._bridge.wait(
-            lambda: self.twin.build_context(budget, builder, leaf_id=leaf_id, summarizer=summarizer, options=options)
-        )
-
-    def used_tokens(self, *, tokenizer: Tokenizer | None = None, overhead: int = 0) -> UsedTokens:
-        """See `Session.used_tokens`."""
-        return self._bridge.wait(lambda: self.twin.used_tokens(tokenizer=tokenizer, overhead=overhead))
-
-    def compact(
-        self,
-        summarizer: Summarizer,
-        *,
-        budget: ContextBudget | None = None,
-        keep_tokens: int | None = None,
-        target_tokens: int | None = None,
-        tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-    ) -> CompactionReport:
-        """See `Session.compact`; the summarizer runs in the host's event loop."""
-        return self._bridge.wait(
-            lambda: self.twin.compact(
-                summarizer,
-                budget=budget,
-                keep_tokens=keep_tokens,
-                target_tokens=target_tokens,
-                tokenizer=tokenizer,
-                options=options,
-            )
-        )
-
-    def dry_compact(
-        self,
-        *,
-        budget: ContextBudget | None = None,
-        keep_tokens: int | None = None,
-        target_tokens: int | None = None,
-        tokenizer: Tokenizer | None = None,
-    ) -> CompactionReport:
-        """See `Session.dry_compact`."""
-        return self._bridge.wait(
-            lambda: self.twin.dry_compact(
-                budget=budget, keep_tokens=keep_tokens, target_tokens=target_tokens, tokenizer=tokenizer
-            )
-        )
-
-    def summary_for_range(
-        self,
-        start_id: str,
-        end_id: str,
-        target_tokens: int,
-        summarizer: Summarizer,
-        *,
-        tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
-    ) -> StoredSummary:
-        """See `Session.summary_for_range`; the summarizer runs in the host's event loop."""
-        return self._bridge.wait(
-            lambda: self.twin.summary_for_range(
-                start_id, end_id, target_tokens, summarizer, tokenizer=tokenizer, options=options
-            )
-        )
+    build_context = awaited(Session.build_context)
+    used_tokens = awaited(Session.used_tokens)
+    compact = awaited(Session.compact)
+    dry_compact = awaited(Session.dry_compact)
+    summary_for_range = awaited(Session.summary_for_range)
 
     # -- reading the index
 
-    @property
-    def header(self) -> Header:
-        """See `Session.header`."""
-        return self._bridge.read(lambda: self.twin.header)
-
-    @property
-    def file_path(self) -> str | None:
-        """See `Session.file_path`."""
-        return self._bridge.read(lambda: self.twin.file_path)
-
-    @property
-    def created(self) -> datetime:
-        """See `Session.created`."""
-        return self._bridge.read(lambda: self.twin.created)
-
-    @property
-    def name(self) -> str | None:
-        """See `Session.name`."""
-        return self._bridge.read(lambda: self.twin.name)
-
-    @property
-    def leaf_id(self) -> str | None:
-        """See `Session.leaf_id`."""
-        return self._bridge.read(lambda: self.twin.leaf_id)
-
-    @property
-    def cursor(self) -> Cursor:
-        """See `Session.cursor`."""
-        return self._bridge.read(lambda: self.twin.cursor)
-
-    @property
-    def message_count(self) -> int:
-        """See `Session.message_count`."""
-        return self._bridge.read(lambda: self.twin.message_count)
-
-    def tree(self) -> Tree:
-        """See `Session.tree`."""
-        return self._bridge.read(self.twin.tree)
-
-    def path(self, leaf_id: str | None = None) -> list[str]:
-        """See `Session.path`."""
-        return self._bridge.read(lambda: self.twin.path(leaf_id))
-
-    def children(self, parent_id: str | None) -> list[str]:
-        """See `Session.children`."""
-        return self._bridge.read(lambda: self.twin.children(parent_id))
-
-    def label(self, entry_id: str) -> str | None:
-        """See `Session.label`."""
-        return self._bridge.read(lambda: self.twin.label(entry_id))
-
-    def labels(self) -> list[tuple[str, str]]:
-        """See `Session.labels`."""
-        return self._bridge.read(self.twin.labels)
-
-    def find_by_label(self, label: str) -> list[str]:
-        """See `Session.find_by_label`."""
-        return self._bridge.read(lambda: self.twin.find_by_label(label))
+    header = shown(lambda session: session.header)
+    file_path = shown(lambda session: session.file_path)
+    created = shown(lambda session: session.created)
+    name = shown(lambda session: session.name)
+    leaf_id = shown(lambda session: session.leaf_id)
+    cursor = shown(lambda session: session.cursor)
+    message_count = shown(lambda session: session.message_count)
+    tree = read(Session.tree)
+    path = read(Session.path)
+    children = read(Session.children)
+    label = read(Session.label)
+    labels = read(Session.labels)
+    find_by_label = read(Session.find_by_label)
 
     # -- reading entries
 
-    def entry(self, entry_id: str) -> Entry | None:
-        """See `Session.entry`."""
-        return self._bridge.wait(lambda: self.twin.entry(entry_id))
+    entry = awaited(Session.entry)
+    entries = awaited(Session.entries)
 
-    def entries(self, *, custom_type: str | None = None) -> list[Entry]:
-        """See `Session.entries`."""
-        return self._bridge.wait(lambda: self.twin.entries(custom_type=custom_type))
-
+    @like(Session.iter_entries)
     def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> Iterator[Entry]:
-        """See `Session.iter_entries`."""
         check_count("after", after)
-        log = self._bridge.wait(self.twin.log)
+        log = self.bridge.wait(self.twin.log)
         head = log.index.head
         while after < head:
-            entries, after = self._bridge.wait(partial(log.page, after, head))
+            entries, after = self.bridge.wait(partial(log.page, after, head))
             yield from (entry for entry in entries if is_of_custom_type(entry, custom_type))
 
-    def context(self, leaf_id: str | None = None) -> Context:
-        """See `Session.context`."""
-        return self._bridge.wait(lambda: self.twin.context(leaf_id))
-
-    def messages(self) -> list[Message]:
-        """See `Session.messages`."""
-        return self._bridge.wait(self.twin.messages)
-
-    def all_messages(self) -> list[Message]:
-        """See `Session.all_messages`."""
-        return self._bridge.wait(self.twin.all_messages)
-
-    def find_safe_cut(self, keep_tokens: int, *, tokenizer: Tokenizer | None = None) -> str | None:
-        """See `Session.find_safe_cut`."""
-        return self._bridge.wait(lambda: self.twin.find_safe_cut(keep_tokens, tokenizer=tokenizer))
-
-    def view(self, projection: Valued[V]) -> V:
-        """See `Session.view`."""
-        return self._bridge.wait(lambda: self.twin.view(projection))
-
-    def rebuild(self, projection: Valued[V]) -> V:
-        """See `Session.rebuild`."""
-        return self._bridge.wait(lambda: self.twin.rebuild(projection))
+    context = awaited(Session.context)
+    messages = awaited(Session.messages)
+    all_messages = awaited(Session.all_messages)
+    find_safe_cut = awaited(Session.find_safe_cut)
+    view = awaited(Session.view)
+    rebuild = awaited(Session.rebuild)
 
     # -- exporting
 
@@ -597,6 +319,7 @@ class SyncSession:
         overwrite: bool = False,
     ) -> Path: ...
 
+    @like(Session.export)
     def export(
         self,
         format: ExportFormat,
@@ -606,12 +329,11 @@ class SyncSession:
         redact: Redaction | None = None,
         overwrite: bool = False,
     ) -> bytes | Path:
-        """See `Session.export`."""
         if destination is None:
-            return self._bridge.wait(
+            return self.bridge.wait(
                 lambda: self.twin.export(format, leaf_id=leaf_id, redact=redact, overwrite=overwrite)
             )
-        return self._bridge.wait(
+        return self.bridge.wait(
             lambda: self.twin.export(format, destination, leaf_id=leaf_id, redact=redact, overwrite=overwrite)
         )
 
@@ -642,6 +364,7 @@ class SyncSession:
     @overload
     def subscribe(self, view: Projection[V, C]) -> SyncSubscription[Snapshot[V] | Changed[C]]: ...
 
+    @like(Session.subscribe)
     def subscribe(
         self,
         view: str | Projection[Any, Any] = "entries",
@@ -649,34 +372,20 @@ class SyncSession:
         after: Cursor | int = 0,
         transient: bool = False,
     ) -> SyncEntrySubscription | SyncTransientSubscription | SyncSubscription[Any]:
-        """See `Session.subscribe`: `with session.subscribe() as entries: for entry in entries: ...`."""
         if view == "entries" and transient:
-            items = self._bridge.read(lambda: self.twin.subscribe(after=after, transient=True))
-            return SyncTransientSubscription(self._bridge, items)
+            items = self.bridge.read(lambda: self.twin.subscribe(after=after, transient=True))
+            return SyncTransientSubscription(self.bridge, items)
         if view == "entries":
-            entries = self._bridge.read(lambda: self.twin.subscribe(after=after))
-            return SyncEntrySubscription(self._bridge, entries)
+            entries = self.bridge.read(lambda: self.twin.subscribe(after=after))
+            return SyncEntrySubscription(self.bridge, entries)
         refuse_entry_arguments(after, transient)
-        return SyncSubscription(self._bridge, self._bridge.read(lambda: self.twin.subscribe(view)))
+        return SyncSubscription(self.bridge, self.bridge.read(lambda: self.twin.subscribe(view)))
 
-    def emit(self, name: str, data: object) -> None:
-        """See `Session.emit`."""
-        self._bridge.read(lambda: self.twin.emit(name, data))
+    emit = read(Session.emit)
 
     # -- refreshing and closing
 
-    def refresh(self) -> None:
-        """See `Session.refresh`."""
-        self._bridge.wait(self.twin.refresh)
-
-    def flush(self) -> None:
-        """See `Session.flush`."""
-        self._bridge.wait(self.twin.flush)
-
-    def close(self) -> None:
-        """See `Session.close`."""
-        self._bridge.wait(self.twin.close)
-
-    def passivate(self) -> bool:
-        """See `Session.passivate`."""
-        return self._bridge.wait(self.twin.passivate)
+    refresh = awaited(Session.refresh)
+    flush = awaited(Session.flush)
+    close = awaited(Session.close)
+    passivate = awaited(Session.passivate)

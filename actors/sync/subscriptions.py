@@ -1,4 +1,4 @@
-"""Subscriptions as blocking iterators, which another thread may close."""
+"""Subscriptions and searches as blocking iterators, which another thread may close."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import anyio
 
 from ...events.entries import Entry
 from ...events.errors import Closed, HostClosed
+from ...events.findings import Finding
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset, Transient
 from ...projections.subscriptions import EntryFollowing
+from ..search.hits import Hit, Search
 from .bridge import Bridge
 
 T = TypeVar("T")
@@ -55,8 +57,9 @@ class SyncSubscription(Generic[T]):
         self._subscription = subscription
         self._ready: deque[T] = deque()
         self._pending: Future[None] | None = None
-        self._fetching: anyio.Lock | None = None
+        self._turn: anyio.Lock | None = None
         self._scope: anyio.CancelScope | None = None
+        self._opened = False
         self._closed = False
         self._exited = False
 
@@ -74,7 +77,7 @@ class SyncSubscription(Generic[T]):
         try:
             return self.receive()
         except Closed:
-            if self._fetching is None:  # it was never opened
+            if not self._opened:
                 raise
             raise StopIteration from None
 
@@ -127,16 +130,22 @@ class SyncSubscription(Generic[T]):
 
     async def _begin(self) -> None:
         await self._subscription.__aenter__()
-        self._fetching = anyio.Lock()
+        self._opened = True
 
     async def _take(self) -> Sequence[T]:
         return (await self._subscription.__anext__(),)
 
+    def _fetching(self) -> anyio.Lock:
+        """Return the lock under which items are fetched; it is created in the event loop to which it belongs."""
+        if self._turn is None:
+            self._turn = anyio.Lock()
+        return self._turn
+
     async def _fetch(self) -> None:
         """Wait for items and store them for the reading thread, whether it still waits or not."""
-        if self._fetching is None:
+        if not self._opened:
             raise Closed("the subscription is not open: use it as `with session.subscribe() as items`")
-        async with self._fetching:
+        async with self._fetching():
             if self._ready or self._closed:
                 return
             self._scope = anyio.CancelScope()
@@ -151,9 +160,9 @@ class SyncSubscription(Generic[T]):
         self._closed = True
         if self._scope is not None:
             self._scope.cancel()
-        if self._fetching is not None and not self._exited:
+        if self._opened and not self._exited:
             self._exited = True
-            async with self._fetching:
+            async with self._fetching():
                 await self._subscription.__aexit__(None, None, None)
 
 
@@ -197,6 +206,24 @@ class SyncEntrySubscription(SyncEntryFollowing[Never]):
 
 class SyncTransientSubscription(SyncEntryFollowing[Transient]):
     """The blocking twin of `TransientSubscription`."""
+
+
+class SyncSearch(SyncSubscription[Hit]):
+    """The hits of one search, as they are found: `for hit in host.search("timeout"): ...`; see `Search`.
+
+    Several threads may share it: each hit goes to one of them. Closing it ends their waits. It needs no `with`.
+
+    Attributes:
+        findings: The sessions that could not be searched so far.
+    """
+
+    def __init__(self, bridge: Bridge, search: Search) -> None:
+        super().__init__(bridge, search)
+        self.findings: Sequence[Finding] = search.findings
+        self._opened = True
+
+    def __enter__(self) -> Self:
+        return self
 
 
 def _remaining(deadline: float) -> float:

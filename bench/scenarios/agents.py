@@ -21,12 +21,12 @@ from treering import (
     ContextBuilder,
     ContextStrategy,
     Message,
-    ModelRequest,
     SessionHost,
     Tool,
     plain_text,
     tool_use,
 )
+from treering.agents import ModelRequest
 from treering.projections.building.full_history import FullHistory
 from treering.projections.building.masking import MaskedTools
 from treering.projections.building.minimal_state import MinimalState
@@ -125,7 +125,7 @@ async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[
         agent = AgentSession(
             model,
             session=session,
-            tools=[Tool("read", "Read a file.", {"type": "object"}, read)],
+            tools=[Tool("read", "Read a file.", parameters={"type": "object"}, handler=read)],
             options=AgentOptions(reserve_for_response=RESERVE, builder=ContextBuilder(strategies=strategies)),
         )
         for _ in range(turns):

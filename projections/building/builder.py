@@ -162,12 +162,13 @@ class ContextBuilder:
                 needed = needed or outcome
                 outcome = f"needs a summary of {outcome.message_count} messages"
             failures.append(StrategyFailure(strategy.name, outcome))
-        return self.build_minimal_context(source, budget, needed, tuple(failures))
+        return self.build_minimal_context(source, budget, needs_summary=needed, failures=tuple(failures))
 
     def build_minimal_context(
         self,
         source: ContextSource,
         budget: ContextBudget,
+        *,
         needs_summary: NeededSummary | None = None,
         failures: tuple[StrategyFailure, ...] = (),
     ) -> ContextBuildResult:

@@ -49,6 +49,7 @@ class MaskedTools:
     def __init__(
         self,
         keep_last: int = KEEP_LAST,
+        *,
         protected: Collection[str] = (),
         min_gain: float = MIN_GAIN_SHARE,
         trigger: float = 1.0,

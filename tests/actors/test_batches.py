@@ -10,21 +10,8 @@ from typing import Literal, TypeVar, TypeVarTuple
 import anyio
 import pytest
 
-from treering import (
-    AppendFailed,
-    Custom,
-    Label,
-    Message,
-    OpaqueEntry,
-    Payload,
-    Session,
-    SessionHost,
-    SessionInfo,
-    SessionNotFound,
-    Usage,
-    message,
-    text,
-)
+from treering import AppendFailed, Message, Session, SessionHost, SessionNotFound, Usage, message, text
+from treering.entries import Custom, Label, OpaqueEntry, Payload, SessionInfo
 from treering.events.stores.base import Append, Outcome, Page, Ref
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk

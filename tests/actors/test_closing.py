@@ -9,8 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from treering import Closed, HostClosed, InvalidInput, SessionClosed, SessionHost, WrongThread
+from treering import HostClosed, InvalidInput, SessionClosed, SessionHost
 from treering.actors.catalog.catalog import Catalog
+from treering.errors import Closed, WrongThread
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 

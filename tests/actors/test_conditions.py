@@ -10,25 +10,9 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from treering import (
-    BashExecution,
-    ContextEdit,
-    Custom,
-    CustomMessage,
-    DialectCannot,
-    EntryNotFound,
-    InvalidEntry,
-    LeafMoved,
-    Message,
-    Payload,
-    Session,
-    SessionHost,
-    SessionInfo,
-    SessionSummary,
-    message,
-    text,
-    tool_result,
-)
+from treering import EntryNotFound, Message, Session, SessionHost, SessionSummary, message, text, tool_result
+from treering.entries import BashExecution, ContextEdit, Custom, CustomMessage, Payload, SessionInfo
+from treering.errors import DialectCannot, InvalidEntry, LeafMoved
 
 AGENTS = 8
 TURNS = 12

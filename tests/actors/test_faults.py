@@ -9,15 +9,8 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from treering import (
-    Changed,
-    Entry,
-    Header,
-    ProjectionFailed,
-    Session,
-    SessionHost,
-    Snapshot,
-)
+from treering import Changed, Entry, Header, Session, SessionHost, Snapshot
+from treering.errors import ProjectionFailed
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome
 from treering.events.stores.memory import MemoryStore

@@ -11,29 +11,31 @@ import msgspec
 import pytest
 
 from treering import (
+    CommandConflict,
+    Limits,
+    Message,
+    Session,
+    SessionHost,
+    Usage,
+    text,
+    thinking,
+    tool_result,
+    tool_use,
+)
+from treering.entries import (
     BashExecution,
     BranchSummary,
-    CommandConflict,
     Compaction,
     ContextEdit,
     Custom,
     CustomMessage,
     Label,
-    Limits,
-    Message,
     ModelChange,
     Payload,
-    Session,
-    SessionHost,
     SessionInfo,
     ThinkingLevel,
     ToolExecution,
-    Usage,
     UsageRecord,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
 )
 from treering.events.stores.files import Durability
 from treering.testing.disks import MemoryDisk

@@ -17,24 +17,23 @@ from structlog.testing import capture_logs
 
 from treering import (
     AppendFailed,
-    Custom,
     Entry,
     Header,
-    HostStatistics,
     Limits,
     LogReplaced,
     Message,
     Projection,
-    ProjectionFailed,
     SessionHost,
-    SessionStatistics,
     TreeringError,
     text,
 )
 from treering.actors.host.runtime import Latency
+from treering.entries import Custom
+from treering.errors import ProjectionFailed
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome
 from treering.events.stores.memory import MemoryStore
+from treering.sessions import HostStatistics, SessionStatistics
 from treering.testing.disks import FaultyDisk
 
 

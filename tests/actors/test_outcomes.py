@@ -17,7 +17,6 @@ from treering import (
     AppendFailed,
     AppendInDoubt,
     EntryNotFound,
-    LeafMoved,
     Limits,
     LogReplaced,
     MemoryStore,
@@ -27,13 +26,13 @@ from treering import (
     SessionHost,
     TreeringError,
     Usage,
-    UsageProjection,
     message,
     plain_text,
     text,
 )
 from treering.actors.commands import AppendOptions
 from treering.actors.host.names import DialectName
+from treering.errors import LeafMoved
 from treering.events.dialects.pi import PiDialect
 from treering.events.entries import EPOCH, MessageEntry
 from treering.events.stores.base import (
@@ -49,6 +48,7 @@ from treering.events.stores.base import (
     Page,
     Ref,
 )
+from treering.projections import UsageProjection
 
 FULL = AppendFailed("the disk is full")
 UNKNOWN = AppendInDoubt("nobody knows")

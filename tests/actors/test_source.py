@@ -22,12 +22,12 @@ from treering import (
     Reset,
     Session,
     SessionHost,
-    SessionInfo,
     SessionLocked,
     SessionNotFound,
     plain_text,
 )
 from treering.actors.log.source import READS_MAX, State
+from treering.entries import SessionInfo
 from treering.events.dialects.base import Dialect
 from treering.events.stores.base import Append, Cursor, InDoubt, Lease, Outcome, Ref
 

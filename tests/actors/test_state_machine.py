@@ -31,23 +31,9 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from treering import (
-    BranchSummary,
-    CommandConflict,
-    Compaction,
-    ContextEdit,
-    Custom,
-    InvalidInput,
-    Label,
-    LeafMoved,
-    Limits,
-    Message,
-    Payload,
-    Session,
-    SessionHost,
-    SessionInfo,
-    ToolExecution,
-)
+from treering import CommandConflict, InvalidInput, Limits, Message, Session, SessionHost
+from treering.entries import BranchSummary, Compaction, ContextEdit, Custom, Label, Payload, SessionInfo, ToolExecution
+from treering.errors import LeafMoved
 from treering.events.dialects.native import NativeDialect
 from treering.events.index import ROOT, LogIndex
 from treering.events.kinds import Kind

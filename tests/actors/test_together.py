@@ -11,23 +11,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    BranchSummary,
-    Compaction,
-    ContextEdit,
-    Custom,
-    Entry,
-    Label,
-    MemoryStore,
-    Payload,
-    Session,
-    SessionHost,
-    SessionInfo,
-    ToolExecution,
-    TreeringError,
-    message,
-)
+from treering import Entry, MemoryStore, Session, SessionHost, TreeringError, message
 from treering.actors.commands import AppendOptions
+from treering.entries import BranchSummary, Compaction, ContextEdit, Custom, Label, Payload, SessionInfo, ToolExecution
 from treering.events.stores.base import Append, Outcome
 from treering.testing.clocks import ManualClock
 

@@ -14,17 +14,9 @@ import pytest
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    AppendError,
-    AppendFailed,
-    AppendInDoubt,
-    Limits,
-    MemoryStore,
-    Session,
-    SessionHost,
-    message,
-)
+from treering import AppendFailed, AppendInDoubt, Limits, MemoryStore, Session, SessionHost, message
 from treering.actors.commands import AppendOptions
+from treering.errors import AppendError
 from treering.events.stores.base import Append, Cursor, Fenced, Lease, Outcome, Page, Ref
 
 

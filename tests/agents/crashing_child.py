@@ -17,7 +17,8 @@ from typing import Any
 
 import anyio
 
-from treering import AgentSession, MessageEnd, SessionHost, Suspend, Tool, ToolExecutionEnd, tool_use
+from treering import AgentSession, SessionHost, Tool, tool_use
+from treering.agents import MessageEnd, Suspend, ToolExecutionEnd
 from treering.testing.models import ScriptedModel, Stalled, answer
 
 
@@ -43,7 +44,9 @@ async def run_agent(root: str, dialect: Any, point: str) -> None:  # noqa: ANN40
     model = ScriptedModel([stalled if point == "asking" else calls])
     async with SessionHost(root, dialect=dialect) as host, anyio.create_task_group() as group:
         session = await host.create("main")
-        agent = AgentSession(model, session=session, tools=[Tool("run", "Run.", {"type": "object"}, run)])
+        agent = AgentSession(
+            model, session=session, tools=[Tool("run", "Run.", parameters={"type": "object"}, handler=run)]
+        )
         if point == "asking":
             group.start_soon(agent.respond, "Hello")
             await stalled.reached.wait()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from treering import AgentSession, Message, Tool, ToolResultPart, ToolUsePart, Usage, plain_text
+from treering import AgentSession, Message, Tool, Usage, plain_text
+from treering.entries import ToolResultPart, ToolUsePart
 
 from ..loops import ASYNCIO
 

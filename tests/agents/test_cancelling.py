@@ -10,23 +10,20 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from treering import (
-    AgentHooks,
     AgentOptions,
     AgentSession,
-    AnswerCutOff,
-    Closed,
     Limits,
     Message,
     MessageEntry,
-    ModelRequest,
     Session,
     SessionClosed,
     SessionHost,
     Tool,
-    TurnEnd,
     tool,
     tool_use,
 )
+from treering.agents import AgentHooks, ModelRequest, TurnEnd
+from treering.errors import AnswerCutOff, Closed
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer

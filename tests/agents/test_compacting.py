@@ -10,27 +10,20 @@ from structlog.testing import capture_logs
 from treering import (
     AgentOptions,
     AgentSession,
-    Compacted,
-    CompactionEntry,
-    ContextError,
     ContextOverflow,
     InvalidInput,
-    ModelEvent,
-    ModelRequest,
-    ModelUnavailable,
-    NotCompacted,
-    RequestTooLong,
     Session,
-    SummaryRequest,
-    TextDelta,
     Usage,
-    UsageProjection,
     message,
     plain_text,
-    summarizer_of,
     tool_result,
     tool_use,
 )
+from treering.agents import Compacted, ModelEvent, ModelRequest, NotCompacted, TextDelta
+from treering.contexts import SummaryRequest, summarizer_of
+from treering.entries import CompactionEntry
+from treering.errors import ContextError, ModelUnavailable, RequestTooLong
+from treering.projections import UsageProjection
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 

@@ -13,8 +13,10 @@ import anyio
 import pytest
 
 import treering
+import treering.agents
+import treering.entries
+import treering.projections
 from treering import (
-    AgentHooks,
     AgentSession,
     ConversationSession,
     InvalidInput,
@@ -22,8 +24,6 @@ from treering import (
     Session,
     SessionHost,
     Tool,
-    TurnInput,
-    TurnTooLong,
     Usage,
     message,
     plain_text,
@@ -31,6 +31,8 @@ from treering import (
     tool_use,
 )
 from treering.actors.agents.options import AgentOptions
+from treering.agents import AgentHooks, TurnInput
+from treering.errors import TurnTooLong
 from treering.testing.models import ScriptedModel, Stalled, Step, answer
 
 from .lines import PlainSession, Work, as_lines, respond_and_cancel, results_of
@@ -73,13 +75,13 @@ async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool) ->
 async def test_input_is_text_parts_or_messages_and_not_empty_or_mixed() -> None:
     model = ScriptedModel(["1", "2", "3"])
     agent = AgentSession(model)
-    parts: list[treering.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
+    parts: list[treering.entries.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
     one, both = message("user", "one"), [message("system", "be brief"), message("user", "two")]
     for given, sent in ((parts, [message("user", parts)]), (one, [one]), (both, both)):
         await agent.respond(given)
         assert model.last_request.messages == tuple(sent)
     empty: list[Message] = []
-    blanks: list[treering.Content] = [treering.text(""), treering.text(" ")]
+    blanks: list[treering.entries.Content] = [treering.text(""), treering.text(" ")]
     for nothing in (None, empty, "", " \n", blanks):
         with pytest.raises(InvalidInput, match=r"nothing to answer|input is empty"):
             await agent.respond(nothing)
@@ -138,7 +140,7 @@ async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(plain: Plai
         return await rename(answer_message)
 
     class Model(ScriptedModel):
-        async def generate(self, request: treering.ModelRequest) -> Any:  # noqa: ANN401  # the type of the base class
+        async def generate(self, request: treering.agents.ModelRequest) -> Any:  # noqa: ANN401  # the type of the base class
             plain.log.append("generate")
             async with aclosing(super().generate(request)) as pieces:
                 async for piece in pieces:
@@ -212,7 +214,7 @@ async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(kind: str, s
     sessions: dict[str, Session | PlainSession | None] = {"session": session, "plain": PlainSession(), "none": None}
     given = sessions[kind]
     model = ScriptedModel([answer(tool_use("1", "run", {"command": "rm -rf /"})), "Done."])
-    runner = Tool("run", "Run a command.", {"type": "object"}, run)
+    runner = Tool("run", "Run a command.", parameters={"type": "object"}, handler=run)
     agent = AgentSession(model, session=given, tools=[runner], hooks=AgentHooks(post_generation=(guard,)))
     turn = await agent.respond("Clean up")
     assert ran == [{"command": "ls"}]
@@ -240,7 +242,7 @@ async def test_the_log_holds_the_answer_of_a_hook_which_keeps_usage_and_model_un
         assert (turn.answer.provider, turn.answer.model) == ("maker", "m-1")
         assert (turn.answer.usage, turn.answer.stop_reason, turn.stop_reason) == (used, "stop", "stop")
         assert as_lines(await each.messages()) == ["user: Who?", "assistant: I am [name]."]
-    assert (await session.view(treering.UsageProjection())).total == used
+    assert (await session.view(treering.projections.UsageProjection())).total == used
     assert "Ada" not in await anyio.Path(session.file_path or "").read_text()
     agent = AgentSession(ScriptedModel(["I am Ada."]), hooks=AgentHooks(post_generation=(count, rename, count)))
     turn = await agent.respond("Who?")
@@ -317,13 +319,13 @@ async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(
                 await each.wait()
             return (await agents[(number + 1) % count].respond("You?")).text
 
-        return Tool("ask", "Ask the next.", {"type": "object"}, ask)
+        return Tool("ask", "Ask the next.", parameters={"type": "object"}, handler=ask)
 
     for number in range(count):
         model = ScriptedModel([answer(tool_use("1", "ask", {})), "First.", "Second."])
         session = await host.create(f"agent-{number}")
         agents.append(AgentSession(model, session=session, tools=[asking(number)]))
-    turns: list[treering.Turn] = []
+    turns: list[treering.agents.Turn] = []
 
     async def begin(agent: AgentSession) -> None:
         turns.append(await agent.respond("Hello"))
@@ -437,7 +439,7 @@ async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: Ses
     await host.passivate_idle()
     entries = await session.entries()
     assert [(each.type, getattr(each, each.type)) for each in entries] == written
-    turns = [each for each in entries if isinstance(each, treering.UsageEntry) and each.usage.kind == "turn"]
+    turns = [each for each in entries if isinstance(each, treering.entries.UsageEntry) and each.usage.kind == "turn"]
     assert [each.usage.usage for each in turns] == [Usage(0, 1), Usage(1, 1), Usage(2, 1)]
     assert [each.usage.metadata for each in turns] == [{"n": n, "tags": ["a", {"b": None}]} for n in range(3)]
     assert [each.timestamp for each in turns] == sorted(each.timestamp for each in turns)

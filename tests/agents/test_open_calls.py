@@ -14,22 +14,11 @@ import anyio
 import pytest
 
 from treering import (
-    AgentHooks,
     AgentSession,
-    CustomEntry,
-    MessageEnd,
-    NotSuspended,
-    Recovered,
-    Recovery,
     Session,
     SessionHost,
-    Suspend,
     SyncHost,
     Tool,
-    ToolExecutionEnd,
-    ToolOutput,
-    TurnInput,
-    TurnSuspended,
     image,
     message,
     plain_text,
@@ -37,6 +26,10 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.agents import AgentHooks, MessageEnd, Recovered, Suspend, ToolExecutionEnd, ToolOutput, TurnInput
+from treering.entries import CustomEntry
+from treering.errors import NotSuspended, TurnSuspended
+from treering.sessions import Recovery
 from treering.testing.models import ScriptedModel, answer
 
 from .lines import PlainSession, as_lines, strictly_paired

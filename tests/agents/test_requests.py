@@ -9,18 +9,8 @@ import pytest
 from treering import (
     AgentOptions,
     AgentSession,
-    Closed,
-    Completed,
-    Model,
-    ModelEvent,
-    ModelRequest,
-    RequestSent,
-    SentContext,
     Session,
-    TextDelta,
-    ThinkingDelta,
     Tool,
-    ToolCallStarted,
     Usage,
     message,
     plain_text,
@@ -29,8 +19,20 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.agents import (
+    Completed,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    RequestSent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallStarted,
+)
+from treering.errors import Closed
 from treering.models.echo import EchoModel
 from treering.projections.tokens import count_messages
+from treering.subscriptions import SentContext
 from treering.testing.models import ScriptedModel, answer
 
 

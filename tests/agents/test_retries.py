@@ -12,30 +12,22 @@ from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
 from treering import (
-    AgentHooks,
     AgentOptions,
     AgentSession,
-    AnswerCutOff,
     InvalidInput,
-    LeftWork,
     MemoryStore,
     Message,
     MessageEntry,
-    ModelRequest,
-    ModelUnavailable,
-    RateLimited,
-    RequestRefused,
-    Retrying,
     Session,
     SessionHost,
-    SummaryRequest,
-    TextDelta,
     Tool,
     TreeringError,
     plain_text,
-    summarizer_of,
     tool_use,
 )
+from treering.agents import AgentHooks, LeftWork, ModelRequest, Retrying, TextDelta
+from treering.contexts import SummaryRequest, summarizer_of
+from treering.errors import AnswerCutOff, ModelUnavailable, RateLimited, RequestRefused
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 

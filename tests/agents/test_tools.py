@@ -21,23 +21,20 @@ from structlog.testing import capture_logs
 from treering import (
     AgentOptions,
     AgentSession,
-    InvalidEntry,
     InvalidInput,
     MemoryStore,
     Session,
     SessionHost,
-    Suspend,
     Tool,
-    ToolExecutionEntry,
-    ToolOutput,
-    ToolUsePart,
-    TurnTooLong,
     image,
     text,
     tool,
     tool_use,
 )
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
+from treering.agents import Suspend, ToolOutput
+from treering.entries import ToolExecutionEntry, ToolUsePart
+from treering.errors import InvalidEntry, TurnTooLong
 from treering.events.content import JSON, ToolUse
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
@@ -143,11 +140,11 @@ async def test_functions_that_cannot_be_described_are_refused() -> None:
         with pytest.raises(InvalidInput, match=why):
             Tool.of(function)  # type: ignore[arg-type]  # this is refused
     with pytest.raises(InvalidInput, match="needs a name"):
-        Tool("", "", {}, silent)
+        Tool("", "", parameters={}, handler=silent)
     with pytest.raises(InvalidInput, match="is not callable"):
-        Tool("five", "", {}, 5)  # type: ignore[arg-type]  # this is refused
+        Tool("five", "", parameters={}, handler=5)  # type: ignore[arg-type]  # this is refused
     with pytest.raises(InvalidInput, match="not an async function"):
-        await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # this is refused
+        await Tool("five", "", parameters={}, handler=lambda given: 5)({})  # type: ignore[arg-type,return-value]  # this is refused
 
 
 class Store:
@@ -472,7 +469,14 @@ async def test_the_log_of_a_failed_tool_names_only_the_calls_within_it(session: 
         return deep()
 
     refused = giving("refused", object())
-    tools = [in_the_loop, in_a_thread, later, calls_another, refused, Tool("by_hand", "", {"type": "object"}, by_hand)]
+    tools = [
+        in_the_loop,
+        in_a_thread,
+        later,
+        calls_another,
+        refused,
+        Tool("by_hand", "", parameters={"type": "object"}, handler=by_hand),
+    ]
     _, logs = await run_calls(session, tools, *(tool_use(str(number), each.name) for number, each in enumerate(tools)))
     names = {each["tool"]: [re.split(r"[ .]", place)[-1] for place in each["raised_at"]] for each in logs}
     nested = names.pop("calls_another")

@@ -16,28 +16,22 @@ import pytest
 from treering import (
     AgentOptions,
     AgentSession,
-    AnswerCutOff,
-    ContentLike,
     Message,
-    MessageEnd,
-    ModelEvent,
-    ModelRequest,
     Session,
     SessionHost,
-    Suspend,
     Tool,
-    ToolExecutionEnd,
-    ToolExecutionEntry,
-    Transient,
-    TurnEnd,
     Usage,
-    UsageProjection,
     message,
     plain_text,
     tool_use,
 )
+from treering.agents import MessageEnd, ModelEvent, ModelRequest, Suspend, ToolExecutionEnd, TurnEnd
+from treering.entries import ContentLike, ToolExecutionEntry
+from treering.errors import AnswerCutOff
+from treering.projections import UsageProjection
 from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
+from treering.subscriptions import Transient
 from treering.testing.models import Broken, ScriptedModel, Step, answer
 
 from .lines import as_lines, at_once, giving

@@ -10,25 +10,21 @@ from typing import Any, cast
 import pytest
 
 from treering import (
-    AgentHooks,
     AgentOptions,
     AgentSession,
-    Completed,
-    Content,
     InvalidInput,
     Message,
-    ModelEvent,
-    ModelRequest,
     Session,
     SessionHost,
-    Suspend,
     SyncHost,
     Tool,
     image,
-    summarizer_of,
     text,
     tool_use,
 )
+from treering.agents import AgentHooks, Completed, ModelEvent, ModelRequest, Suspend
+from treering.contexts import summarizer_of
+from treering.entries import Content
 from treering.models.echo import EchoModel
 from treering.testing.models import ScriptedModel, answer
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from treering import Context, ContextMessage, ContextSource, Message, MessageEntry, Session, tool_result, tool_use
+from treering import Context, Message, MessageEntry, Session, tool_result, tool_use
+from treering.contexts import ContextMessage, ContextSource
 from treering.projections.building.budget import ContextBudget
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

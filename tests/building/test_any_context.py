@@ -11,24 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering import (
-    Compaction,
-    CompactionEntry,
-    Context,
-    ContextMessage,
-    CorruptTree,
-    Entry,
-    Header,
-    Message,
-    Payload,
-    ToolResultPart,
-    ToolUsePart,
-    image,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import Context, Entry, Header, Message, image, message, text, tool_result, tool_use
+from treering.contexts import ContextMessage
+from treering.entries import Compaction, CompactionEntry, Payload, ToolResultPart, ToolUsePart
+from treering.errors import CorruptTree
 from treering.events.entries import entry_class
 from treering.events.errors import ContextOverflow
 from treering.events.index import LogIndex

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from treering import BashExecution, Context, InvalidInput, Message, Usage, image, message, text, tool_result, tool_use
+from treering import Context, InvalidInput, Message, Usage, image, message, text, tool_result, tool_use
+from treering.entries import BashExecution
 from treering.projections.building.budget import ContextBudget, calculate_budget
 from treering.projections.building.used_tokens import UsedTokens, last_measured, used_since
 from treering.projections.tokens import (

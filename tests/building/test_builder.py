@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from treering import ContextMessage, TreeringError, message, tool_result, tool_use
+from treering import TreeringError, message, tool_result, tool_use
+from treering.contexts import ContextMessage
 from treering.events.errors import ContextOverflow
 from treering.projections.building.builder import MINIMAL, ContextBuilder
 from treering.projections.building.composing import compose

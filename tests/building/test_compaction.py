@@ -9,16 +9,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from treering import (
-    CompactionEntry,
-    LeafMoved,
-    Session,
-    SessionHost,
-    TreeringError,
-    message,
-    plain_text,
-    tool_use,
-)
+from treering import Session, SessionHost, TreeringError, message, plain_text, tool_use
+from treering.entries import CompactionEntry
+from treering.errors import LeafMoved
 from treering.events.errors import CompactionLoop, ContextOverflow, SummaryRefused
 from treering.projections.building.budget import calculate_budget
 from treering.projections.building.pairing import pairing_fault

@@ -8,20 +8,10 @@ from typing import Literal
 
 import pytest
 
-from treering import (
-    AgentHooks,
-    AgentSession,
-    Content,
-    ContextMessage,
-    LeftWork,
-    Session,
-    SessionHost,
-    ToolResultPart,
-    image,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import AgentSession, Session, SessionHost, image, text, tool_result, tool_use
+from treering.agents import AgentHooks, LeftWork
+from treering.contexts import ContextMessage
+from treering.entries import Content, ToolResultPart
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.context import LEFT_OUT
 from treering.testing.models import ScriptedModel

@@ -9,23 +9,8 @@ from typing import Literal
 
 import pytest
 
-from treering import (
-    Compaction,
-    ContextEdit,
-    Label,
-    Limits,
-    Message,
-    ModelChange,
-    Payload,
-    Session,
-    SessionHost,
-    ThinkingLevel,
-    Usage,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import Limits, Message, Session, SessionHost, Usage, message, text, tool_result, tool_use
+from treering.entries import Compaction, ContextEdit, Label, ModelChange, Payload, ThinkingLevel
 from treering.events.errors import DialectCannot, InvalidEntry, UnsafeCut
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder

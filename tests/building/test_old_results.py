@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from treering import Message, ToolResultPart, image, message, text, tool_result, tool_use
+from treering import Message, image, message, text, tool_result, tool_use
+from treering.entries import ToolResultPart
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.full_history import FullHistory
 from treering.projections.building.masking import MaskedTools

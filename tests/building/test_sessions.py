@@ -8,18 +8,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from treering import (
-    ContextEdit,
-    CustomEntry,
-    EntryNotFound,
-    Session,
-    SessionHost,
-    Usage,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import EntryNotFound, Session, SessionHost, Usage, message, text, tool_result, tool_use
+from treering.entries import ContextEdit, CustomEntry
 from treering.events.errors import InvalidEntry, InvalidInput, SummaryRefused
 from treering.projections.building.budget import calculate_budget
 from treering.projections.building.builder import ContextBuilder

@@ -7,19 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from treering import (
-    BashExecution,
-    BranchSummaryEntry,
-    LeafMoved,
-    Message,
-    Session,
-    Usage,
-    image,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import Message, Session, Usage, image, message, text, tool_result, tool_use
+from treering.entries import BashExecution, BranchSummaryEntry
+from treering.errors import LeafMoved
 from treering.events.errors import ContextOverflow, InvalidInput, SummaryRefused
 from treering.projections.building.summaries import (
     SUMMARY_PROMPT,

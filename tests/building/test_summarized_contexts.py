@@ -8,21 +8,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from treering import (
-    ContextMessage,
-    Entry,
-    Message,
-    MessageEntry,
-    SessionHost,
-    SummaryRequest,
-    ToolExecution,
-    ToolExecutionEntry,
-    message,
-    plain_text,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import Entry, Message, MessageEntry, SessionHost, message, plain_text, text, tool_result, tool_use
+from treering.contexts import ContextMessage, SummaryRequest
+from treering.entries import ToolExecution, ToolExecutionEntry
 from treering.events.content import raw_json
 from treering.events.errors import ContextOverflow
 from treering.projections.building.budget import ContextBudget

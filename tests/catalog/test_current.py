@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from treering import LogError, SessionHost, SessionNotFound, plain_text
+from treering import SessionHost, SessionNotFound, plain_text
 from treering.actors.host.runtime import Clock
+from treering.errors import LogError
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import WrappedDisk

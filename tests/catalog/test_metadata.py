@@ -10,19 +10,9 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from treering import (
-    EntryNotFound,
-    InvalidInput,
-    Message,
-    Provider,
-    Session,
-    SessionHost,
-    Usage,
-    image,
-    text,
-    tool_use,
-)
+from treering import EntryNotFound, InvalidInput, Message, Session, SessionHost, Usage, image, text, tool_use
 from treering.actors.host.runtime import Clock
+from treering.entries import Provider
 from treering.events.projects import project_hash
 from treering.projections.stats import SessionStats
 from treering.projections.tokens import ByteEstimator, message_tokens

@@ -9,18 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from treering import (
-    AmbiguousSession,
-    InvalidInput,
-    InvalidSessionId,
-    NotASession,
-    SessionHost,
-    SessionInfo,
-    SessionNotFound,
-    UnsupportedVersion,
-)
+from treering import InvalidInput, NotASession, SessionHost, SessionNotFound, UnsupportedVersion
 from treering.actors.catalog.check import IndexCheck
 from treering.actors.host.runtime import Clock
+from treering.entries import SessionInfo
+from treering.errors import AmbiguousSession, InvalidSessionId
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import FaultyDisk

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from treering import SessionInfo, SyncHost
+from treering import SyncHost
 from treering.cli import main
+from treering.entries import SessionInfo
 from treering.events.disk import OsDisk
 from treering.events.stores.files.ownership.locks import locks_of_this_system
 

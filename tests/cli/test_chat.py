@@ -11,17 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from treering import (
-    CompactionEntry,
-    InvalidInput,
-    SummaryRequest,
-    SyncHost,
-    message,
-    plain_text,
-)
+from treering import InvalidInput, SyncHost, message, plain_text
 from treering.cli.chat.models import Models, summarizer_for
-from treering.cli.chat.registry import all_commands
 from treering.cli.chat.slash import Slashes, slash
+from treering.cli.chat.slash_commands import all_commands
+from treering.contexts import SummaryRequest
+from treering.entries import CompactionEntry
 from treering.models.echo import EchoModel
 from treering.projections.tokens import ByteEstimator
 

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import pytest
 from click.testing import Result
 
-from treering import SyncHost, calculate_budget, plain_text
+from treering import SyncHost, plain_text
+from treering.contexts import calculate_budget
 from treering.events.providers.openai import to_openai
 from treering.projections.tokens import ByteEstimator
 from treering.testing.model_server import Counts, Failure, ModelServer, Speech

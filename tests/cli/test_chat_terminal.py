@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from importlib.util import find_spec
 
 import pytest
 
-from treering import BranchSummaryEntry, SyncHost, plain_text
+from treering import SyncHost, plain_text
+from treering.entries import BranchSummaryEntry
 from treering.testing.model_server import ModelServer, Speech
 
 from .conftest import Cli
@@ -50,6 +52,19 @@ def test_a_conversation_with_paste_completion_and_slash_commands(cli: Cli) -> No
         "user: two\nlines",
         "assistant: (echo, 3 messages) two\nlines",
     ]
+
+
+def test_a_backslash_begins_a_new_line_and_the_history_keeps_it(cli: Cli) -> None:
+    terminal = start_chat(cli)
+    terminal.until("Ctrl-D leaves\n>")
+    terminal.press("one\\\rtwo\r")
+    terminal.until("> one\ntwo\n(echo, 1 message) one\ntwo\n\n>")
+    terminal.press("\x1b[A")  # up
+    terminal.until("\n\n> one\ntwo")
+    terminal.press("!\r")
+    terminal.until("(echo, 3 messages) one\ntwo!\n\n>")
+    assert terminal.leave() == 0
+    assert [text for role, text, _ in messages(cli) if role == "user"] == ["one\ntwo", "one\ntwo!"]
 
 
 @pytest.mark.feature("N-108")
@@ -143,6 +158,19 @@ def test_a_session_or_a_new_one_can_be_chosen_from_the_list(cli: Cli) -> None:
     terminal.until("(echo, 1 message) Afresh\n\n>")
     assert terminal.leave() == 0
     assert cli.message_lines("last") == ["user: Afresh", "assistant: (echo, 1 message) Afresh"]
+
+
+def test_a_signal_ends_a_chat_cleanly_also_after_a_choice_from_the_list(cli: Cli) -> None:
+    cli.create("Fix the door")
+    terminal = start_chat(cli)
+    terminal.until("Ctrl-D leaves\n>")
+    terminal.press("/resume\r")
+    terminal.until("[q] Quit")
+    terminal.press("q")
+    terminal.until_prompt()
+    terminal.signal(signal.SIGTERM)
+    assert terminal.wait() == 143
+    assert terminal.settings == terminal.first_settings
 
 
 def test_quitting_the_list_starts_no_session(cli: Cli) -> None:

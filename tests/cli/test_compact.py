@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from treering import Provider, SyncHost
+from treering import SyncHost
+from treering.entries import Provider
 from treering.testing.model_server import ModelServer
 
 from .conftest import Cli

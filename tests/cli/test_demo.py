@@ -62,17 +62,6 @@ def test_the_demo_prints_the_same_each_time_and_removes_its_files(
     assert os.listdir(tmp_path / "temporary") == []
 
 
-def test_the_readme_shows_what_the_demo_prints(cli: Cli) -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    shown = readme.partition("$ make demo\n")[2].partition("```")[0]
-    pieces = shown.split("   ...\n")
-    output = cli("demo").stdout
-    assert len(pieces) == 3
-    for piece in pieces:
-        _, found, output = output.partition(piece)
-        assert found, piece
-
-
 def test_all_titles_follow_the_environment_in_their_style(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     styled = cli("demo", env={"FORCE_COLOR": "1"}).stdout

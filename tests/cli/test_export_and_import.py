@@ -12,8 +12,8 @@ from typing import get_args
 
 import pytest
 
-from treering import ExportFormat
 from treering.events.disk import OsDisk
+from treering.sessions import ExportFormat
 
 from .conftest import DATA, HEADER, Cli, line_of_message
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from treering.cli.log_sentences import sentence_of
-from treering.cli.logs import be_verbose, logs_on_stderr
+from treering.cli.messages import be_verbose, logs_on_stderr, sentence_of
 from treering.events.telemetry import logger
 
 from .conftest import PACKAGES, Cli, line_of_message

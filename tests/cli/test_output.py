@@ -18,9 +18,10 @@ import click
 import pytest
 import structlog
 
-from treering import SessionInfo, SyncHost, __version__, text, thinking, tool_result, tool_use
+from treering import SyncHost, __version__, text, thinking, tool_result, tool_use
 from treering.actors.exports import ExportFormat
 from treering.cli import main
+from treering.entries import SessionInfo
 from treering.events.telemetry import logger
 
 from .conftest import HEADER, Cli, line_of_message

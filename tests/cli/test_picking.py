@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import anyio
 import click
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 
-from treering import SessionSummary
-from treering.cli.commands.keys import Keys
-from treering.cli.picker_screen import Layout, draw
-from treering.cli.picking import Picked, Picking
+from treering import SessionHost, SessionSummary
+from treering.cli.chat.picker import Layout, Picked, Picking, draw
+from treering.cli.chat.picker_screen import Picker
 
 NOW = datetime(2026, 12, 25, 15, 0, tzinfo=UTC)
 HERE, ELSEWHERE = "1111", "2222"
@@ -229,7 +232,33 @@ def test_after_any_keys_the_selection_is_a_visible_row(keys: list[str]) -> None:
         assert drawn(state)
 
 
-# -- decoding the bytes of keys
+# -- the bytes of keys
+
+
+class Recording(Picking):
+    """A state that notes its keys, until a capital Q quits."""
+
+    def __init__(self) -> None:
+        super().__init__(ROWS, HERE)
+        self.keys: list[str] = []
+
+    def press(self, key: str, page: int) -> Picked | None:
+        if key == "Q":
+            return Picked("quit")
+        self.keys.append(key)
+        return None
+
+
+def send(data: bytes, state: Picking) -> Picked:
+    """Send bytes to a picker, on a screen that shows nothing."""
+
+    async def run() -> Picked:
+        async with SessionHost(None) as host:
+            return await Picker(host, state).run()
+
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_bytes(data)
+        return anyio.run(run)
 
 
 @pytest.mark.parametrize(
@@ -246,25 +275,20 @@ def test_after_any_keys_the_selection_is_a_visible_row(keys: list[str]) -> None:
         (b"\x1bx", ["escape", "x"]),
         (b"\x1b\x1b[A", ["escape", "up"]),
         (b"\xff", ["\ufffd"]),
+        (b"\x1b[200~a\nb\x1b[201~", ["a", "b"]),
     ],
 )
-def test_bytes_are_decoded_to_keys_even_one_by_one(data: bytes, keys: list[str]) -> None:
-    whole = Keys()
-    assert whole.take(data) == keys
-    assert not whole.unfinished
-    pieces = Keys()
-    assert [key for byte in data for key in pieces.take(bytes([byte]))] == keys
+def test_bytes_of_a_terminal_are_keys(data: bytes, keys: list[str]) -> None:
+    state = Recording()
+    assert send(data + b"Q", state) == Picked("quit")
+    assert state.keys == keys
 
 
 def test_an_escape_byte_with_nothing_after_it_is_the_escape_key() -> None:
-    keys = Keys()
-    assert (keys.take(b"\x1b"), keys.unfinished, keys.finish(), keys.unfinished) == ([], True, ["escape"], False)
-    assert keys.finish() == []
-    assert (keys.take(b"\x1b["), keys.finish(), keys.take(b"a")) == ([], ["escape"], ["a"])
+    assert send(b"\x1b", picking()) == Picked("quit")
 
 
-@given(st.binary(max_size=80), st.integers(1, 5))
-def test_any_bytes_decode_to_the_same_keys_however_they_are_split(data: bytes, size: int) -> None:
-    whole, pieces = Keys(), Keys()
-    cut = [key for at in range(0, len(data), size) for key in pieces.take(data[at : at + size])]
-    assert whole.take(data) + whole.finish() == cut + pieces.finish()
+@settings(max_examples=30)
+@given(st.binary(max_size=80))
+def test_any_bytes_leave_a_picker_that_can_be_interrupted(data: bytes) -> None:
+    assert send(data + b"\x1b[201~\x03", picking()).action in ("interrupt", "resume", "new", "quit")

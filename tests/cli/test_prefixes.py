@@ -10,7 +10,7 @@ import pytest
 
 from treering import SessionHost
 from treering.cli.columns import aligned
-from treering.cli.prefixes import Prefixes
+from treering.cli.rows import Prefixes
 
 FIRST, SECOND, LATER = (
     "019a2f4c-7d10-7c31-9d2e-000000000001",

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import click
 import pytest
 
-from treering.cli.time_input import Moment
-from treering.cli.time_output import when
+from treering.cli.options import Moment
+from treering.cli.rows import when
 
 NOW = datetime(2026, 12, 25, 15, 0, tzinfo=UTC)
 

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 
 from treering import Message, SessionHost
 from treering.cli.columns import cut, width_of
-from treering.cli.commands.tree import tree_pages
-from treering.cli.drawing import GUTTERS_MAX, gutters
+from treering.cli.commands.tree import GUTTERS_MAX, gutters, tree_pages
 from treering.events.content import as_content
 from treering.events.disk import OsDisk
 from treering.projections.tree import TreeNode

@@ -1,4 +1,4 @@
-"""Makes `docs.api_page` importable: the generator of a page, which stands beside it and is not installed."""
+"""Makes the programs beside the pages importable, and those of `bench`: they are not installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 # Only for this import: `actors` and the other folders beside it must not become importable by their short names.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import docs.api_page  # noqa: F401
+import bench.__main__  # noqa: F401
+import docs.picture  # noqa: F401
 
 sys.path.pop(0)

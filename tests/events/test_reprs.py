@@ -8,25 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treering import (
-    BashExecution,
-    Custom,
-    Message,
-    MessageEntry,
-    OpaqueEntry,
-    Payload,
-    Recovered,
-    SessionHost,
-    SessionInfo,
-    SyncHost,
-    ToolExecution,
-    ToolSpec,
-    Turn,
-    Usage,
-    message,
-    tool_result,
-    tool_use,
-)
+from treering import Message, MessageEntry, SessionHost, SyncHost, Usage, message, tool_result, tool_use
+from treering.agents import Recovered, ToolSpec, Turn
+from treering.entries import BashExecution, Custom, OpaqueEntry, Payload, SessionInfo, ToolExecution
 from treering.events.content import raw_json
 
 
@@ -80,7 +64,7 @@ async def test_the_repr_of_open_calls_shows_their_input() -> None:
     for value in (recovery, Recovered(recovery), Turn((), Usage(), "suspended", (call,))):
         assert expected in repr(value)
         assert " object at 0x" not in repr(value)
-    spec = ToolSpec.of("run", "Run.", {"type": "object"})
+    spec = ToolSpec.of("run", "Run.", parameters={"type": "object"})
     assert repr(spec) == "ToolSpec(name='run', description='Run.', parameters={\"type\":\"object\"})"
 
 

@@ -11,21 +11,9 @@ from typing import TypeAlias
 
 import pytest
 
-from treering import (
-    BashExecution,
-    Content,
-    ExportFormat,
-    Message,
-    Session,
-    SessionHost,
-    ToolExecution,
-    Usage,
-    image,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
+from treering import Message, Session, SessionHost, Usage, image, text, thinking, tool_result, tool_use
+from treering.entries import BashExecution, Content, ToolExecution
+from treering.sessions import ExportFormat
 from treering.testing.clocks import ManualClock
 
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -10,26 +10,22 @@ from typing import Literal, TypeAlias, get_args
 import pytest
 
 from treering import (
-    ContentLike,
-    DialectCannot,
     EntryNotFound,
-    ExportExists,
-    ExportFormat,
     InvalidInput,
     Message,
-    OpaqueEntry,
     Session,
     SessionHost,
-    ToolResultPart,
     Usage,
-    UsageRecord,
     image,
     plain_text,
     text,
     tool_result,
     tool_use,
 )
+from treering.entries import ContentLike, OpaqueEntry, ToolResultPart, UsageRecord
+from treering.errors import DialectCannot, ExportExists
 from treering.projections.tokens import message_tokens
+from treering.sessions import ExportFormat
 
 from .conftest import BASE, HEADER, Carry, LoadOdd
 

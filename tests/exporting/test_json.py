@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from treering import ForeignFormatError, RedactedSession, Redaction, Session, SessionHost, UnsupportedVersion
+from treering import Session, SessionHost, UnsupportedVersion
+from treering.errors import ForeignFormatError, RedactedSession
+from treering.sessions import Redaction
 
 from .conftest import BASE, HEADER, Carry, LoadOdd
 

@@ -20,16 +20,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from treering import (
-    Content,
-    Custom,
-    CustomEntry,
     Entry,
     Header,
     InvalidInput,
     Message,
     MessageEntry,
-    OpaqueEntry,
-    Redaction,
     SessionHost,
     image,
     text,
@@ -37,7 +32,9 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.entries import Content, Custom, CustomEntry, OpaqueEntry
 from treering.events.content import JSON
+from treering.sessions import Redaction
 
 from .conftest import append_everywhere
 

@@ -10,8 +10,10 @@ from typing import NoReturn
 import anyio
 import pytest
 
-from treering import ExportExists, ExportFormat, InvalidInput, Redaction, Session, SyncHost
+from treering import InvalidInput, Session, SyncHost
+from treering.errors import ExportExists
 from treering.events.disk import OsDisk
+from treering.sessions import ExportFormat, Redaction
 
 
 async def test_an_existing_file_is_overwritten_only_if_asked(full_session: Session, tmp_path: Path) -> None:

@@ -10,19 +10,10 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    Closed,
-    Cursor,
-    Custom,
-    Entry,
-    EntrySubscription,
-    Limits,
-    OpaqueEntry,
-    Reset,
-    Session,
-    SessionHost,
-    TransientSubscription,
-)
+from treering import Cursor, Entry, Limits, Reset, Session, SessionHost
+from treering.entries import Custom, OpaqueEntry
+from treering.errors import Closed
+from treering.subscriptions import EntrySubscription, TransientSubscription
 
 WRITERS = 100
 EACH = 5

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from treering import (
     Changed,
-    Content,
     Cursor,
     InvalidInput,
     Session,
@@ -25,6 +24,7 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.entries import Content
 
 
 def as_json(value: object) -> dict[str, Any]:

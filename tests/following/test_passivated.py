@@ -19,22 +19,22 @@ from treering import (
     Changed,
     Cursor,
     Entry,
-    EntrySubscription,
     Limits,
     MemoryStore,
     MessageEntry,
     Reset,
     Session,
     SessionHost,
-    SessionInfoEntry,
     SessionLocked,
     Snapshot,
 )
 from treering.actors.log import follower
+from treering.entries import SessionInfoEntry
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.stores.base import Blob, BlobKind, Lease, Page, Ref, Store
 from treering.events.stores.files import FileStore
 from treering.events.stores.memory import Shelf
+from treering.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 
 from .test_other_processes import PATIENCE_S, another_process, seq_and_text

@@ -13,10 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from treering import (
     Cursor,
-    Custom,
-    CustomEntry,
     Entry,
-    EntrySubscription,
     Header,
     Limits,
     LogReplaced,
@@ -28,10 +25,12 @@ from treering import (
     Snapshot,
     SyncHost,
 )
+from treering.entries import Custom, CustomEntry
 from treering.events.content import raw_json
 from treering.events.index import LogIndex
 from treering.events.stores.base import Page, Ref
 from treering.events.stores.files import FileStore
+from treering.subscriptions import EntrySubscription
 
 PATIENCE_S = 30
 

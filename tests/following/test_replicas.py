@@ -12,30 +12,11 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    Changed,
-    Context,
-    ContextChange,
-    CustomMessage,
-    InvalidInput,
-    Label,
-    LabelChanged,
-    LeafChanged,
-    Limits,
-    ModelChange,
-    NodeAdded,
-    Payload,
-    Session,
-    SessionChanged,
-    SessionHost,
-    SessionSummary,
-    Snapshot,
-    ThinkingLevel,
-    TreeReplica,
-    message,
-)
+from treering import Changed, Context, InvalidInput, Limits, Session, SessionHost, SessionSummary, Snapshot, message
+from treering.entries import CustomMessage, Label, ModelChange, Payload, ThinkingLevel
 from treering.projections import context as contexts
 from treering.projections import labels
+from treering.subscriptions import ContextChange, LabelChanged, LeafChanged, NodeAdded, SessionChanged, TreeReplica
 
 T = TypeVar("T")
 

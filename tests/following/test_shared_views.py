@@ -9,21 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from treering import (
-    Changed,
-    Closed,
-    CorruptTree,
-    Entry,
-    Header,
-    Limits,
-    LogReplaced,
-    MemoryStore,
-    ProjectionFailed,
-    Session,
-    SessionHost,
-    Snapshot,
-    message,
-)
+from treering import Changed, Entry, Header, Limits, LogReplaced, MemoryStore, Session, SessionHost, Snapshot, message
+from treering.errors import Closed, CorruptTree, ProjectionFailed
 from treering.events.stores.base import Page, Ref
 from treering.projections import views
 from treering.projections.views import CHANGES_MAX

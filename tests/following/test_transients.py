@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from treering import Entry, EntrySubscription, Limits, SessionHost, Transient, TransientSubscription
+from treering import Entry, Limits, SessionHost
+from treering.subscriptions import EntrySubscription, Transient, TransientSubscription
 
 PATIENCE_S = 30
 

@@ -18,10 +18,11 @@ from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 from watchfiles import _rust_notify
 
-from treering import Entry, EntrySubscription, HostClosed, Session, SessionHost
+from treering import Entry, HostClosed, Session, SessionHost
 from treering.actors.log import follower
 from treering.events.stores.base import Ref
 from treering.events.stores.files import FileStore, notices, watcher
+from treering.subscriptions import EntrySubscription
 from treering.testing.disks import MemoryDisk
 from treering.testing.stores.case import line
 

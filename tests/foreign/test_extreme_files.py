@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treering import ImportReports, SessionHost
+from treering import SessionHost
 from treering.events.errors import ForeignFormatError, InvalidInput
+from treering.sessions import ImportReports
 
 from .conftest import ReadSessions
 

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from treering import ForeignFormatError, SessionHost
+from treering import SessionHost
+from treering.errors import ForeignFormatError
 from treering.events.content import Content, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
 from treering.events.findings import LeftOut
 from treering.formats.walk import Walk

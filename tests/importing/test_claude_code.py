@@ -9,24 +9,11 @@ from typing import TypeVar
 
 import pytest
 
-from treering import (
-    CompactionEntry,
-    ForeignFormatError,
-    ImagePart,
-    ImportReport,
-    ImportReports,
-    Message,
-    MessageEntry,
-    Session,
-    SessionHost,
-    TextPart,
-    ThinkingPart,
-    ToolResultPart,
-    ToolUsePart,
-    Usage,
-    calculate_budget,
-    plain_text,
-)
+from treering import Message, MessageEntry, Session, SessionHost, Usage, plain_text
+from treering.contexts import calculate_budget
+from treering.entries import CompactionEntry, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
+from treering.errors import ForeignFormatError
+from treering.sessions import ImportReport, ImportReports
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "claude_code"
 Import = Callable[..., Awaitable[tuple[Session, ImportReport]]]

@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 import pytest
 
-from treering import CompactionEntry, ImportReport, Session, SessionHost
+from treering import Session, SessionHost
+from treering.entries import CompactionEntry
+from treering.sessions import ImportReport
 
 pytestmark = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
 

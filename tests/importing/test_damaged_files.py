@@ -10,7 +10,9 @@ from typing import TypeVar, TypeVarTuple
 
 import pytest
 
-from treering import ForeignFormatError, ImportReport, SessionHost, UnsupportedVersion
+from treering import SessionHost, UnsupportedVersion
+from treering.errors import ForeignFormatError
+from treering.sessions import ImportReport
 
 from .samples import PROJECT, samples
 

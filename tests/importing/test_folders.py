@@ -11,7 +11,9 @@ from random import Random
 
 import pytest
 
-from treering import ForeignFormatError, ImportReports, SessionHost, UnsupportedVersion
+from treering import SessionHost, UnsupportedVersion
+from treering.errors import ForeignFormatError
+from treering.sessions import ImportReports
 
 pytestmark = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
 

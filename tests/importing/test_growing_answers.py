@@ -11,24 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import (
-    ImportReport,
-    Message,
-    MessageEntry,
-    Session,
-    SessionHost,
-    TextPart,
-    ThinkingPart,
-    ToolResultPart,
-    ToolUsePart,
-    Usage,
-    UsageEntry,
-    plain_text,
-    text,
-    thinking,
-    tool_use,
-)
+from treering import Message, MessageEntry, Session, SessionHost, Usage, plain_text, text, thinking, tool_use
 from treering.actors.imports.growing_answers import Latest, growth
+from treering.entries import TextPart, ThinkingPart, ToolResultPart, ToolUsePart, UsageEntry
+from treering.sessions import ImportReport
 
 WORK = Path(__file__).resolve().parents[1] / "data" / "claude_code" / "work.jsonl"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treering import ForeignFormatError, SessionHost, plain_text
+from treering import SessionHost, plain_text
+from treering.errors import ForeignFormatError
 
 READER = """
 from datetime import UTC, datetime

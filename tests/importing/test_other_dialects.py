@@ -8,7 +8,9 @@ from typing import Literal
 
 import pytest
 
-from treering import ImportReport, Message, SessionExists, SessionHost, tool_result, tool_use
+from treering import Message, SessionHost, tool_result, tool_use
+from treering.errors import SessionExists
+from treering.sessions import ImportReport
 
 PI = Path(__file__).parents[1] / "data" / "pi_v3.jsonl"
 

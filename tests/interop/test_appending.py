@@ -10,27 +10,12 @@ from uuid import UUID
 import pytest
 
 from treering import (
-    BranchSummary,
-    BranchSummaryEntry,
-    Compaction,
-    CompactionEntry,
-    Content,
-    CustomEntry,
-    CustomMessage,
-    CustomMessageEntry,
     Entry,
     EntryNotFound,
-    InvalidEntry,
-    LabelEntry,
     Message,
     MessageEntry,
-    ModelChange,
-    ModelChangeEntry,
-    OpaqueEntry,
     Session,
     SessionHost,
-    ThinkingLevel,
-    ThinkingLevelEntry,
     Usage,
     image,
     message,
@@ -40,6 +25,23 @@ from treering import (
     tool_use,
 )
 from treering.actors.host.names import DialectName
+from treering.entries import (
+    BranchSummary,
+    BranchSummaryEntry,
+    Compaction,
+    CompactionEntry,
+    Content,
+    CustomEntry,
+    CustomMessage,
+    CustomMessageEntry,
+    LabelEntry,
+    ModelChange,
+    ModelChangeEntry,
+    OpaqueEntry,
+    ThinkingLevel,
+    ThinkingLevelEntry,
+)
+from treering.errors import InvalidEntry
 
 HEADER = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}'
 FIRST = '{"type":"message","id":"aaaaaaaa","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":MESSAGE}'

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from treering import Context, OpaqueEntry, Session, SessionHost, plain_text
+from treering import Context, Session, SessionHost, plain_text
+from treering.entries import OpaqueEntry
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 REAL = [

@@ -12,24 +12,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from treering import (
-    BashExecution,
-    Content,
-    ImagePart,
-    Message,
-    Session,
-    SessionHost,
-    TextPart,
-    ThinkingPart,
-    ToolResultPart,
-    ToolUsePart,
-    image,
-    plain_text,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
+from treering import Message, Session, SessionHost, image, plain_text, text, thinking, tool_result, tool_use
+from treering.entries import BashExecution, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("pi_session.mjs")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from treering import EntryNotFound, ModelRef, OpaqueEntry, Session, SessionHost, plain_text
+from treering import EntryNotFound, Session, SessionHost, plain_text
 from treering.actors.host.names import DialectName
+from treering.contexts import ModelRef
+from treering.entries import OpaqueEntry
 
 
 def file_bytes(session: Session) -> bytes:

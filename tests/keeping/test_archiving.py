@@ -17,23 +17,23 @@ from treering import (
     Conflict,
     ExtraMissing,
     Limits,
-    LogDamaged,
     MemoryStore,
     Reset,
     Session,
     SessionHost,
-    SessionInfo,
     SessionLocked,
     SessionNotFound,
     SyncHost,
-    Transient,
-    calculate_budget,
     plain_text,
 )
+from treering.contexts import calculate_budget
+from treering.entries import SessionInfo
+from treering.errors import LogDamaged
 from treering.events.disk import FileStat, OsDisk
 from treering.events.health.doctor import examine
 from treering.events.health.repair import repair
 from treering.projections.usage import UsageProjection
+from treering.subscriptions import Transient
 
 LONG = "All the lines of a session that is longer than one piece. " * 40
 

@@ -11,7 +11,8 @@ from random import Random
 
 import pytest
 
-from treering import AppendError, SessionHost
+from treering import SessionHost
+from treering.errors import AppendError
 from treering.events.disk import Disk
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk

@@ -13,17 +13,16 @@ from anyio import wait_all_tasks_blocked
 from treering import (
     Context,
     EntryNotFound,
-    LeafMoved,
     Limits,
     LogReplaced,
     MessageEntry,
     Session,
     SessionHost,
-    SessionInfo,
-    SessionInfoEntry,
     Snapshot,
     plain_text,
 )
+from treering.entries import SessionInfo, SessionInfoEntry
+from treering.errors import LeafMoved
 from treering.events.disk import FileStat, OsDisk
 from treering.events.stores.files import Writes
 from treering.testing.disks import FaultyDisk

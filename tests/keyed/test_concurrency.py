@@ -10,20 +10,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    KeyedSessions,
-    LeafMoved,
-    Message,
-    SessionHost,
-    SyncHost,
-    SyncKeyedSessions,
-    UnsafeCut,
-    WrongThread,
-    message,
-    plain_text,
-    tool_result,
-    tool_use,
-)
+from treering import KeyedSessions, Message, SessionHost, SyncHost, message, plain_text, tool_result, tool_use
+from treering.errors import LeafMoved, UnsafeCut, WrongThread
+from treering.sync import SyncKeyedSessions
 
 Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"

@@ -13,23 +13,21 @@ import anyio
 import pytest
 
 from treering import (
-    CustomEntry,
     InvalidInput,
-    InvalidSessionId,
     KeyedSessions,
     Message,
     Session,
-    SessionExists,
     SessionHost,
-    SessionKey,
     SessionLocked,
-    ToolUsePart,
     Usage,
     message,
     text,
     tool_result,
     tool_use,
 )
+from treering.entries import CustomEntry, ToolUsePart
+from treering.errors import InvalidSessionId, SessionExists
+from treering.sessions import SessionKey
 from treering.testing.disks import FaultyDisk
 
 Transcript = Callable[[Sequence[Message]], list[str]]

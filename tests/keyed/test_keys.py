@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treering import InvalidSessionId, SessionKey
 from treering.actors.host import names as keys
 from treering.actors.host.names import KEY_BYTES_MAX, checked_id, id_of_key
+from treering.errors import InvalidSessionId
+from treering.sessions import SessionKey
 
 PARTS = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1).filter(lambda part: part != "agent")
 KEYS = st.one_of(

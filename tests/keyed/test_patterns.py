@@ -11,8 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import KeyedSessions, LeafMoved, Message, Session, SessionHost, message, tool_result, tool_use
+from treering import KeyedSessions, Message, Session, SessionHost, message, tool_result, tool_use
 from treering.actors.host.names import id_of_key
+from treering.errors import LeafMoved
 
 Transcript = Callable[[Sequence[Message]], list[str]]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "keyed_sessions.py"

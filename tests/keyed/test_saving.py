@@ -10,8 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from treering import AppendFailed, KeyedSessions, Message, SessionHost, SyncHost, SyncKeyedSessions
+from treering import AppendFailed, KeyedSessions, Message, SessionHost, SyncHost
 from treering.events.disk import OsDisk
+from treering.sync import SyncKeyedSessions
 from treering.testing.disks import FaultyDisk, WrappedDisk
 
 Transcript = Callable[[Sequence[Message]], list[str]]

@@ -18,20 +18,18 @@ from treering import (
     CommandConflict,
     InvalidInput,
     KeyedSessions,
-    LeafMoved,
     Limits,
     Message,
     SessionHost,
     Snapshot,
-    SummaryRequest,
-    ToolResultPart,
-    ToolUsePart,
-    UnsafeCut,
     message,
     tool_result,
     tool_use,
 )
 from treering.actors.commands import AppendOptions
+from treering.contexts import SummaryRequest
+from treering.entries import ToolResultPart, ToolUsePart
+from treering.errors import LeafMoved, UnsafeCut
 from treering.events.stores.base import Ref
 from treering.events.stores.memory import MemoryStore
 from treering.projections.context import apply_change

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from treering import Completed, Message, Model, ModelEvent, ModelRequest, message
+from treering import Message, message
+from treering.agents import Completed, Model, ModelEvent, ModelRequest
 
 REQUEST = ModelRequest(messages=(message("user", "Hello"),))
 

@@ -9,17 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from treering import (
-    AgentOptions,
-    AgentSession,
-    InvalidInput,
-    SessionHost,
-    Usage,
-    message,
-    plain_text,
-    summarizer_of,
-    tool,
-)
+from treering import AgentOptions, AgentSession, InvalidInput, SessionHost, Usage, message, plain_text, tool
+from treering.contexts import summarizer_of
 from treering.events.content import ToolResultPart
 from treering.models.anthropic import AnthropicModel
 from treering.models.echo import EchoModel

@@ -14,24 +14,9 @@ from anyio import to_thread
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering import (
-    AgentSession,
-    Message,
-    ModelRequest,
-    ModelUnavailable,
-    SessionHost,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallStarted,
-    ToolSpec,
-    Usage,
-    malformed_arguments,
-    message,
-    text,
-    thinking,
-    tool_result,
-    tool_use,
-)
+from treering import AgentSession, Message, SessionHost, Usage, message, text, thinking, tool_result, tool_use
+from treering.agents import ModelRequest, TextDelta, ThinkingDelta, ToolCallStarted, ToolSpec, malformed_arguments
+from treering.errors import ModelUnavailable
 from treering.events.content import NESTING_MAX, ToolUsePart
 from treering.models import event_stream
 from treering.models.event_stream import EventData
@@ -123,7 +108,9 @@ async def test_an_answer_may_be_empty(server: ModelServer, model: Maker) -> None
 
 async def test_a_request_has_the_documented_form(server: ModelServer, model: Maker) -> None:
     server.says("Done")
-    tool = ToolSpec.of("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+    tool = ToolSpec.of(
+        "read", "Reads a file.", parameters={"type": "object", "properties": {"path": {"type": "string"}}}
+    )
     messages = (
         message("system", "You help."),
         message("user", "Read it"),

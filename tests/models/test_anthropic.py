@@ -7,23 +7,19 @@ from typing import Literal
 
 import pytest
 
-from treering import (
-    InvalidEntry,
-    Message,
-    ModelRequest,
-    ToolSpec,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import Message, message, text, tool_result, tool_use
+from treering.agents import ModelRequest, ToolSpec
+from treering.errors import InvalidEntry
 from treering.events.content import Thinking, ThinkingPart
 from treering.models.anthropic import AnthropicModel
 from treering.testing.model_server import ModelServer, Speech
 
 from .asking import answer
 
-TOOLS = (ToolSpec.of("read", "Reads.", {"type": "object"}), ToolSpec.of("list", "Lists.", {"type": "object"}))
+TOOLS = (
+    ToolSpec.of("read", "Reads.", parameters={"type": "object"}),
+    ToolSpec.of("list", "Lists.", parameters={"type": "object"}),
+)
 MESSAGES = (
     message("system", "You help."),
     message("user", "One"),
@@ -149,7 +145,7 @@ async def test_tool_names_of_other_models_are_replaced_by_accepted_ones(server: 
     for place, name in enumerate(("read", "files.list", "bash<|channel|>json", "", "n" * 70)):
         messages += [message("assistant", tool_use(f"c{place}", name)), message("tool", tool_result(f"c{place}", "x"))]
     server.says("So")
-    tools = (ToolSpec.of("files.list", "Lists.", {"type": "object"}),)
+    tools = (ToolSpec.of("files.list", "Lists.", parameters={"type": "object"}),)
     model = AnthropicModel("m", base_url=server.url, cache=None)
     await answer(model, ModelRequest(messages=tuple(messages), tools=tools))
     sent = [turn["content"][0]["name"] for turn in server.requests[0].body["messages"][1::2]]

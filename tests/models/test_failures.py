@@ -14,18 +14,9 @@ import pytest
 import trio
 from anyio import to_thread
 
-from treering import (
-    AnswerCutOff,
-    ContextOverflow,
-    Model,
-    ModelError,
-    ModelEvent,
-    ModelUnavailable,
-    RateLimited,
-    RequestRefused,
-    RequestTooLong,
-    TextDelta,
-)
+from treering import ContextOverflow
+from treering.agents import Model, ModelEvent, TextDelta
+from treering.errors import AnswerCutOff, ModelError, ModelUnavailable, RateLimited, RequestRefused, RequestTooLong
 from treering.models.anthropic import AnthropicModel
 from treering.models.failures import failed_request, retry_after_s
 from treering.models.openai import OpenAIModel

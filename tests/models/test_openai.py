@@ -7,20 +7,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from treering import (
-    Message,
-    ModelRequest,
-    ThinkingDelta,
-    ToolCallStarted,
-    Usage,
-    message,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import Message, Usage, message, text, tool_result, tool_use
+from treering.agents import ModelRequest, ThinkingDelta, ToolCallStarted
 from treering.events.content import ToolUsePart
-from treering.models.openai import OpenAIModel
-from treering.models.openai_answer import OpenAIAnswer, decode_chunk
+from treering.models.openai import OpenAIAnswer, OpenAIModel, decode_chunk
 from treering.testing.model_server import ModelServer, Raw
 
 from .asking import REQUEST, answer, streamed

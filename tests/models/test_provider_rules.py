@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering import ContextMessage, Message, image, text, tool_result, tool_use
+from treering import Message, image, text, tool_result, tool_use
+from treering.contexts import ContextMessage
 from treering.events.content import Thinking, ThinkingPart
 from treering.events.providers.anthropic import to_anthropic
 from treering.events.providers.google import to_google
 from treering.events.providers.openai import to_openai
-from treering.models.sent_calls import with_ids, with_names
+from treering.models.calls import with_ids, with_names
 from treering.projections.building.pairing import paired
 
 Validate: TypeAlias = Callable[[object], object]

@@ -112,7 +112,7 @@ def test_a_missing_library_raises_an_error_that_names_the_extra(
     def absent(name: str, package: str | None = None) -> object:
         return None if name == module else find(name, package)
 
-    monkeypatch.setattr("treering.models.connecting.find_spec", absent)
+    monkeypatch.setattr("treering.models.remote.find_spec", absent)
     with pytest.raises(ExtraMissing, match=rf"treering\[{extra}\]"):
         make()
 

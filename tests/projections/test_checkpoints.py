@@ -15,18 +15,17 @@ from treering import (
     Header,
     InvalidInput,
     MessageEntry,
-    ProjectionFailed,
     Session,
     SessionHost,
     Snapshot,
     Usage,
-    UsageProjection,
-    WorkProjection,
     plain_text,
 )
+from treering.errors import ProjectionFailed
 from treering.events.stores.base import Store
 from treering.events.stores.files import FileStore
 from treering.events.stores.memory import MemoryStore, Shelf
+from treering.projections import UsageProjection, WorkProjection
 
 
 class Words:

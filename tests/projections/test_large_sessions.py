@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from treering import Compaction, CompactionEntry, Header, MessageEntry, Session, SessionHost, message
+from treering import Header, MessageEntry, Session, SessionHost, message
+from treering.entries import Compaction, CompactionEntry
 from treering.events.dialects.native import NativeDialect
 from treering.events.disk import OsDisk
 from treering.events.entries import NATIVE_VERSION, KnownEntry

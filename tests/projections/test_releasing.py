@@ -9,7 +9,8 @@ from weakref import WeakSet
 
 import pytest
 
-from treering import Entry, Header, ProjectionFailed, Session, SessionHost
+from treering import Entry, Header, Session, SessionHost
+from treering.errors import ProjectionFailed
 
 
 class Value:

@@ -23,7 +23,6 @@ import anyio
 from treering import (
     InvalidInput,
     Limits,
-    LogDamaged,
     Message,
     NotASession,
     Session,
@@ -34,6 +33,7 @@ from treering import (
     UnsupportedVersion,
     text,
 )
+from treering.errors import LogDamaged
 from treering.events.dialects.torn_header import is_torn_header
 from treering.events.errors import ForeignFormatError
 from treering.events.stores.files import Durability, FileStore

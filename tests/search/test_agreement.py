@@ -9,7 +9,8 @@ from anyio import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering import Hit, SessionHost
+from treering import SessionHost
+from treering.sessions import Hit
 
 WORDS = [
     "needle",

@@ -16,26 +16,13 @@ from typing import Any
 
 import pytest
 
-from treering import (
-    Custom,
-    Hit,
-    InvalidInput,
-    MemoryStore,
-    Message,
-    Session,
-    SessionHost,
-    SessionInfo,
-    SyncHost,
-    file_text,
-    image,
-    text,
-    thinking,
-    tool_use,
-)
+from treering import InvalidInput, MemoryStore, Message, Session, SessionHost, SyncHost, image, text, thinking, tool_use
 from treering.actors.search import file as search_file
 from treering.actors.search import index as search_index
+from treering.entries import Custom, SessionInfo, file_text
 from treering.events.disk import OsDisk
 from treering.projections.search.texts import EntryText
+from treering.sessions import Hit
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from treering import CorruptTree, Session, SessionHost
+from treering import Session, SessionHost
+from treering.errors import CorruptTree
 from treering.testing.clocks import ManualClock
 
 

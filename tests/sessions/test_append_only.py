@@ -10,18 +10,9 @@ from typing import Literal
 
 import pytest
 
-from treering import (
-    Custom,
-    DialectCannot,
-    Message,
-    Provider,
-    Session,
-    SessionHost,
-    ThinkingLevel,
-    Usage,
-    text,
-    tool_use,
-)
+from treering import Message, Session, SessionHost, Usage, text, tool_use
+from treering.entries import Custom, Provider, ThinkingLevel
+from treering.errors import DialectCannot
 from treering.projections.building.budget import calculate_budget
 from treering.projections.building.summaries import SummaryRequest
 from treering.projections.labels import Labels

@@ -17,28 +17,21 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from treering import (
-    AppendFailed,
+from treering import AppendFailed, Message, MessageEntry, Session, SessionHost, plain_text, text, tool_use
+from treering.actors.sync import SyncHost
+from treering.contexts import ModelRef
+from treering.entries import (
     BashExecution,
     Compaction,
     Custom,
     CustomEntry,
-    InvalidEntry,
     Label,
-    Message,
-    MessageEntry,
     ModelChange,
-    ModelRef,
     Payload,
-    Session,
-    SessionHost,
     SessionInfo,
     ThinkingLevel,
-    plain_text,
-    text,
-    tool_use,
 )
-from treering.actors.sync import SyncHost
+from treering.errors import InvalidEntry
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 

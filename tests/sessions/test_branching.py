@@ -11,17 +11,8 @@ from typing import Any
 
 import pytest
 
-from treering import (
-    AppendInDoubt,
-    BranchSummary,
-    BranchSummaryEntry,
-    EntryNotFound,
-    InvalidInput,
-    MessageEntry,
-    Session,
-    SessionHost,
-    plain_text,
-)
+from treering import AppendInDoubt, EntryNotFound, InvalidInput, MessageEntry, Session, SessionHost, plain_text
+from treering.entries import BranchSummary, BranchSummaryEntry
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 

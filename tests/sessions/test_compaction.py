@@ -9,23 +9,10 @@ from typing import Literal
 
 import pytest
 
-from treering import (
-    Compaction,
-    CompactionEntry,
-    EntryNotFound,
-    Message,
-    Session,
-    SessionHost,
-    ToolResultPart,
-    ToolUsePart,
-    UnsafeCut,
-    message,
-    plain_text,
-    text,
-    tool_result,
-    tool_use,
-)
+from treering import EntryNotFound, Message, Session, SessionHost, message, plain_text, text, tool_result, tool_use
 from treering.actors.decide import command_entry_id
+from treering.entries import Compaction, CompactionEntry, ToolResultPart, ToolUsePart
+from treering.errors import UnsafeCut
 
 FileBytes = Callable[[Session], bytes]
 

@@ -12,13 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from treering import (
-    CorruptTree,
-    InvalidEntry,
     Message,
     NotASession,
-    OpaqueEntry,
     Session,
-    SessionExists,
     SessionHost,
     SessionNotFound,
     message,
@@ -27,6 +23,8 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.entries import OpaqueEntry
+from treering.errors import CorruptTree, InvalidEntry, SessionExists
 from treering.events.health.doctor import examine_file
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]

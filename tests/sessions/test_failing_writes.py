@@ -11,18 +11,8 @@ from zlib import crc32
 
 import pytest
 
-from treering import (
-    AppendError,
-    AppendFailed,
-    AppendInDoubt,
-    Message,
-    MessageEntry,
-    Session,
-    SessionExists,
-    SessionHost,
-    message,
-    plain_text,
-)
+from treering import AppendFailed, AppendInDoubt, Message, MessageEntry, Session, SessionHost, message, plain_text
+from treering.errors import AppendError, SessionExists
 from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk

@@ -9,17 +9,8 @@ from typing import Any, Literal
 
 import pytest
 
-from treering import (
-    Context,
-    EntryNotFound,
-    LabelEntry,
-    MessageEntry,
-    OpaqueEntry,
-    Session,
-    SessionHost,
-    message,
-    tool_use,
-)
+from treering import Context, EntryNotFound, MessageEntry, Session, SessionHost, message, tool_use
+from treering.entries import LabelEntry, OpaqueEntry
 
 FileBytes = Callable[[Session], bytes]
 HeaderOf = Callable[[Session], dict[str, Any]]

@@ -10,12 +10,9 @@ from typing import Any, Literal, TypeAlias
 import pytest
 
 from treering import (
-    Content,
     MessageEntry,
-    OpaqueEntry,
     Session,
     SessionHost,
-    TextPart,
     UnsupportedVersion,
     message,
     plain_text,
@@ -23,6 +20,7 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.entries import Content, OpaqueEntry, TextPart
 
 AT = "2026-01-01T10:00:00.000Z"
 HEADER = {"type": "session", "id": "given", "version": 1, "timestamp": AT}

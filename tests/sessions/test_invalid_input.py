@@ -14,28 +14,19 @@ from typing import Any
 import pytest
 
 from treering import (
-    BashExecution,
     ContextBuilder,
     EntryNotFound,
     FileStore,
-    InvalidEntry,
     InvalidInput,
-    InvalidSessionId,
-    Label,
     Limits,
     Message,
     MessageEntry,
     NotASession,
     Session,
     SessionHost,
-    SessionKey,
     Settings,
-    SummaryRequest,
     SyncHost,
-    TextPart,
-    ToolExecution,
     Usage,
-    UsageProjection,
     image,
     message,
     plain_text,
@@ -43,12 +34,17 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.contexts import SummaryRequest
+from treering.entries import BashExecution, Label, TextPart, ToolExecution
+from treering.errors import InvalidEntry, InvalidSessionId
 from treering.events.stores.base import Cursor
 from treering.events.words import check_word
 from treering.models.echo import EchoModel
 from treering.models.exact_tokens import ExactTokenizer
+from treering.projections import UsageProjection
 from treering.projections.building.budget import calculate_budget
 from treering.projections.subscriptions import EntrySubscription
+from treering.sessions import SessionKey
 
 Call = Callable[[Any], Awaitable[object]]
 """A call on a session or a host, untyped, so that a type checker does not refuse it."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from treering import LabelEntry, MessageEntry, Session, SessionHost, plain_text
+from treering import MessageEntry, Session, SessionHost, plain_text
+from treering.entries import LabelEntry
 
 FileLines = Callable[[Session], list[dict[str, Any]]]
 

@@ -11,16 +11,9 @@ from uuid import UUID
 
 import pytest
 
-from treering import (
-    InvalidSessionId,
-    NotFound,
-    Session,
-    SessionExists,
-    SessionHost,
-    SessionNotFound,
-    plain_text,
-)
+from treering import NotFound, Session, SessionHost, SessionNotFound, plain_text
 from treering.actors.host.names import DialectName
+from treering.errors import InvalidSessionId, SessionExists
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk
 

@@ -12,7 +12,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import Limits, SessionHost, SessionInfo, text
+from treering import Limits, SessionHost, text
+from treering.entries import SessionInfo
 from treering.events.disk import FileStat, OsDisk
 from treering.events.stores.base import Ref
 from treering.events.stores.files import FileStore

@@ -14,7 +14,9 @@ from typing import Any, Literal
 import pytest
 
 import treering
-from treering import Limits, Session, SessionHost, ThinkingLevel, UnsafeCut, Usage, message, plain_text, tool_use
+from treering import Limits, Session, SessionHost, Usage, message, plain_text, tool_use
+from treering.entries import ThinkingLevel
+from treering.errors import UnsafeCut
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 

@@ -9,7 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from treering import CompactionEntry, InvalidEntry, MessageEntry, OpaqueEntry, SessionHost, plain_text
+from treering import MessageEntry, SessionHost, plain_text
+from treering.entries import CompactionEntry, OpaqueEntry
+from treering.errors import InvalidEntry
 
 
 @pytest.mark.feature("G-41")

@@ -10,16 +10,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from treering import (
-    Message,
-    Session,
-    SessionExists,
-    SessionHost,
-    SessionNotFound,
-    Usage,
-    message,
-    plain_text,
-)
+from treering import Message, Session, SessionHost, SessionNotFound, Usage, message, plain_text
+from treering.errors import SessionExists
 from treering.events.dialects.base import Dialect
 from treering.events.stores.base import BlobKind, Cursor, Lease
 from treering.events.stores.memory import MemoryStore

@@ -9,7 +9,8 @@ import anyio
 import pytest
 from tests.stores.sqlite_example import SqliteStore
 
-from treering import FileStore, KeyedSessions, MemoryStore, SessionExists, SessionHost, SessionNotFound, plain_text
+from treering import FileStore, KeyedSessions, MemoryStore, SessionHost, SessionNotFound, plain_text
+from treering.errors import SessionExists
 from treering.events.stores.base import Store
 from treering.events.stores.memory import Shelf
 

@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 from tests.stores.sqlite_example import SqliteStore
 
-from treering import (
-    KeyedSessions,
-    Message,
-    Session,
-    SessionExists,
-    SessionHost,
-    SessionNotFound,
-    Usage,
-    message,
-    plain_text,
-)
+from treering import KeyedSessions, Message, Session, SessionHost, SessionNotFound, Usage, message, plain_text
+from treering.errors import SessionExists
 from treering.events.stores import opening
 from treering.events.stores.base import Store
 from treering.testing.stores import StoreSuite

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import pydoc
 import re
 import signal
 import subprocess
@@ -22,26 +23,24 @@ import anyio
 import pytest
 
 from treering import (
-    Closed,
     Cursor,
     Entry,
-    Hit,
     HostClosed,
     KeyedSessions,
     LogReplaced,
     MessageEntry,
     Reset,
-    Search,
     Session,
     SessionHost,
-    SyncKeyedSessions,
-    WrongThread,
     plain_text,
 )
 from treering.actors.sync import SyncHost, SyncSession
+from treering.errors import Closed, WrongThread
 from treering.events.disk import OsDisk
 from treering.events.stores.files.log.table import CHUNK
 from treering.projections.subscriptions import EntrySubscription
+from treering.sessions import Hit, Search
+from treering.sync import SyncKeyedSessions
 from treering.testing.disks import WrappedDisk
 
 PATIENCE_S = 30
@@ -582,9 +581,16 @@ def test_each_async_method_has_a_blocking_one_with_the_same_parameters(original:
             if name != "subscribe_sessions":
                 assert str(inspect.signature(other).return_annotation) == returned, name
         assert not inspect.iscoroutinefunction(other), name
-        assert inspect.ismemberdescriptor(other) or name in (getattr(other, "__doc__", None) or ""), (
-            f"the docstring of {name} does not name the async method"
-        )
+        if not inspect.ismemberdescriptor(other):
+            assert other.__doc__ == one.__doc__ or f"{original.__name__}.{name}" in other.__doc__, name
+
+
+def test_help_shows_the_signature_and_the_docstring_of_the_async_method() -> None:
+    shown = pydoc.plain(pydoc.render_doc(SyncSession))
+    assert "append_model_change(self, provider: 'str', model_id: 'str', **options: 'Unpack[AppendOptions]')" in shown
+    assert "Record that another model answers from here on" in shown
+    assert "fork(self, session_id: 'str | None' = None) -> 'SyncSession'" in shown
+    assert (SyncSession.leaf_id.__doc__ or "") == Session.leaf_id.__doc__
 
 
 def test_both_hosts_take_the_same_arguments() -> None:

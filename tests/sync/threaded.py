@@ -16,6 +16,7 @@ import pytest
 from anyio import CapacityLimiter, to_thread
 
 import treering
+import treering.errors
 from treering.actors.sync import SyncHost, SyncSearch, SyncSession, SyncSubscription
 from treering.events.stores.base import Append, Outcome, Store
 
@@ -128,7 +129,7 @@ class ThreadedSubscription:
     async def __anext__(self) -> Any:
         try:
             return await _in_thread(self.twin.receive, leave=True)
-        except treering.Closed:
+        except treering.errors.Closed:
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:

@@ -7,10 +7,11 @@ Stdout carries results and nothing else; errors, warnings, progress and counts g
 and progress. The exit status is 0, 1 for an error (described in one sentence), or 2 for wrong usage or a missing
 terminal.
 
-There is one module per command in `commands`, loaded when it runs (`command_list`). They share these: `home` locates
-sessions, `opening` opens one and reports damage, `rows` and `descriptions` describe a session or an entry in one line,
-`drawing` lays out the tree, `picker` lets a person choose, `output` writes. rich is imported only when output for
-people needs it.
+There is one module per group of commands in `commands`, and one package for `chat`, loaded when a command runs
+(`command_list`). They share these: `options` is what people give a command, `home` locates sessions, `opening` opens
+one and reports damage, `rows` and `descriptions` describe a session or an entry in one line, `columns` fits lines into
+a terminal, `picker` lets a person choose, `messages` words what goes wrong, `output` writes. rich and prompt_toolkit
+are imported only at a terminal, when a table or a person's keys need them.
 """
 
 from __future__ import annotations
@@ -19,63 +20,51 @@ import click
 
 from .. import __version__
 from .command_list import LazyCommands, Place, Section
-from .logs import be_verbose
+from .messages import be_verbose
 from .output import prepare
 
 _SECTIONS = (
     Section(
         "Sessions",
         {
-            "sessions": Place(
-                "commands.sessions", "sessions", "List the sessions of this project, or of all projects."
-            ),
-            "chat": Place("chat.command", "chat", "Talk with a model; every message is stored at once."),
-            "resume": Place("commands.resume", "resume", "Resume a session, by name or chosen from a list."),
-            "current": Place("commands.current", "current", "Show or set the current session of this project."),
-            "info": Place("commands.info", "info", "Show the details of a session."),
-            "search": Place("commands.search", "search", "Search the entries of all sessions."),
-            "rename": Place("commands.rename", "rename", "Give a session a name."),
-            "label": Place("commands.label", "label", "Label an entry of a session, or remove its label."),
-            "compact": Place(
-                "commands.compact", "compact", "Replace the older part of a session's context with a summary."
-            ),
-            "debug": Place("commands.debug", "debug", "Inspect what a model is sent."),
+            "sessions": Place("commands.sessions", "List the sessions of this project, or of all projects."),
+            "chat": Place("chat.command", "Talk with a model; every message is stored at once."),
+            "resume": Place("chat.command", "Resume a session, by name or chosen from a list."),
+            "current": Place("commands.sessions", "Show or set the current session of this project."),
+            "info": Place("commands.info", "Show the details of a session."),
+            "search": Place("commands.search", "Search the entries of all sessions."),
+            "rename": Place("commands.sessions", "Give a session a name."),
+            "label": Place("commands.entries", "Label an entry of a session, or remove its label."),
+            "compact": Place("commands.contexts", "Replace the older part of a session's context with a summary."),
+            "debug": Place("commands.contexts", "Inspect what a model is sent."),
         },
     ),
     Section(
         "Archiving and moving",
         {
             "archive": Place(
-                "commands.archive", "archive", "Archive sessions: leave them out of the listing, and keep everything."
+                "commands.keeping", "Archive sessions: leave them out of the listing, and keep everything."
             ),
-            "unarchive": Place("commands.archive", "unarchive", "Restore archived sessions."),
-            "delete": Place("commands.delete", "delete", "Delete sessions for good."),
-            "gc": Place("commands.gc", "gc", "Archive old sessions, according to the settings."),
-            "export": Place(
-                "commands.export", "export", "Export a session as a page, a text, or a file of another program."
-            ),
-            "import": Place(
-                "commands.importing", "import_", "Import sessions from other programs, or from another place."
-            ),
+            "unarchive": Place("commands.keeping", "Restore archived sessions."),
+            "delete": Place("commands.keeping", "Delete sessions for good."),
+            "gc": Place("commands.keeping", "Archive old sessions, according to the settings."),
+            "export": Place("commands.transfer", "Export a session as a page, a text, or a file of another program."),
+            "import": Place("commands.transfer", "Import sessions from other programs, or from another place."),
         },
     ),
     Section(
         "Inspecting a session",
         {
-            "context": Place("commands.context", "context", "Print what a model sees of the path to the leaf."),
-            "tree": Place("commands.tree", "tree", "Draw all branches of a session; a dot marks the path to the leaf."),
-            "labels": Place("commands.labels", "labels", "List labelled entries, those on the path to the leaf first."),
+            "context": Place("commands.contexts", "Print what a model sees of the path to the leaf."),
+            "tree": Place("commands.tree", "Draw all branches of a session; a dot marks the path to the leaf."),
+            "labels": Place("commands.entries", "List labelled entries, those on the path to the leaf first."),
             "entries": Place(
                 "commands.entries",
-                "entries",
                 "Print the entries in file order; with --leaf, only those on the path to that entry.",
             ),
-            "follow": Place(
-                "commands.follow", "follow", "Print each entry as another process appends it, until Ctrl-C."
-            ),
+            "follow": Place("commands.entries", "Print each entry as another process appends it, until Ctrl-C."),
             "doctor": Place(
                 "commands.doctor",
-                "doctor",
                 "Check session files, alone or in directories at any depth, and the files that belong to them.",
             ),
         },
@@ -83,10 +72,8 @@ _SECTIONS = (
     Section(
         "More",
         {
-            "demo": Place(
-                "commands.demo", "demo", "Play a short story with several agents, and draw the resulting tree."
-            ),
-            "completion": Place("completion", "completion", "Print a completion script for a shell."),
+            "demo": Place("commands.demo", "Play a short story with several agents, and draw the resulting tree."),
+            "completion": Place("options", "Print a completion script for a shell."),
         },
     ),
 )

@@ -42,7 +42,7 @@ def aligned(
             del sizes[at]
     sizes[first] = min(sizes[first], max(1, _remaining_width(sizes, first, width)))
     padded = [
-        [set_cell_size((cut_start if at == shortened else cut)(cell, size), size) for cell in columns[at]]
+        [set_cell_size((_cut_start if at == shortened else cut)(cell, size), size) for cell in columns[at]]
         for at, size in sizes.items()
     ]
     return [list(row) for row in zip(*padded, strict=True)]
@@ -60,7 +60,7 @@ def cut(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 1)).rstrip() + "…"
 
 
-def cut_start(text: str, width: int) -> str:
+def _cut_start(text: str, width: int) -> str:
     """Truncate a text to the width from its start, with an ellipsis at the cut."""
     if cell_len(text) <= width:
         return text

@@ -5,14 +5,20 @@ The help lines in the list of commands are repeated here; a test compares them w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, cast
 
 import click
+from click.exceptions import Exit
 from msgspec import Struct
 
-from .output import Commands
+from ..events.errors import TreeringError
+from .messages import sentence
+from .output import INTERRUPTED, discard_stdout
 
 _OTHER_NAMES = {
     **dict.fromkeys(("list", "ls"), ("sessions",)),
@@ -39,13 +45,11 @@ class Place(Struct, frozen=True):
     """The location of a command.
 
     Attributes:
-        module: The module of this package.
-        name: The name of the command in that module.
+        module: The module of this package, in which the function has the command's name (`import_` for `import`).
         help: The first line of its help.
     """
 
     module: str
-    name: str
     help: str
 
 
@@ -64,8 +68,25 @@ def _misplaced(error: click.NoSuchOption, place: str) -> click.UsageError:
     return click.UsageError(f"No such option {error.option_name!r} here; put it {place}", error.ctx)
 
 
-class LazyCommands(Commands):
+@contextmanager
+def _in_one_sentence() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        discard_stdout()
+        raise Exit(0) from None
+    except (TreeringError, OSError) as error:
+        with suppress(BrokenPipeError):
+            click.echo(f"treering: {sentence(error)}", err=True)
+        raise Exit(1) from error
+    except KeyboardInterrupt:
+        raise Exit(INTERRUPTED) from None
+
+
+class LazyCommands(click.Group):
     """A click group that loads its commands on demand.
+
+    They report an error in one sentence, and exit quietly when the reader of stdout has gone.
 
     Args:
         sections: The commands, in the order in which they are listed.
@@ -89,9 +110,21 @@ class LazyCommands(Commands):
         if place is None:
             return None
         module = import_module(f".{place.module}", __package__)
-        command = cast("click.Command", getattr(module, place.name))  # as listed in the section
+        function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command = cast("click.Command", getattr(module, function))  # as listed in the section
         self.add_command(command, cmd_name)
         return command
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401  # click's own type
+    ) -> click.Context:
+        """Parse the arguments; this also prints help and the version."""
+        with _in_one_sentence():
+            return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the options before the command.
@@ -118,7 +151,10 @@ class LazyCommands(Commands):
             UsageError: The command has no such option; the error says so if it belongs before the command.
         """
         try:
-            return super().invoke(ctx)
+            with _in_one_sentence():
+                result: object = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
         except click.NoSuchOption as error:
             if error.ctx is None or error.ctx is ctx or not _has_option(self, error.option_name):
                 raise

@@ -24,9 +24,9 @@ from ..events.entries import (
     UsageEntry,
 )
 from .output import clean, short_line
-from .time_output import in_zone
+from .rows import in_zone
 
-PREVIEW_CHARS = 90
+_PREVIEW_CHARS = 90
 """The maximum length of the preview of an entry."""
 
 LABEL_CHARS_MAX = 80
@@ -59,7 +59,7 @@ def colored(name: str) -> str:
     return click.style(name, fg=color) if color else click.style(name, dim=True)
 
 
-def preview_of(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
+def preview_of(entry: Entry, chars_max: int = _PREVIEW_CHARS) -> str:
     """Return a one-line preview of what an entry says."""
     return short_line(_content_text(entry), chars_max)
 

@@ -18,22 +18,19 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 from msgspec import Struct
 
-from ..actors.catalog.root import ROOT, default_root
+from ..actors.catalog.root import default_root
 from ..events.errors import InvalidInput, TreeringError
 from ..events.roots import folder_of
-from .logs import logs_on_stderr
-from .output import run, sentence
-from .rows import name_of
+from .messages import logs_on_stderr, sentence
 
 if TYPE_CHECKING:
     from ..actors.catalog.settings import Settings
     from ..actors.host.host import SessionHost
     from ..projections.summary import SessionSummary
 
-CONFIG_NAMES = ("config.toml", "config.json")
+_CONFIG_NAMES = ("config.toml", "config.json")
 """The possible names of the settings file in the root."""
 
 
@@ -69,7 +66,7 @@ class Home(Struct, frozen=True):
         Raises:
             InvalidInput: There are two settings files.
         """
-        paths = [path for name in CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
+        paths = [path for name in _CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
         if len(paths) > 1:
             raise InvalidInput(f"there are two settings files, {' and '.join(paths)}: remove one")
         return paths[0] if paths else None
@@ -127,36 +124,3 @@ async def do_each(
         else:
             done.append(row)
     return done
-
-
-root_option = click.option(
-    "--root",
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, readable=False),
-    help=f"The directory of the sessions; by default {ROOT}, or the platform's directory for application data.",
-)
-"""The option for another root, to pass to `Home.at`."""
-
-
-def session_completion(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete session ids, or file names if no id matches."""
-    try:
-        rows = run(_rows, Home.at(ctx.params.get("root")))
-    except (TreeringError, OSError):  # completion must not print errors
-        rows = []
-    items = [CompletionItem(row.id, help=name_of(row)) for row in rows if row.id.startswith(incomplete)]
-    return items or [CompletionItem(incomplete, type="file")]
-
-
-session_argument = click.argument("session", metavar="SESSION", shell_complete=session_completion)
-"""One session: an id, the beginning of one, a name, `last`, or the path of a file."""
-
-sessions_argument = click.argument(
-    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=session_completion
-)
-"""One or more sessions."""
-
-
-async def _rows(home: Home) -> list[SessionSummary]:
-    async with home.opened() as host:
-        return await host.list_sessions()

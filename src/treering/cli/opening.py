@@ -10,8 +10,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-import click
-
 from ..actors.host.host import SessionHost
 from ..actors.host.names import SUFFIX
 from ..actors.host.runtime import Limits
@@ -21,31 +19,17 @@ from ..events.disk.packed import packed_forms
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError
 from ..events.health.doctor import places
 from ..events.kinds import Kind
-from .home import Home, session_completion
-from .logs import logs_on_stderr, warn
+from .home import Home
+from .messages import logs_on_stderr, warn
 
 if TYPE_CHECKING:
     from ..actors.log.open_log import OpenLog
-
-session_file = click.argument(
-    "file", metavar="SESSION", type=click.Path(readable=False), shell_complete=session_completion
-)
-"""The session to read: the path of its file or, if there is no such file, a text that a root resolves."""
-
-leaf_option = click.option(
-    "--leaf", metavar="ID", help="Use this entry instead of the leaf: its id, or the beginning of it."
-)
-"""An entry to use in place of the session's leaf."""
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-"""Output for programs."""
-
 
 _CACHE_BYTES_MAX = 1024 * 1024
 """The maximum size of cached entries: a command reads each entry once, so a cache would only take memory."""
 
 
-class DamageReporter:
+class _DamageReporter:
     """Reports the damaged lines of one file, each once.
 
     Args:
@@ -104,7 +88,7 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
     if not _is_path(file):
         file = await _resolved_path(file, root)
     path, packed = _located(file)
-    reporter = None if packed else DamageReporter(file)  # positions in a compressed file are of no use
+    reporter = None if packed else _DamageReporter(file)  # positions in a compressed file are of no use
     with logs_on_stderr(None if reporter is None else reporter.note_line):
         async with SessionHost(os.path.dirname(path), limits=Limits(cache_bytes_max=_CACHE_BYTES_MAX)) as host:
             session = await host.load(path, read_only=True)

@@ -10,26 +10,16 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, cast
 
 import anyio
 import anyio.lowlevel
 import click
 import msgspec
-from click.exceptions import Exit
 
-from ..events.errors import (
-    ExportExists,
-    InvalidInput,
-    NotASession,
-    ReadOnly,
-    RedactedSession,
-    SessionLocked,
-    TreeringError,
-)
 from ..events.previews import PREVIEW_CHARS_MAX, preview
 
 if TYPE_CHECKING:
@@ -41,63 +31,14 @@ Ts = TypeVarTuple("Ts")
 INTERRUPTED = 130
 """The exit status of a program that Ctrl-C ended, by the convention of shells."""
 
-_AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
-    (ExportExists, "overwrite=True", "--force"),
-    (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and redirect stdout there"),
-    (RedactedSession, "without `redact`", "without --redact"),
-    (
-        SessionLocked,
-        "open it read-only, or wait until the owner lets go",
-        "close it there, or wait; viewing it works",
-    ),
-    (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
-    (ReadOnly, "; what exists can be loaded with `read_only=True`", "; viewing works"),
-)
-"""Advice at the end of the library's error messages, and its equivalent on the command line."""
+QUIET = "treering.quiet"
+"""The key under which a command's context notes that counts and progress are suppressed."""
 
-_QUIET = "treering.quiet"
 _LINES_AT_ONCE = 1000
 _LINE_OF_PIPES = 120
 _NARROWEST = 40
 _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-class Commands(click.Group):
-    """A group whose commands report an error in one sentence, and exit quietly when the reader of stdout has gone."""
-
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,  # noqa: ANN401  # click's own type
-    ) -> click.Context:
-        """Parse the arguments; this also prints help and the version."""
-        with _in_one_sentence():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command."""
-        with _in_one_sentence():
-            result: object = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-
-
-@contextmanager
-def _in_one_sentence() -> Generator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        _discard_stdout()
-        raise Exit(0) from None
-    except (TreeringError, OSError) as error:
-        with suppress(BrokenPipeError):
-            click.echo(f"treering: {sentence(error)}", err=True)
-        raise Exit(1) from error
-    except KeyboardInterrupt:
-        raise Exit(INTERRUPTED) from None
 
 
 def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
@@ -115,43 +56,6 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-def sentence(error: TreeringError | OSError) -> str:
-    """Return an error as one sentence, with advice for programs replaced by command-line options."""
-    if isinstance(error, TreeringError):
-        message = str(error)
-        for kind, advice, option in _AS_OPTIONS:
-            if isinstance(error, kind) and message.endswith(advice):  # earlier, it would be part of a name
-                message = message.removesuffix(advice) + option
-        if isinstance(error, NotASession) and error.where is not None:
-            from .foreign_files import advice_on
-
-            import_advice = advice_on(error.where.path)
-            message += f"; {import_advice}" if import_advice else ""
-        return line(message)
-    if isinstance(error, FileNotFoundError) and error.filename is None:  # only a missing working directory has no name
-        return "the current directory no longer exists: change to another one"
-    what = error.strerror or str(error) or type(error).__name__
-    return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
-
-
-def refuse_to_choose(rows: Sequence[str], syntax: str) -> NoReturn:
-    """List the sessions and exit, because there is no terminal to choose a session on.
-
-    Args:
-        rows: The sessions, one line each, which go to stdout.
-        syntax: How to name a session in this command.
-
-    Raises:
-        Exit: Always, with the status 2.
-    """
-    echo_lines(rows)
-    advice = (
-        f"name one of these, as {syntax}" if rows else "there are no sessions here yet; start one with treering chat"
-    )
-    click.echo(f"treering: {f'there is no terminal to choose on: {advice}' if rows else advice}", err=True)
-    raise Exit(2)
-
-
 def prepare() -> None:
     """Make the standard streams accept any character and byte, and set colors as the environment asks.
 
@@ -162,16 +66,28 @@ def prepare() -> None:
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         with suppress(AttributeError):
             stream.reconfigure(errors=errors)  # type: ignore[union-attr]  # streams without it are skipped
-    ctx = click.get_current_context()
-    if os.environ.get("NO_COLOR"):
-        ctx.color = False
-    elif os.environ.get("FORCE_COLOR"):
-        ctx.color = True
+    if colors_forced():
+        click.get_current_context().color = True
+    elif os.environ.get("NO_COLOR"):
+        click.get_current_context().color = False
+
+
+def colors_forced() -> bool:
+    """Return whether the environment asks for colors also in pipes."""
+    return bool(os.environ.get("FORCE_COLOR")) and not os.environ.get("NO_COLOR")
 
 
 def echo_json(value: object) -> None:
     """Write one JSON value on a line."""
     click.echo(as_json(value))
+
+
+def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Write a result: as JSON, or as lines for people."""
+    if as_json:
+        echo_json(value)
+    else:
+        echo_lines(lines)
 
 
 async def echo_json_array(values: Iterable[object]) -> None:
@@ -185,22 +101,22 @@ async def echo_json_array(values: Iterable[object]) -> None:
 
 
 def as_json(value: object) -> bytes:
-    """Encode a value for stdout, even if it contains lone surrogates; at a terminal, see `for_terminal`."""
+    """Encode a value for stdout, even if it contains lone surrogates; at a terminal, see `_for_terminal`."""
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
         import json
 
         data = json.dumps(msgspec.to_builtins(value)).encode()
-    return for_terminal(data)
+    return _for_terminal(data)
 
 
 def echo_document(data: bytes) -> None:
-    """Write a whole document to stdout: its own bytes, except at a terminal; see `for_terminal`."""
-    click.echo(for_terminal(data), nl=False)
+    """Write a whole document to stdout: its own bytes, except at a terminal; see `_for_terminal`."""
+    click.echo(_for_terminal(data), nl=False)
 
 
-def for_terminal(data: bytes) -> bytes:
+def _for_terminal(data: bytes) -> bytes:
     """Return text with its control characters as JSON escapes if stdout is a terminal, which would obey them.
 
     These are the sequences that set titles, colors or the clipboard, move the cursor or erase what was shown, and the
@@ -211,20 +127,9 @@ def for_terminal(data: bytes) -> bytes:
     return _OBEYED.sub(lambda each: f"\\u{ord(each[0]):04x}", data.decode(errors="backslashreplace")).encode()
 
 
-def quieted(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Note that counts and progress are suppressed."""
-    ctx.meta[_QUIET] = value
-
-
-quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, expose_value=False, callback=quieted, help="Suppress counts and progress on stderr."
-)
-"""Suppress counts and progress, but not errors and warnings."""
-
-
 def quiet() -> bool:
     """Return whether counts and progress are suppressed."""
-    return bool(click.get_current_context().meta.get(_QUIET))
+    return bool(click.get_current_context().meta.get(QUIET))
 
 
 def tell(message: str) -> None:
@@ -262,17 +167,28 @@ def columns() -> int:
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 
+def has_terminal() -> bool:
+    """Return whether there is a terminal to choose on: one with key input and a movable cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def can_write_unicode() -> bool:
     """Return whether stdout can encode any character."""
     return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def transient_progress() -> Progress:
-    """Return a progress bar on stderr that disappears when it ends; stdout stays as it is."""
+    """Return a progress bar that disappears when it ends; it is shown if stderr is a terminal, unless suppressed."""
     from rich.console import Console
     from rich.progress import Progress
 
-    return Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    return Progress(
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=quiet() or not sys.stderr.isatty(),
+    )
 
 
 def confirmed(question: str) -> bool:
@@ -300,7 +216,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
-def _discard_stdout() -> None:
+def discard_stdout() -> None:
     """Redirect stdout to the null device, so that the interpreter's last flush does not fail."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

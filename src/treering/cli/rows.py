@@ -1,17 +1,84 @@
-"""The cells of a session's row: its name, when it was used, its size, its project."""
+"""The row of a session, for people: its name, when it was used, its size, its id, its project; and tables of rows."""
 
 from __future__ import annotations
 
 import os
-from datetime import datetime, tzinfo
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import pairwise
 
-from msgspec import Struct
+import click
 
 from ..events.entries import ARCHIVED
+from ..events.previews import TITLE_CHARS_MAX, preview
+from ..events.stores.base import Ref
 from ..events.wording import counted
-from ..projections.summary import ACTIVE, SessionSummary
-from .output import line, short_line
-from .time_output import when
+from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
+from .home import Home
+from .output import clean, columns, line, short_line
+
+
+def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
+    """Return a time in a zone, by default the system's; return it unchanged if the result is out of range."""
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:  # at the first and last representable hours
+        return moment
+
+
+def when(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
+    """Return a time relative to now: "Today 2:30 PM", "Yesterday", "Dec 23", "Dec 23, 2024".
+
+    Args:
+        moment: The time to describe.
+        now: The current time.
+        zone: The time zone; by default the system's.
+    """
+    then, present = in_zone(moment, zone), in_zone(now, zone)
+    day, today = then.date(), present.date()
+    if day == today:
+        return f"Today {then.hour % 12 or 12}:{then:%M %p}"
+    if today - day == timedelta(days=1):
+        return "Yesterday"
+    date = f"{day:%b} {day.day}"
+    return date if day.year == today.year else f"{date}, {day.year}"
+
+
+_LEAST = 8  # of the characters of an id
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class Prefixes:
+    """Shortens the ids of sessions for display.
+
+    A version 7 uuid begins with the time, so two sessions of the same minute share their first digits.
+
+    Args:
+        ids: The ids of all sessions that a prefix may refer to.
+        longest: The length beyond which an id that is not a uuid is shortened as well, to this length if that prefix is
+            unique; None if it never is.
+    """
+
+    def __init__(self, ids: Iterable[str], longest: int | None = None) -> None:
+        self._longest = longest
+        self._common_chars: dict[str, int] = {}
+        for one, other in pairwise(sorted(ids)):
+            common_chars = len(os.path.commonprefix([one, other]))  # noqa: RUF071  # of texts, not paths
+            for each in (one, other):
+                self._common_chars[each] = max(self._common_chars.get(each, 0), common_chars)
+
+    def of(self, session_id: str) -> str:
+        """Return the shortest unique prefix of a uuid or of an id that is too long; return any other id unchanged."""
+        least = _LEAST if _UUID.fullmatch(session_id) else self._longest
+        if least is None or len(session_id) <= least:
+            return clean(session_id)
+        end = max(least, self._common_chars.get(session_id, 0) + 1)
+        if session_id[end - 1 : end] == "-":
+            end += 1  # a prefix that ends in a hyphen looks cut off
+        return clean(session_id[:end])
+
 
 NAMELESS = "(no text by the user yet)"
 """The placeholder for a session without a name and without a text by the user."""
@@ -20,21 +87,9 @@ NAMELESS = "(no text by the user yet)"
 _STATUS_CHARS_MAX = 40
 
 
-class Named(Struct, frozen=True):
-    """The session that a command changed, for `--json`.
-
-    Attributes:
-        id: Its id.
-        path: The path of its file, which may be gone.
-    """
-
-    id: str
-    path: str | None
-
-
-def named(row: SessionSummary) -> Named:
-    """Return the id and path of a session."""
-    return Named(row.id, row.path)
+def named(row: SessionSummary) -> dict[str, str | None]:
+    """Return the id of a session that a command changed, and the path of its file, which may be gone, for `--json`."""
+    return {"id": row.id, "path": row.path}
 
 
 def name_of(row: SessionSummary) -> str:
@@ -76,3 +131,60 @@ def status_of(row: SessionSummary) -> str:
     """Return a session's status and whether it is archived, or "" if it is active."""
     status = "" if row.status == ACTIVE else short_line(row.status, _STATUS_CHARS_MAX)
     return f"{status}, {ARCHIVED}" if row.archived and row.status != ARCHIVED else status
+
+
+_PLACE_CHARS_MAX = 1000
+_USED, _SIZE, _PLACE = 1, 2, 4  # column numbers
+
+WIDTH_OF_PIPES = 10_000
+"""The width of a table that is not printed to a terminal: its columns are bounded one by one."""
+
+
+def table_of(
+    rows: Sequence[SessionSummary], *, among: Iterable[SessionSummary], places: bool, current: Ref | None = None
+) -> Iterator[str]:
+    """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
+
+    A name is cut to fit the terminal, and to 80 characters elsewhere. In a narrow terminal, the directory is shortened,
+    and the size and the time are dropped, but never the id. Of an id that takes more than a third of the terminal, a
+    unique prefix is shown.
+
+    Args:
+        rows: The sessions.
+        among: All sessions, among which each shown prefix of an id is unique.
+        places: Also show the directory of each session.
+        current: The log of the current session.
+    """
+    from .columns import GAP, aligned
+
+    now = datetime.now(UTC)
+    in_terminal = sys.stdout.isatty()
+    width = columns() if in_terminal else WIDTH_OF_PIPES
+    prefixes = Prefixes((row.id for row in among), longest=max(_LEAST, width // 3))
+    cells = [
+        [
+            name_of(row) if in_terminal else preview(name_of(row), TITLE_CHARS_MAX),
+            used(row, now),
+            size_of(row),
+            prefixes.of(row.id),
+            place_of(row, _PLACE_CHARS_MAX) if places else "",
+            status_of(row),
+        ]
+        for row in rows
+    ]
+    for row, (name, *others) in zip(
+        rows, aligned(cells, width - 2, droppable=(_SIZE, _USED), shortened=_PLACE), strict=True
+    ):
+        mark = "* " if row.ref == current else "  "
+        color = "red" if row.status == CORRUPTED else None
+        rest = click.style(GAP.join(others).rstrip(), dim=True)
+        yield f"{mark}{click.style(name, bold=row.ref == current, fg=color)}{GAP}{rest}".rstrip()
+
+
+async def listed(home: Home, everywhere: bool) -> list[str]:
+    """Return a line for each session of the project, or of all projects."""
+    async with home.opened() as host:
+        rows = await host.list_sessions(project=None if everywhere else home.project)
+        among = await host.list_sessions(status="any")
+        current = await host.current_session(home.project)
+    return list(table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref))

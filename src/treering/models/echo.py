@@ -11,8 +11,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from ..actors.agents.model import ModelEvent, ModelRequest
-from ..actors.agents.replaying import replayed
+from ..actors.agents.model import ModelEvent, ModelRequest, replayed
 from ..events.content import plain_text, text
 from ..events.entries import Message, Usage
 from ..events.wording import counted

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from ..events.words import check_word
-from .connecting import require
+from .remote import require
 
 VOCABULARIES = ("o200k_base", "cl100k_base", "voyage3_base")
 """The available vocabularies: OpenAI's since gpt-4o, OpenAI's before that, and Voyage's."""

@@ -18,8 +18,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..actors.agents.model import ModelEvent, ModelRequest, TextDelta
-from ..actors.agents.replaying import PIECE_CHARS, replayed
+from ..actors.agents.model import PIECE_CHARS, ModelEvent, ModelRequest, TextDelta, replayed
 from ..events.content import ContentLike, ToolUsePart, as_content
 from ..events.entries import Message, Usage
 from ..events.errors import RequestTooLong

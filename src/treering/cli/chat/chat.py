@@ -1,32 +1,30 @@
-"""The chat: process a line of input, which is a command or a message to the model, and show the answer.
+"""The chat: send a message to the model and show the answer, ask the person, report errors.
 
 This runs in the event loop; output goes through the job runner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from functools import partial
 
 from ...actors.agents.events import AgentEvent, Compacted, MessageEnd, NotCompacted, Recovered, Retrying, Turn
-from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import TextDelta
+from ...actors.agents.options import LeftWork
 from ...actors.agents.streaming import TurnStream
 from ...actors.session.open_calls import Recovery
 from ...events.errors import ModelError, TreeringError
 from ...events.wording import counted
 from ..home import Home
-from ..picking import Picked
 from .conversation import Conversation
 from .job_runner import JobRunner
-from .opening import choose
-from .reader import Reader
-from .screen import Screen, one_line
-from .slash import Slashes, is_command
+from .picker import Picked
+from .terminal import Reader, Screen, one_line
 
 
 class Chat:
-    """Processes the input of a person, line by line.
+    """What slash commands and turns act on: the conversation, and the person at the terminal.
 
     Args:
         conversation: The session and its model.
@@ -34,7 +32,6 @@ class Chat:
         runner: Runs the jobs and shows their output in the main thread.
         screen: Where output goes.
         reader: Where answers to questions come from.
-        commands: The slash commands.
         interactive: Whether a person is at the terminal.
 
     Attributes:
@@ -50,13 +47,11 @@ class Chat:
         runner: JobRunner,
         screen: Screen,
         reader: Reader,
-        commands: Slashes,
         *,
         interactive: bool,
     ) -> None:
         self.conversation = conversation
         self.home = home
-        self.commands = commands
         self.interactive = interactive
         self.leaving = False
         self.failed = False
@@ -68,26 +63,17 @@ class Chat:
 
     # -- input
 
-    async def take(self, line: str) -> None:
-        """Process a line; errors are shown, and do not end the chat."""
+    @contextmanager
+    def showing_errors(self) -> Generator[None]:
+        """Show an error, so that it does not end the chat."""
         self._answering = False
         try:
-            if is_command(line):
-                command, rest = self.commands.find(line)
-                await command.run(self, rest)
-            elif line.strip():
-                await self._say(line.removeprefix("/") if line.startswith("//") else line)
+            yield
         except (TreeringError, OSError) as error:
             self._report(error)
 
     async def say(self, text: str) -> None:
-        """Send a text to the model, even if it begins with a slash, and show the answer; errors are shown."""
-        try:
-            await self._say(text)
-        except (TreeringError, OSError) as error:
-            self._report(error)
-
-    async def _say(self, text: str) -> None:
+        """Send a text to the model, and show the answer."""
         await self.conversation.make_current()
         await self.stream(self.conversation.answer(text))
 
@@ -139,7 +125,6 @@ class Chat:
 
     def interrupted(self, *, last: bool) -> None:
         """Note what another Ctrl-C at the prompt does."""
-        self._screen.lines([""])
         if not last:
             self._screen.note("(press Ctrl-C again, Ctrl-D, or type /exit to leave)")
 
@@ -159,6 +144,8 @@ class Chat:
 
     async def choose(self) -> Picked:
         """Let the person choose a session with the picker."""
+        from .picker_screen import choose
+
         return await self._runner.ask(partial(choose, self.home))
 
     async def summary_wanted(self, left: LeftWork) -> bool:

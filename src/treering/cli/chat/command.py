@@ -1,21 +1,20 @@
-"""`treering chat`: the click command. The rest of the package implements it."""
+"""`treering chat` and `treering resume`: the click commands. The rest of the package implements them."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 from click.exceptions import Exit
 
 from ...events.errors import InvalidInput
-from ...models.connecting import check_address
-from ..home import Home, root_option
-from ..number_input import Count
+from ...models.remote import check_address
+from ...projections.summary import CORRUPTED, SessionSummary
+from ..home import Home
+from ..options import Count, root_option, session_completion
+from ..output import INTERRUPTED, echo_lines, has_terminal, run
+from ..rows import listed
 from .models import ECHO, Models
-
-if TYPE_CHECKING:
-    from .opening import Opening
 
 
 @click.command()
@@ -101,34 +100,89 @@ def chat(
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():
         raise click.UsageError("the prompt of -p is empty")
-    from .main_thread import run_chat
+    from .main_thread import Opening, run_chat
 
     models = Models.from_options(model_name, base_url, window)
     model = models.named(models.name)
     home = Home.at(root)
-    opening = _opening(home, latest, named)
+    opening = Opening("latest" if latest else "new")
+    if named == "":
+        row = _chosen(home, "-r SESSION")
+        named = None if row is None else row.path or row.id
+    if named is not None:
+        opening = Opening("named", named)
     ctx.exit(run_chat(home, opening, models, model, system, prompt=prompt, as_one_document=as_json))
 
 
-def _opening(home: Home, latest: bool, named: str | None) -> Opening:
-    """Return the session to begin with.
+@click.command()
+@click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_completion)
+@click.option("-a", "--all", "everywhere", is_flag=True, help="Choose from the sessions of all projects.")
+@click.option("--model", metavar="NAME", help="The model that answers; see `treering chat`.")
+@click.option("--base-url", metavar="URL", help="Where the model is served.")
+@root_option
+@click.pass_context
+def resume(
+    ctx: click.Context, session: str | None, everywhere: bool, model: str | None, base_url: str | None, root: str | None
+) -> None:
+    """Resume a session, by name or chosen from a list.
+
+    The session becomes the current one of its project, and a chat continues it. Without a terminal to choose on, the
+    sessions are listed and the exit status is 2.
+
+    Keys: Enter resumes, n starts a new session, q quits; arrows or j and k move, / filters, Tab shows all projects.
+
+    \b
+    Examples:
+      treering resume
+      treering resume 5f0c12ab
+      treering resume "Fix the cart" --model ollama:qwen3:8b
+    """
+    home = Home.at(root)
+    if session is None:
+        row = _chosen(home, "resume SESSION", everywhere=everywhere)
+        session = None if row is None else row.path or row.id
+    if session is not None:
+        row = run(_make_current, home, session)
+        session = row.path or row.id
+    target = ["--new"] if session is None else ["--resume", session]
+    options = (("--model", model), ("--base-url", base_url), ("--root", home.root))
+    args = [*target, *(part for name, value in options if value is not None for part in (name, value))]
+    with chat.make_context("chat", args, parent=ctx.parent) as inner:
+        chat.invoke(inner)
+
+
+async def _make_current(home: Home, text: str) -> SessionSummary:
+    """Resolve a session and make it the current one of its project; of one that cannot be read, the chat says why."""
+    async with home.opened() as host:
+        row = await host.resolve(text)
+        if row.status != CORRUPTED:
+            await host.set_current_session(row.project or home.project, row)
+        return row
+
+
+def _chosen(home: Home, syntax: str, *, everywhere: bool = False) -> SessionSummary | None:
+    """Let a person choose, and return the session, or None for a new one.
+
+    Without a terminal, the sessions are listed on stdout, since one has to be named.
+
+    Args:
+        home: The root and the project.
+        syntax: How to name a session in this command.
+        everywhere: Choose from the sessions of all projects.
 
     Raises:
-        Exit: The person chose no session, or there is no terminal to choose on.
+        Exit: Nothing was chosen; the status is 0, 130 after Ctrl-C, or 2 without a terminal.
     """
-    from ..output import INTERRUPTED, refuse_to_choose
-    from ..picker import has_terminal
-    from .opening import Opening, choose, listed
-
-    if named is None:
-        return Opening("latest" if latest else "new")
-    if named:
-        return Opening("named", named)
     if not has_terminal():
-        refuse_to_choose(listed(home), "-r SESSION")
-    picked = choose(home)
-    if picked.session is not None:
-        return Opening("named", picked.session.path or picked.session.id)
-    if picked.action == "new":
-        return Opening("new")
-    raise Exit(INTERRUPTED if picked.action == "interrupt" else 0)
+        rows = run(listed, home, everywhere)
+        echo_lines(rows)
+        advice = f"there is no terminal to choose on: name one of these, as {syntax}"
+        none = "there are no sessions here yet; start one with treering chat"
+        click.echo(f"treering: {advice if rows else none}", err=True)
+        raise Exit(2)
+    from .picker_screen import choose
+
+    picked = choose(home, everywhere=everywhere)
+    if picked.action in ("quit", "interrupt"):
+        raise Exit(INTERRUPTED if picked.action == "interrupt" else 0)
+    return picked.session

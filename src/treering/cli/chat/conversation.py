@@ -6,10 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Self
 
 from ...actors.agents.agent import AgentSession
-from ...actors.agents.hooks import AgentHooks, LeavePolicy
+from ...actors.agents.events import SentContext
 from ...actors.agents.model import Model
-from ...actors.agents.options import AgentOptions
-from ...actors.agents.sent_requests import SentContext
+from ...actors.agents.options import AgentHooks, AgentOptions, LeavePolicy
 from ...actors.agents.streaming import TurnStream
 from ...actors.host.host import SessionHost
 from ...actors.session.branching import BranchReport

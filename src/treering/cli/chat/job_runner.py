@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from ...actors.sync.signals import exit_on_signals
+from ...actors.sync.bridge import exit_on_signals
 
 T = TypeVar("T")
 
@@ -26,7 +26,8 @@ Job: TypeAlias = Callable[[], Awaitable[None]]
 
 _Show: TypeAlias = Callable[[], object]
 
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that end the program cleanly."""
 
 
 class JobRunner:
@@ -52,7 +53,7 @@ class JobRunner:
     def handling_signals(self) -> Generator[None]:
         """Make Ctrl-C stop a running job, and terminating signals exit cleanly."""
         before = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
-        with exit_on_signals(*_ENDING):
+        with exit_on_signals(*ENDING):
             signal.signal(signal.SIGINT, self._on_interrupt)
             try:
                 yield

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from typing import Literal
 
 from anyio.from_thread import start_blocking_portal
+from msgspec import Struct
 
 from ... import __version__
-from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import Model
+from ...actors.agents.options import LeftWork
 from ...events.characters import is_text
 from ...events.errors import InvalidInput
 from ..descriptions import short
@@ -19,13 +21,23 @@ from .chat import Chat
 from .conversation import Conversation
 from .job_runner import JobRunner
 from .models import Models
-from .opening import Opening
-from .reader import Reader
-from .registry import all_commands
-from .screen import Screen
-from .sessions import show_session
+from .slash import Slashes
+from .slash_commands import all_commands, show_session
+from .terminal import Reader, Screen
 
 _LEAVE_AFTER = 2  # consecutive interrupts, including the one that stopped an answer
+
+
+class Opening(Struct, frozen=True):
+    """How a chat begins.
+
+    Attributes:
+        how: A new session, the latest of the project, or a named one.
+        session: The id, a unique prefix of it, the name or the path of the named session.
+    """
+
+    how: Literal["new", "latest", "named"] = "new"
+    session: str = ""
 
 
 def run_chat(
@@ -66,12 +78,12 @@ def run_chat(
             return await chat.summary_wanted(left)
 
         conversation = Conversation(host, home.project, models, model, system, leaving)
-        chat = Chat(conversation, home, runner, screen, reader, commands, interactive=interactive)
+        chat = Chat(conversation, home, runner, screen, reader, interactive=interactive)
         with portal.wrap_async_context_manager(conversation), runner.handling_signals():
             if not runner.run_job(partial(_open, chat, opening, converses=prompt is None)):
                 return INTERRUPTED
             if prompt is None:
-                return _converse(chat, runner, reader)
+                return _converse(chat, commands, runner, reader)
             return _answer_once(chat, runner, prompt, as_one_document=as_one_document)
 
 
@@ -122,11 +134,16 @@ async def _check_model(chat: Chat, *, one_prompt: bool) -> None:
 
 def _answer_once(chat: Chat, runner: JobRunner, prompt: str, *, as_one_document: bool) -> int:
     """Send one prompt, and show its answer."""
-    if not runner.run_job(partial(chat.say, prompt)):
+    if not runner.run_job(partial(_say, chat, prompt)):
         return INTERRUPTED
     if as_one_document and not chat.failed:
         runner.run_job(partial(_show_as_json, chat))
     return int(chat.failed)
+
+
+async def _say(chat: Chat, prompt: str) -> None:
+    with chat.showing_errors():
+        await chat.say(prompt)
 
 
 async def _show_as_json(chat: Chat) -> None:
@@ -145,7 +162,7 @@ async def _show_as_json(chat: Chat) -> None:
     chat.lines([as_json(document).decode()])
 
 
-def _converse(chat: Chat, runner: JobRunner, reader: Reader) -> int:
+def _converse(chat: Chat, commands: Slashes, runner: JobRunner, reader: Reader) -> int:
     """Process lines until the input ends or the person leaves."""
     interrupts = 0
     while not chat.leaving and interrupts < _LEAVE_AFTER:
@@ -154,7 +171,7 @@ def _converse(chat: Chat, runner: JobRunner, reader: Reader) -> int:
             if line is None:
                 break
             interrupts = 0
-            if not runner.run_job(partial(chat.take, line)):
+            if not runner.run_job(partial(commands.take, chat, line)):
                 interrupts = 1
                 chat.stopped()
         except KeyboardInterrupt:

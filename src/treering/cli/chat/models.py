@@ -7,8 +7,8 @@ from typing import Self
 
 from msgspec import Struct
 
+from ...actors.agents.agent import summarizer_of
 from ...actors.agents.model import Model
-from ...actors.agents.summarizing import summarizer_of
 from ...events.content import plain_text
 from ...events.previews import preview
 from ...models.echo import EchoModel
@@ -62,10 +62,10 @@ class Models(Struct, frozen=True):
 
 def summarizer_for(model: Model) -> Summarizer:
     """Return the summarizer for a model: the model itself, or, for the echo, one that needs no model."""
-    return summary_of_beginnings if model.provider == EchoModel.provider else summarizer_of(model)
+    return _summary_of_beginnings if model.provider == EchoModel.provider else summarizer_of(model)
 
 
-async def summary_of_beginnings(request: SummaryRequest) -> str:
+async def _summary_of_beginnings(request: SummaryRequest) -> str:
     """Summarize a conversation by the beginnings of its latest messages, since an echo cannot summarize."""
     tokenizer = ByteEstimator()
     head = f"The conversation has {len(request.conversation)} messages. No model has summarized them; the latest begin:"

@@ -3,22 +3,20 @@
     @slash("rename", "TITLE", "Give this session a title.")
     async def rename(chat: Chat, rest: str) -> None: ...
 
-`registry` lists the commands. A line that begins with two slashes is sent to the model, without the first of them.
+`slash_commands` has the commands. A line that begins with two slashes is sent to the model, without the first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from ...events.errors import InvalidInput
+from .chat import Chat
 
-if TYPE_CHECKING:
-    from .chat import Chat
-
-Run: TypeAlias = "Callable[[Chat, str], Awaitable[None]]"
+Run: TypeAlias = Callable[[Chat, str], Awaitable[None]]
 """The function of a command; it gets the text after the command's name."""
 
 
@@ -65,6 +63,15 @@ class Slashes:
     def __iter__(self) -> Iterator[Slash]:
         return iter(self._commands.values())
 
+    async def take(self, chat: Chat, line: str) -> None:
+        """Process a line of input, which is a command or a message to the model; errors are shown."""
+        with chat.showing_errors():
+            if line.startswith("/") and not line.startswith("//"):
+                command, rest = self.find(line)
+                await command.run(chat, rest)
+            elif line.strip():
+                await chat.say(line.removeprefix("/") if line.startswith("//") else line)
+
     def find(self, line: str) -> tuple[Slash, str]:
         """Return the command of a line, and the text after its name.
 
@@ -86,8 +93,3 @@ class Slashes:
             f"there is no command {' '.join(line.split()[:2])!r}, and nothing was sent: {hint}; "
             "to send a text that begins with a slash, begin it with two"
         )
-
-
-def is_command(line: str) -> bool:
-    """Return whether a line is a command, rather than a message to the model."""
-    return line.startswith("/") and not line.startswith("//")

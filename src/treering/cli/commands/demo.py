@@ -17,7 +17,6 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 import click
 from anyio import to_thread
-from anyio.abc import TaskStatus
 from anyio.lowlevel import checkpoint
 
 from ...actors.host.host import SessionHost
@@ -28,13 +27,14 @@ from ...events.health.doctor import examine
 from ...projections.feed import Reset
 from ..descriptions import preview_of, role_of, short
 from ..output import echo_lines, run
-from ..story import SESSION, TORN, story_clock, story_ids
+from .demo_worker import SESSION, TORN, story_clock, story_ids
 from .tree import tree_pages
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _DEADLINE_S = 60
+_PLANNED = 5  # the entries of the plan in the first scene
 
 
 @click.command()
@@ -111,15 +111,16 @@ async def _at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
 async def _work_together(host: SessionHost) -> Session:
     _title("1. Three agents work at once, each in its own session, while an observer follows the plan")
     plan, code, review = await host.create("plan"), await host.create("code"), await host.create("review")
-    async with anyio.create_task_group() as watching:
-        live = _Watcher(plan)
-        await watching.start(live.watch)
-        async with anyio.create_task_group() as agents:
-            agents.start_soon(_plan, plan)
-            agents.start_soon(_code, code)
-            agents.start_soon(_review, review)
-        await live.reached(plan.cursor.seq)
-        watching.cancel_scope.cancel()
+    async with plan.subscribe() as entries, anyio.create_task_group() as agents:
+        agents.start_soon(_plan, plan)
+        agents.start_soon(_code, code)
+        agents.start_soon(_review, review)
+        async for entry in entries:
+            if isinstance(entry, Reset):
+                continue
+            _say(f"live: {plan.id} {entry.seq}  {role_of(entry)}: {preview_of(entry)}")
+            if entry.seq == _PLANNED:
+                break
     for session in (code, review):
         _say(f"{session.id}.jsonl has {session.cursor.seq} entries, written at the same time")
     return plan
@@ -179,7 +180,7 @@ async def _compact(plan: Session) -> None:
 
 def _kill_a_worker(folder: str) -> list[str]:
     acknowledged: list[str] = []
-    command = [sys.executable, "-m", "treering.cli.demo_child", folder]
+    command = [sys.executable, "-m", "treering.cli.commands.demo_worker", folder]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as worker:  # in its own process group: Ctrl-C reaches only this process, which kills the worker
@@ -208,32 +209,6 @@ async def _recover(host: SessionHost, folder: str, acknowledged: list[str]) -> N
     fragments = [name for name in sorted(os.listdir(folder)) if ".torn-" in name]
     _say(f"continued with entry {worker.cursor.seq}; the fragment was kept as {', '.join(fragments)}")
     _say(f"doctor: {len(examine(folder))} findings in all files")
-
-
-class _Watcher:
-    """An observer that prints each entry of a session."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._seen = 0
-        self._progress = anyio.Event()
-
-    async def watch(self, *, task_status: TaskStatus[None]) -> None:
-        """Follow the session until cancelled."""
-        async with self._session.subscribe() as entries:
-            task_status.started()
-            async for entry in entries:
-                if isinstance(entry, Reset):
-                    continue
-                _say(f"live: {self._session.id} {entry.seq}  {role_of(entry)}: {preview_of(entry)}")
-                self._seen = entry.seq
-                self._progress.set()
-                self._progress = anyio.Event()
-
-    async def reached(self, seq: int) -> None:
-        """Wait until the entry `seq` has been printed."""
-        while self._seen < seq:
-            await self._progress.wait()
 
 
 # -- output

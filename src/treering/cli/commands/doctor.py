@@ -16,8 +16,8 @@ from ...events.health.known_damage import KnownDamage
 from ...events.health.repair import Repair, Repairer
 from ...events.health.session_ids import SessionIds
 from ...events.wording import counted
-from ..foreign_files import advice_on
-from ..opening import json_option
+from ..messages import advice_on
+from ..options import json_option
 from ..output import clean, echo_json, echo_lines, transient_progress
 
 _NO_SESSION = ("no_header", "empty")

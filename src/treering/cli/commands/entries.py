@@ -1,19 +1,29 @@
-"""`treering entries`: the lines of a session, in file order."""
+"""Commands on single entries: the lines of a session, those that are appended to it, and their labels."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import select
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 
+import anyio
 import click
 import msgspec
 
 from ...actors.session.session import Session
 from ...events.entries import Entry, OpaqueEntry
-from ..descriptions import line_of
-from ..home import root_option
-from ..opening import find_leaf, json_option, leaf_option, opened, session_file
+from ...projections.feed import Reset
+from ...projections.labels import LabelledEntry
+from ...projections.labels import labels as labels_of
+from ..descriptions import LABEL_CHARS_MAX, line_of, preview_of, role_of, short
+from ..home import Home
+from ..messages import warn
+from ..opening import find_entry, find_leaf, opened
+from ..options import json_option, leaf_option, root_option, session_argument, session_file
 from ..output import as_json as encoded
-from ..output import run
+from ..output import columns, echo_json, run, short_line
+from ..rows import WIDTH_OF_PIPES
 
 _AT_ONCE = 256
 
@@ -64,12 +74,12 @@ def show(entries: list[Entry], *, as_json: bool) -> None:
     if not entries:
         return
     if as_json:
-        click.echo(b"\n".join(native_line(entry) for entry in entries))
+        click.echo(b"\n".join(_native_line(entry) for entry in entries))
     else:
         click.echo("\n".join(line_of(entry) for entry in entries))
 
 
-def native_line(entry: Entry) -> bytes:
+def _native_line(entry: Entry) -> bytes:
     """Encode an entry in the native format, with its seq.
 
     An opaque entry keeps the keys of its own line and gets those of every native entry; `opaque` gives the reason.
@@ -81,3 +91,145 @@ def native_line(entry: Entry) -> bytes:
     envelope = {"type": entry.type, "id": entry.id, "parent_id": entry.parent_id}
     timed = {"timestamp": msgspec.to_builtins(entry.timestamp), "seq": entry.seq, "opaque": entry.reason}
     return encoded({**envelope, **own, **envelope, **timed})
+
+
+_STDOUT = 1
+_LOOKS_EVERY_S = 0.5
+
+
+@click.command()
+@session_file
+@json_option
+@click.option("--from-start", is_flag=True, help="Print the existing entries first.")
+@root_option
+def follow(file: str, as_json: bool, from_start: bool, root: str | None) -> None:
+    """Print each entry as another process appends it, until Ctrl-C.
+
+    It also ends when the program that reads its output has ended, as `head` does.
+
+    \b
+    Examples:
+      treering follow session.jsonl
+      treering follow session.jsonl --json --from-start
+    """
+    with suppress(KeyboardInterrupt):
+        run(_follow, file, root, as_json, from_start)
+
+
+async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) -> None:
+    async with (
+        opened(file, root) as session,
+        session.subscribe(after=0 if from_start else session.cursor) as subscription,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(_watch_reader)
+        while True:
+            _show_items(await subscription.receive_many(), file, as_json=as_json)
+
+
+def _show_items(items: Iterable[Entry | Reset], file: str, *, as_json: bool) -> None:
+    """Show entries together, and a warning where the file was replaced."""
+    entries: list[Entry] = []
+    for item in items:
+        if isinstance(item, Reset):
+            show(entries, as_json=as_json)
+            entries = []
+            warn(f"{file}: the file was replaced or truncated; following it from the start")
+        else:
+            entries.append(item)
+    show(entries, as_json=as_json)
+
+
+async def _watch_reader() -> None:
+    """Watch stdout if it is a pipe: a write reports a closed pipe, but the next entry may never come.
+
+    Raises:
+        BrokenPipeError: The reader has closed the pipe.
+    """
+    pipe = select.poll()
+    pipe.register(_STDOUT, 0)  # poll reports a closed other end without being asked to
+    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel does not set an anyio event
+        await anyio.sleep(_LOOKS_EVERY_S)
+    raise BrokenPipeError
+
+
+@click.command()
+@session_file
+@leaf_option
+@json_option
+@root_option
+def labels(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
+    """List labelled entries, those on the path to the leaf first.
+
+    \b
+    Examples:
+      treering labels session.jsonl
+      treering labels session.jsonl --json
+    """
+    run(_labels, file, root, leaf, as_json)
+
+
+async def _labels(file: str, root: str | None, leaf: str | None, as_json: bool) -> None:
+    async with opened(file, root) as session:
+        seq = await find_leaf(session, leaf)
+        log = await session.log()
+        labelled = labels_of(log.index, seq)
+        if as_json:
+            echo_json([{"entry_id": entry_id, "label": label} for entry_id, label in labelled])
+            return
+        seqs = {entry_id: log.index.find(entry_id) for entry_id, _ in labelled}
+        entries = await log.entries_at(sorted(seqs.values()))
+        previews: list[str] = []
+        for entry_id, _ in labelled:
+            entry = entries[seqs[entry_id]]
+            previews.append("" if entry is None else f"{role_of(entry)}: {preview_of(entry)}")
+    if labelled:
+        _show_labels(labelled, previews)
+
+
+def _show_labels(labelled: list[LabelledEntry], previews: list[str]) -> None:
+    """Write a line for each label; in a narrow terminal, the previews are cut first."""
+    from ..columns import GAP, aligned
+
+    rows = [
+        (preview, short_line(label, LABEL_CHARS_MAX), short(entry_id))
+        for (entry_id, label), preview in zip(labelled, previews, strict=True)
+    ]
+    width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
+    heading, *lines = aligned([("text", "label", "entry"), *rows], width, droppable=(), shortened=1)
+    preview, label, entry_id = heading
+    click.secho(GAP.join((label, entry_id, preview)).rstrip(), dim=True)
+    for preview, label, entry_id in lines:
+        click.echo(GAP.join((click.style(label, bold=True), entry_id, preview)).rstrip())
+
+
+@click.command()
+@session_argument
+@click.argument("entry", metavar="ENTRY")
+@click.argument("text", metavar="[TEXT]", required=False)
+@json_option
+@root_option
+def label(session: str, entry: str, text: str | None, as_json: bool, root: str | None) -> None:
+    """Label an entry of a session, or remove its label.
+
+    ENTRY is an entry's id, or the beginning of one. Without TEXT, the label is removed. `treering labels` lists all
+    labels.
+
+    \b
+    Examples:
+      treering label last 9b2e1c33 "before the rewrite"
+      treering label last 9b2e1c33
+    """
+    result = run(_label, Home.at(root), session, entry, text)
+    if as_json:
+        echo_json(result)
+
+
+async def _label(home: Home, session: str, entry: str, text: str | None) -> dict[str, str | None]:
+    async with home.opened() as host:
+        row = await host.resolve(session)
+        async with await host.load(row, read_only=True) as viewed:  # a typo must not unarchive the session
+            entry_id = await find_entry(viewed, entry)
+        loaded = await host.load(row)
+        await loaded.set_label(entry_id, text)
+        return {"session_id": loaded.id, "entry_id": entry_id, "label": loaded.label(entry_id)}

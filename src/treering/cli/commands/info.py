@@ -16,14 +16,12 @@ from ...events.kinds import Kind
 from ...projections.context import DEFAULT_THINKING_LEVEL, ModelRef, level_of, model_of
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..descriptions import LABEL_CHARS_MAX, short
-from ..home import Home, root_option, session_completion
-from ..opening import json_option
-from ..output import echo_json, echo_lines, run, short_line
-from ..rows import name_of, place_of, status_of, used
-from ..time_output import when
+from ..home import Home
+from ..options import json_option, root_option, session_completion
+from ..output import run, short_line, show
+from ..rows import name_of, place_of, status_of, used, when
 
-VALUE_CHARS_MAX = 1000
-"""The maximum length of a detail."""
+_VALUE_CHARS_MAX = 1000
 
 
 class Info(Struct, frozen=True, kw_only=True):
@@ -75,18 +73,15 @@ def info(session: str | None, as_json: bool, root: str | None) -> None:
       treering info 5f0c12ab --json
     """
     details = run(_info, Home.at(root), session)
-    if as_json:
-        echo_json(details)
-    else:
-        echo_lines(_lines(details))
+    show(details, info_lines(details), as_json=as_json)
 
 
 async def _info(home: Home, text: str | None) -> Info:
     async with home.opened() as host:
-        return await info_of(host, await session_or_default(host, home, text))
+        return await info_of(host, await _session_or_default(host, home, text))
 
 
-async def session_or_default(host: SessionHost, home: Home, text: str | None) -> SessionSummary:
+async def _session_or_default(host: SessionHost, home: Home, text: str | None) -> SessionSummary:
     """Return the named session, else the project's current one, else the one that was used last there.
 
     Raises:
@@ -144,8 +139,13 @@ def _branch_count(index: LogIndex) -> int:
     return sum(seq not in parents for seq in seqs)
 
 
-def info_lines(details: Info) -> Iterator[tuple[str, str]]:
-    """Yield the details for people, as names and values; unknown ones are left out."""
+def info_lines(details: Info, *more: tuple[str, str]) -> Iterator[str]:
+    """Yield a line for each detail that is known, then for more names and values."""
+    for name, value in (*_values(details), *more):
+        yield f"{click.style(f'{name:<9}', dim=True)}  {short_line(value, _VALUE_CHARS_MAX)}"
+
+
+def _values(details: Info) -> Iterator[tuple[str, str]]:
     row, now = details.session, datetime.now(UTC)
     others = row.message_count - row.user_count - row.assistant_count - details.tool_results
     by_role = f"{row.user_count:,} by the user, {row.assistant_count:,} by the assistant, "
@@ -182,8 +182,3 @@ def info_lines(details: Info) -> Iterator[tuple[str, str]]:
     if status_of(row):
         yield "status", status_of(row)
     yield "file", f"{row.path or row.ref} ({row.dialect})"
-
-
-def _lines(details: Info) -> Iterator[str]:
-    for name, value in info_lines(details):
-        yield f"{click.style(f'{name:<9}', dim=True)}  {short_line(value, VALUE_CHARS_MAX)}"

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
-from ...actors.search.hits import Hit
+from ...actors.search.hits import Hit, Search
 from ...events.entries import ROLES
 from ...events.kinds import TYPE_NAMES
 from ...events.wording import counted
 from ..descriptions import ROLE_CHARS_MAX, colored, short
-from ..home import Home, root_option
-from ..logs import warn
-from ..number_input import Count
-from ..opening import json_option
+from ..home import Home
+from ..messages import warn
+from ..options import Count, Moment, json_option, quiet_option, root_option
 from ..output import as_json as encoded
-from ..output import clean, quiet_option, run, short_line, tell
-from ..prefixes import Prefixes
-from ..rows import NAMELESS
-from ..time_input import Moment
-from ..time_output import when
+from ..output import clean, run, short_line, tell
+from ..rows import NAMELESS, Prefixes, when
 
 if TYPE_CHECKING:
     from ...actors.host.host import SessionHost
@@ -82,64 +78,57 @@ def search(
       treering search '"connection lost"' --project . --after 7d
       treering search TODO --role user --json | jq -r .entry_id
     """
-    request = _SearchRequest(" ".join(query), project, role, tool, after, before, limit, index)
-    run(_search, Home.at(root), request, as_json)
+
+    def hits_of(host: SessionHost) -> Search:
+        return host.search(
+            " ".join(query),
+            project=project,
+            role=role,
+            tool=tool,
+            after=after,
+            before=before,
+            limit=limit + 1,  # one more tells whether there are more
+            index=index,
+        )
+
+    run(_search, Home.at(root), hits_of, project, role, limit, as_json)
 
 
-class _SearchRequest(Struct, frozen=True):
-    query: str
-    project: str | None
-    role: str | None
-    tool: str | None
-    after: datetime | None
-    before: datetime | None
-    limit: int
-    index: bool | None
-
-
-async def _search(home: Home, request: _SearchRequest, as_json: bool) -> None:
+async def _search(
+    home: Home,
+    hits_of: Callable[[SessionHost], Search],
+    project: str | None,
+    role: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
     count, session, more, now = 0, "", "", datetime.now(UTC)
     async with home.opened() as host:
         rows = await host.list_sessions(status="any")
         titles = {row.ref: row.title for row in rows}
         prefixes = Prefixes(row.id for row in rows)
-        async with host.search(
-            request.query,
-            project=request.project,
-            role=request.role,
-            tool=request.tool,
-            after=request.after,
-            before=request.before,
-            limit=request.limit + 1,  # one more tells whether there are more
-            index=request.index,
-        ) as hits:
+        async with hits_of(host) as hits:
             async for hit in hits:
-                if count == request.limit:
+                if count == limit:
                     more = "; --limit shows more"
                     break
                 if hit.ref != session and not as_json:
                     click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
                 click.echo(encoded(hit) if as_json else _line(hit, now))
                 count, session = count + 1, hit.ref
-        hint = "" if count else await _hint(home, host, request)
+        hint = "" if count else await _hint(home, host, project, role)
     for finding in hits.findings:
         warn(f"{finding.where}: {finding.message}")
     tell(f"{counted(count, 'hit')}{more}" if count else f"nothing found{hint}")
 
 
-async def _hint(home: Home, host: SessionHost, request: _SearchRequest) -> str:
-    """Name what in the request makes hits impossible or unlikely."""
-    project = request.project
+async def _hint(home: Home, host: SessionHost, project: str | None, role: str | None) -> str:
+    """Name what makes hits impossible or unlikely: a project without sessions, or a role that is none of the usual."""
     if project is not None and not await host.list_sessions(project=project, status="any", limit=1):
         return f"; no session belongs to the project {clean(os.path.join(home.project, project))}"
-    return _role_hint(request.role)
-
-
-def _role_hint(role: str | None) -> str:
-    """Name the usual roles if a role without hits is none of them; programs may have roles of their own."""
-    if role is None or role in _ROLES:
-        return ""
-    return f"; {clean(role)!r} is not one of the usual roles: {', '.join(_ROLES)}"
+    if role is not None and role not in _ROLES:  # programs may have roles of their own
+        return f"; {clean(role)!r} is not one of the usual roles: {', '.join(_ROLES)}"
+    return ""
 
 
 def _heading(shown_id: str, title: str | None, *, first: bool) -> str:

@@ -1,4 +1,4 @@
-"""`treering sessions`: the sessions of a project, or of all projects."""
+"""Commands that list, choose and name sessions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import click
 
 from ...events.entries import ARCHIVED
 from ...events.wording import counted
-from ...projections.summary import CORRUPTED
-from ..home import Home, root_option
-from ..number_input import Count
-from ..opening import json_option
-from ..output import echo_json, echo_lines, quiet_option, run, tell
-from ..table import table_of
+from ...projections.summary import CORRUPTED, SessionSummary
+from ..home import Home
+from ..options import Count, json_option, quiet_option, root_option, session_argument, session_completion
+from ..output import echo_json, echo_lines, run, show, tell
+from ..rows import name_of, named, table_of
 
 
 @click.command()
@@ -49,10 +48,11 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
         unlisted = [] if archived or rows else await host.list_sessions(project=project, status=ARCHIVED)
     elsewhere = [] if everywhere else [row for row in among if row.archived == archived]
     broken = [] if everywhere else [row for row in among if row.status == CORRUPTED]
-    if as_json:
-        echo_json(rows)
-    else:
-        echo_lines(table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref))
+    show(
+        rows,
+        table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref),
+        as_json=as_json,
+    )
     if not rows and limit != 0:
         kind = "archived sessions" if archived else "sessions"
         others = len(elsewhere) - (0 if archived else len(broken))
@@ -66,3 +66,80 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
 def _where_instead(others: int) -> str:
     """Return the end of a note that this project has no sessions, given the number of those in other projects."""
     return f"in this project; {others} in others: --all lists them" if others else "yet"
+
+
+@click.command()
+@click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_completion)
+@click.option("--clear", is_flag=True, help="Unset the current session of the project.")
+@json_option
+@quiet_option
+@root_option
+def current(session: str | None, clear: bool, as_json: bool, root: str | None) -> None:
+    """Show or set the current session of this project.
+
+    `treering chat --continue` resumes it in preference to sessions that were used later. If there is none, nothing is
+    printed.
+
+    \b
+    Examples:
+      treering current
+      treering current 5f0c12ab
+      treering current --clear
+    """
+    if clear and session is not None:
+        raise click.UsageError("give either a session or --clear, not both")
+    run(_current, Home.at(root), session, clear, as_json)
+
+
+async def _current(home: Home, session: str | None, clear: bool, as_json: bool) -> None:
+    async with home.opened() as host:
+        if clear:
+            await host.set_current_session(home.project, None)
+            if as_json:
+                echo_json(None)
+            return
+        if session is not None:
+            chosen = await host.resolve(session)
+            await host.set_current_session(home.project, chosen)
+            if as_json:
+                echo_json(chosen)
+            is_current = "is the current session of"
+            if chosen.archived:
+                is_current = "is archived; once unarchived, it is the current session of"
+            tell(f"{name_of(chosen)} {is_current} {home.project}")
+            return
+        row = await host.current_session(home.project)
+        among = await host.list_sessions(status="any")
+    if as_json:
+        echo_json(row)
+    elif row is not None:
+        echo_lines(table_of([row], among=among, places=False, current=row.ref))
+    else:
+        tell("this project has no current session")
+
+
+@click.command()
+@session_argument
+@click.argument("name", metavar="NAME")
+@json_option
+@root_option
+def rename(session: str, name: str, as_json: bool, root: str | None) -> None:
+    """Give a session a name.
+
+    Automatic titles never replace it. An empty name removes it.
+
+    \b
+    Examples:
+      treering rename 5f0c12ab "Fix the cart"
+      treering rename last ""
+    """
+    row = run(_rename, Home.at(root), session, name)
+    if as_json:
+        echo_json({**named(row), "name": row.name})
+
+
+async def _rename(home: Home, session: str, name: str) -> SessionSummary:
+    async with home.opened() as host:
+        loaded = await host.load(session)
+        await loaded.update_metadata(name=name)
+        return await host.resolve(loaded.file_path or loaded.id)

@@ -1,0 +1,221 @@
+"""What goes wrong, in one sentence: errors that end a command, and log events of the library as warnings on stderr.
+
+Each event that can reach the command line has its sentence here. With --verbose, an event is printed in full.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from ..events.errors import (
+    ExportExists,
+    ForeignFormatError,
+    InvalidInput,
+    NotASession,
+    ReadOnly,
+    RedactedSession,
+    SessionLocked,
+    TreeringError,
+)
+from ..events.telemetry import logging_to
+from .output import clean, line
+
+# -- log events
+
+
+_SENTENCES = {
+    "line_damaged": "{where}: this line is not a JSON object and was skipped",
+    "more_lines_damaged": "{count} more damaged lines were skipped: `treering doctor` lists them",
+    "log_unreadable": "{ref} cannot be read at the moment: {error}",
+    "folder_unreadable": "{path} cannot be listed ({why}), so its contents were skipped",
+    "search_index_unavailable": "the search index is not available, so the sessions are read instead: {why}",
+    "search_index_damaged": "the search index was damaged and is being rebuilt: {path}",
+    "search_index_foreign": "{path} was not a search index of treering and was renamed to {moved_to}",
+    "watch_polls": "the system does not report file changes ({error}), so files are polled",
+    "watch_failed": "{ref} cannot be followed at the moment ({error}); this is retried",
+    "replay_waits": "journal entries of {ref} cannot be restored yet: {why}",
+    "replay_without_header": "a journal has lines of {ref}, but not its beginning: run `treering doctor` for details",
+    "journal_unknown": "{journal} is not a journal that this version can read; it was left as it is",
+    "journal_not_dropped": "the journal {journal} cannot be removed: {error}",
+    "checkpoint_failed": "{place} could not be flushed, so the journal keeps its entries: {error}",
+    "archive_left": "{path} was left where it is: {why}",
+    "background_failed": "the background task {work} failed and is retried ({error})",
+    "retention_failed": "old sessions could not be archived ({error}): retry with `treering gc`",
+    "host_failed": "the host was closed by a failure ({error}): everything acknowledged is in its files",
+    "passivation_failed": "session {session_id} could not be closed cleanly ({error})",
+    "actor_failed": "session {session_id} was abandoned ({error}): everything acknowledged is in its file",
+    "projection_failed": "the view {projection!r} of session {session_id} failed ({error})",
+    "checkpoint_ignored": "the checkpoint of the view {projection!r} cannot be used ({error}): the view is rebuilt",
+    "checkpoint_not_saved": "the checkpoint of the view {projection!r} could not be saved ({error})",
+    "not_summarized": "a failed answer was abandoned without a summary ({error})",
+    "tool_cancelled": "the tool {tool!r} was cancelled before it answered",
+    "tool_failed": "the tool {tool!r} failed ({error})",
+    "tool_timed_out": "the tool {tool!r} did not answer within {timeout_s} seconds",
+}
+_REPORTED_ELSEWHERE = frozenset({"not_compacted"})  # the chat reports it itself, since it gets it as an event
+_NUMBERED = re.compile(r"\[Errno -?\d+\] ")
+
+
+def sentence_of(name: str, fields: Mapping[str, object]) -> str | None:
+    """Return an event as a sentence, or None if it is reported elsewhere.
+
+    Args:
+        name: The event.
+        fields: The fields that were logged with it.
+    """
+    if name in _REPORTED_ELSEWHERE:
+        return None
+    values = {key: _NUMBERED.sub("", value) if isinstance(value, str) else value for key, value in fields.items()}
+    values.setdefault("place", values.get("ref", values.get("folder", "a session")))
+    try:
+        return _SENTENCES[name].format_map(values)
+    except KeyError:  # an event without a sentence, or without one of its fields
+        session = f" (session {values['session_id']})" if "session_id" in values else ""
+        return f"{name.replace('_', ' ')}{session}; run `treering --verbose` for details"
+
+
+class _Mode:
+    """The logging mode of the program, shared by all of its threads."""
+
+    verbose = False
+
+
+def be_verbose(*, verbose: bool) -> None:
+    """Show log events with all of their fields, or only as sentences."""
+    _Mode.verbose = verbose
+
+
+def warn(message: str) -> None:
+    """Write a warning to stderr, on one line."""
+    click.echo(f"treering: warning: {clean(message)}", err=True)
+
+
+class _Warnings:
+    """A logger that hands on the warnings of events, and drops everything below a warning.
+
+    It needs no logging library: loading one takes as long as a whole short command.
+
+    Args:
+        print_: Called with each warning.
+        note_damaged: Called with the seq of each damaged line, in place of `print_`.
+    """
+
+    def __init__(self, print_: Callable[[str], object], note_damaged: Callable[[int], None] | None = None) -> None:
+        self._print = print_
+        self._note_damaged = note_damaged
+
+    def debug(self, event: str, /, **fields: object) -> None:
+        """Drop the event."""
+
+    def info(self, event: str, /, **fields: object) -> None:
+        """Drop the event."""
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        """Hand on the event's warning, if it has one."""
+        if self._note_damaged is not None and event == "line_damaged":
+            seq = fields.get("seq")
+            self._note_damaged(seq if isinstance(seq, int) else 0)
+        elif (message := _warning_of(event, fields)) is not None:
+            self._print(message)
+
+    def error(self, event: str, /, **fields: object) -> None:
+        """Hand on the event's warning, as `warning` does."""
+        self.warning(event, **fields)
+
+
+@contextmanager
+def logs_on_stderr(note_damaged: Callable[[int], None] | None = None) -> Generator[None, None, None]:
+    """Print log events to stderr.
+
+    Args:
+        note_damaged: Called with the seq of each damaged line, which is then not printed here.
+    """
+    with logging_to(_Warnings(warn, note_damaged)):
+        yield
+
+
+@contextmanager
+def logs_held_back() -> Generator[None, None, None]:
+    """Hold log events back while the alternate screen is shown, then print each distinct one once."""
+    held: dict[str, None] = {}
+    try:
+        with logging_to(_Warnings(held.setdefault)):
+            yield
+    finally:
+        for message in held:
+            warn(message)
+
+
+def _warning_of(name: str, fields: dict[str, object]) -> str | None:
+    """Return the warning for an event, or None if there is none."""
+    message = sentence_of(name, fields)
+    if not _Mode.verbose:
+        return message
+    details = " ".join([name, *(f"{key}={value}" for key, value in fields.items() if key != "exc_info")])
+    return details if message is None else f"{message} [{details}]"
+
+
+# -- errors
+
+
+_AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
+    (ExportExists, "overwrite=True", "--force"),
+    (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and redirect stdout there"),
+    (RedactedSession, "without `redact`", "without --redact"),
+    (SessionLocked, "open it read-only, or wait until the owner lets go", "close it there, or wait; viewing it works"),
+    (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
+    (ReadOnly, "; what exists can be loaded with `read_only=True`", "; viewing works"),
+)
+"""Advice at the end of the library's error messages, and its equivalent on the command line."""
+
+_PROGRAMS = {
+    "treering-json": "a JSON export of treering",
+    "dive": "a session of dive",
+    "codex": "a session of Codex",
+    "claude-code": "a session of Claude Code",
+    "gemini": "a session of Gemini CLI",
+    "opencode": "a session of opencode",
+    "nanocoder": "a session of nanocoder",
+    "picoclaw": "a session of picoclaw",
+}
+"""A description of each importable file, by the name of its format."""
+
+
+def advice_on(path: str) -> str | None:
+    """Return what a foreign file is and how to import it, or None if its format is unknown."""
+    import shlex
+
+    from ..formats.detect import format_named, head_of
+
+    source = Path(path)
+    try:
+        head = head_of(source)
+        format_name = next((name for name in _PROGRAMS if format_named(name).recognizes(source, head)), None)
+    except (ForeignFormatError, OSError):  # it is gone or unreadable, which has been reported already
+        return None
+    if format_name is None:
+        return None
+    return f"it is {_PROGRAMS[format_name]}: import it with `treering import {shlex.quote(path)}`"
+
+
+def sentence(error: TreeringError | OSError) -> str:
+    """Return an error as one sentence, with advice for programs replaced by command-line options."""
+    if isinstance(error, TreeringError):
+        message = str(error)
+        for kind, advice, option in _AS_OPTIONS:
+            if isinstance(error, kind) and message.endswith(advice):  # earlier, it would be part of a name
+                message = message.removesuffix(advice) + option
+        if isinstance(error, NotASession) and error.where is not None:
+            import_advice = advice_on(error.where.path)
+            message += f"; {import_advice}" if import_advice else ""
+        return line(message)
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # only a missing working directory has no name
+        return "the current directory no longer exists: change to another one"
+    what = error.strerror or str(error) or type(error).__name__
+    return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)

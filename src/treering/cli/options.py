@@ -1,0 +1,173 @@
+"""What people give a command: options and arguments that several commands share, and completion in a shell.
+
+It knows no command, and opens no session but to complete its id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from ..actors.catalog.root import ROOT
+from ..events.errors import TreeringError
+from .home import Home
+from .output import QUIET, run
+from .rows import name_of
+
+if TYPE_CHECKING:
+    from ..projections.summary import SessionSummary
+
+
+class Count(click.ParamType[int]):
+    """A whole number.
+
+    Args:
+        min: The least number that is allowed.
+    """
+
+    name = "number"
+
+    def __init__(self, *, min: int) -> None:
+        self._min = min
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse a number."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = None
+        if number is None or number < self._min:
+            self.fail(f"{str(value)!r} is not a whole number of {self._min} or more", param, ctx)
+        return number
+
+
+_AGO = re.compile(r"(\d+)([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Moment(click.ParamType[datetime]):
+    """A time: `2026-01-31`, `2026-01-31T14:30`, or `90m`, `12h`, `7d`, `2w` ago; in the system's zone by default."""
+
+    name = "time"
+
+    def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Parse a time."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            if ago := _AGO.fullmatch(value):
+                return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            return datetime.fromisoformat(value).astimezone()
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a time: use a form like 2026-01-31, 2026-01-31T14:30 or 7d", param, ctx)
+
+
+class FormatName(click.ParamType[str]):
+    """The name of a format. Packages may add formats, so all names are looked up when they are asked for.
+
+    Args:
+        names: Returns all names.
+    """
+
+    name = "format"
+
+    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+        self._names = names
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return all names, for the help."""
+        return click.Choice(self._names()).get_metavar(param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin like this."""
+        return click.Choice(self._names()).shell_complete(ctx, param, incomplete)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of a format, or refuse it and list the others."""
+        return click.Choice(self._names()).convert(value, param, ctx)
+
+
+leaf_option = click.option(
+    "--leaf", metavar="ID", help="Use this entry instead of the leaf: its id, or the beginning of it."
+)
+"""An entry to use in place of the session's leaf."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+"""Output for programs."""
+
+
+root_option = click.option(
+    "--root",
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False, readable=False),
+    help=f"The directory of the sessions; by default {ROOT}, or the platform's directory for application data.",
+)
+"""The option for another root, to pass to `Home.at`."""
+
+
+def _quieted(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Note that counts and progress are suppressed."""
+    ctx.meta[QUIET] = value
+
+
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=_quieted, help="Suppress counts and progress on stderr."
+)
+"""Suppress counts and progress, but not errors and warnings."""
+
+
+def session_completion(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete session ids, or file names if no id matches."""
+    try:
+        rows = run(_rows, Home.at(ctx.params.get("root")))
+    except (TreeringError, OSError):  # completion must not print errors
+        rows = []
+    items = [CompletionItem(row.id, help=name_of(row)) for row in rows if row.id.startswith(incomplete)]
+    return items or [CompletionItem(incomplete, type="file")]
+
+
+async def _rows(home: Home) -> list[SessionSummary]:
+    async with home.opened() as host:
+        return await host.list_sessions()
+
+
+session_file = click.argument(
+    "file", metavar="SESSION", type=click.Path(readable=False), shell_complete=session_completion
+)
+"""The session to read: the path of its file or, if there is no such file, a text that a root resolves."""
+
+session_argument = click.argument("session", metavar="SESSION", shell_complete=session_completion)
+"""One session: an id, the beginning of one, a name, `last`, or the path of a file."""
+
+sessions_argument = click.argument(
+    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=session_completion
+)
+"""One or more sessions."""
+
+
+_SHELLS = ("bash", "zsh", "fish")
+_VARIABLE = "_TREERING_COMPLETE"
+
+
+@click.command()
+@click.argument("shell", metavar="SHELL", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a completion script for a shell.
+
+    SHELL is bash, zsh or fish. The script completes commands, options and session ids.
+
+    \b
+    Examples:
+      eval "$(treering completion bash)"                                   in ~/.bashrc
+      eval "$(treering completion zsh)"                                    in ~/.zshrc
+      treering completion fish > ~/.config/fish/completions/treering.fish
+    """
+    chosen = get_completion_class(shell)
+    assert chosen is not None  # click has these three
+    click.echo(chosen(ctx.find_root().command, {}, "treering", _VARIABLE).source())

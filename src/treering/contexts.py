@@ -1,0 +1,64 @@
+"""What a model is sent: contexts, their budgets, the strategies that make them fit, summaries and tokens.
+
+A context is folded from the path to the leaf. If it is too large, `Session.build_context` tries strategies in their
+order until the result fits the budget; it writes nothing and calls no model, unless it is given a summarizer::
+
+    from treering import ContextBuilder
+    from treering.contexts import RecentPlusSummary, calculate_budget
+
+    budget = calculate_budget(32_768, system_prompt="You help.")
+    builder = ContextBuilder()
+    builder.register_strategy(RecentPlusSummary(target_ratio=0.2))
+    result = await session.build_context(budget, builder)
+    messages = result.to_messages()
+
+`Session.compact` shortens the path itself, by an appended entry.
+"""
+
+from .actors.agents.agent import summarizer_of
+from .projections.building.budget import ContextBudget, calculate_budget
+from .projections.building.builder import ContextBuilder, ContextBuildResult, StrategyFailure
+from .projections.building.composing import compose
+from .projections.building.full_history import FullHistory
+from .projections.building.masking import MaskedTools
+from .projections.building.minimal_state import MinimalState
+from .projections.building.pairing import safe_start
+from .projections.building.pruned_tools import PrunedTools
+from .projections.building.recent_plus_summary import RecentPlusSummary
+from .projections.building.source import ContextSource
+from .projections.building.strategy import ContextStrategy, NeededSummary, StrategyRegistry, StrategyResult
+from .projections.building.summaries import Summarizer, SummarizerOptions, SummaryRequest
+from .projections.building.summary_cache import StoredSummary
+from .projections.context import Context, ContextMessage, ModelRef
+from .projections.tokens import ByteEstimator, MessageTokenizer, Tokenizer
+
+__all__ = [
+    "ByteEstimator",
+    "Context",
+    "ContextBudget",
+    "ContextBuildResult",
+    "ContextBuilder",
+    "ContextMessage",
+    "ContextSource",
+    "ContextStrategy",
+    "FullHistory",
+    "MaskedTools",
+    "MessageTokenizer",
+    "MinimalState",
+    "ModelRef",
+    "NeededSummary",
+    "PrunedTools",
+    "RecentPlusSummary",
+    "StoredSummary",
+    "StrategyFailure",
+    "StrategyRegistry",
+    "StrategyResult",
+    "Summarizer",
+    "SummarizerOptions",
+    "SummaryRequest",
+    "Tokenizer",
+    "calculate_budget",
+    "compose",
+    "safe_start",
+    "summarizer_of",
+]
