@@ -66,16 +66,17 @@ class SessionActor:
         owned: The session's log.
 
     Attributes:
+        mailbox: The commands that wait.
         owned: The session's log, and the right to append to it.
         torn: The torn tail that was repaired on activation, until it has been reported.
     """
 
-    __slots__ = ("_mailbox", "_runtime", "owned", "torn")
+    __slots__ = ("_runtime", "mailbox", "owned", "torn")
 
     def __init__(self, runtime: Runtime, owned: OwnedLog) -> None:
         self._runtime = runtime
         self.owned = owned
-        self._mailbox = Mailbox(runtime)
+        self.mailbox = Mailbox(runtime)
         self.torn = owned.lease.torn
 
     @property
@@ -89,14 +90,9 @@ class SessionActor:
         return self.owned.archived
 
     @property
-    def mailbox_depth(self) -> int:
-        """How many commands wait."""
-        return self._mailbox.depth
-
-    @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return self._mailbox.idle
+        return self.mailbox.idle
 
     # -- accepting commands
 
@@ -106,7 +102,7 @@ class SessionActor:
         If the caller is cancelled, the command is either not accepted or carried out whole.
         """
         owned, index = self.owned, self.owned.log.index
-        if type(command) is not Append or self._mailbox.serving or owned.stale or index.info.archived:
+        if type(command) is not Append or self.mailbox.serving or owned.stale or index.info.archived:
             return await self._perform_through_mailbox(command)
         draft = Draft(index)
         may_read = command.command_id is not None or not READS_ENTRIES.isdisjoint(map(type, command.payloads))
@@ -129,7 +125,7 @@ class SessionActor:
     async def _perform_through_mailbox(self, command: Command | AnswerFromLog) -> CommandResult:
         """Queue a command behind those that wait, and return its result."""
         mail = Mail(command)
-        await self._mailbox.put(mail, self._run)
+        await self.mailbox.put(mail, self._run)
         return await mail.reply()
 
     def _left_to_do(self, command: Append, decision: Decision, outcome: Outcome) -> Append | AnswerFromLog:
@@ -144,14 +140,14 @@ class SessionActor:
 
     async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
-        self._mailbox.hold()
+        self.mailbox.hold()
         try:
             outcome: Outcome | Exception
             try:
                 outcome = await self.owned.append(deferred.request)
             except anyio.get_cancelled_exc_class():  # the lines may have been written all the same
                 self.owned.stale = True
-                self._mailbox.put_unattended(Mail(AnswerFromLog(deferred.decision.ids)))
+                self.mailbox.put_unattended(Mail(AnswerFromLog(deferred.decision.ids)))
                 raise
             except Exception as error:  # noqa: BLE001 - `_run` below turns it into a reply
                 outcome = error
@@ -162,7 +158,7 @@ class SessionActor:
             with anyio.CancelScope(shield=True):
                 await self._run([mail], (deferred, outcome))
         finally:
-            self._mailbox.release(self._run)
+            self.mailbox.release(self._run)
         return await mail.reply()
 
     async def _run(
@@ -375,9 +371,9 @@ class SessionActor:
     async def refresh(self) -> None:
         """Read what other programs did to the file: appended to it, if they share it, or replaced it."""
         log = self.log
-        if not self.owned.written or self._mailbox.serving or not (log.replaced or log.dialect.shared):
+        if not self.owned.written or self.mailbox.serving or not (log.replaced or log.dialect.shared):
             return
-        with self._mailbox.entering():  # so that the session is not passivated meanwhile
+        with self.mailbox.entering():  # so that the session is not passivated meanwhile
             if not log.replaced:
                 try:
                     await log.catch_up()
@@ -386,26 +382,18 @@ class SessionActor:
             if log.replaced:
                 self.owned.stale = True
                 mail = Mail(AnswerFromLog(()))
-                await self._mailbox.put(mail, self._run)
+                await self.mailbox.put(mail, self._run)
                 with suppress(LogReplaced):  # the new log is served now, and subscribers got a `Reset`
                     await mail.reply()
 
     # -- passivation
-
-    async def answered(self) -> None:
-        """Wait until every command that was accepted before this call has its reply, however many follow."""
-        await self._mailbox.answered()
-
-    async def quiet(self) -> None:
-        """Wait until the actor is idle, which may never happen while commands keep coming."""
-        await self._mailbox.quiet()
 
     async def passivate(self) -> None:
         """Write a snapshot of the index if the log has grown enough, and release the log."""
         try:
             await self.owned.save_snapshot()
         finally:
-            self._mailbox.close()
+            self.mailbox.close()
             await self.owned.release()
 
 

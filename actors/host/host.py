@@ -315,7 +315,7 @@ class SessionHost(SessionOpening):
         sessions = tuple(
             SessionStatistics(
                 session_id=actor.log.index.header.id,
-                mailbox_depth=actor.mailbox_depth,
+                mailbox_depth=actor.mailbox.depth,
                 head=actor.log.index.head,
                 subscribers=0 if actor.log.feed is None else actor.log.feed.subscribers,
                 lag_max=0 if actor.log.feed is None else actor.log.feed.lag_max,

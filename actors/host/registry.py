@@ -163,7 +163,7 @@ class Registry(Holders):
                 await source.unchanging()
             for source in list(self.live_holders.values()):
                 if source.actor is not None:
-                    await source.actor.quiet()
+                    await source.actor.mailbox.quiet()
                     await self.passivate_safely(source)
         for source in list(self._sources.values()):
             source.close()

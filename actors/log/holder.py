@@ -308,7 +308,7 @@ class Holder:
         """Release an actor once it is quiet; keep it live if the caller is cancelled before."""
         self._withdraw()
         try:
-            await actor.quiet()
+            await actor.mailbox.quiet()
         except BaseException:
             self.actor = actor
             self.holders.live_holders[self.ref] = self
@@ -320,7 +320,7 @@ class Holder:
     async def answered(self) -> None:
         """Wait until every command that was accepted before this call has its reply."""
         if self.actor is not None:
-            await self.actor.answered()
+            await self.actor.mailbox.answered()
         elif self._changed is not None:  # its actor may be answering the last commands
             await self._changed.wait()
 
