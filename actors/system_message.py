@@ -14,7 +14,6 @@ from ..events.content import JSON, plain_text, raw_json
 from ..events.entries import CompactionEntry, Entry, MessageEntry
 from ..events.index import LogIndex
 from ..events.kinds import Kind
-from ..formats.values import as_object, as_objects, as_text
 from ..projections.context import ContextMessage, ContextPlan, boundary, build, first_kept
 
 _SHOWN = frozenset({Kind.SYSTEM, Kind.CONTEXT_EDIT})
@@ -67,10 +66,17 @@ def _declared(system: Iterable[ContextMessage]) -> dict[str, JSON]:
     tools: dict[str, JSON] = {}
     for each in system:
         metadata = each.message.metadata
-        sections |= as_object(metadata.get("sections"))
-        for tool in as_objects(metadata.get("toolsRemoved")):
-            tools.pop(as_text(tool.get("name")), None)
-        tools |= {as_text(tool.get("name")): tool for tool in as_objects(metadata.get("toolsAdded"))}
+        if isinstance(changed := metadata.get("sections"), dict):
+            sections |= changed
+        for name in _by_name(metadata.get("toolsRemoved")):
+            tools.pop(name, None)
+        tools |= _by_name(metadata.get("toolsAdded"))
     present: dict[str, JSON] = {name: body for name, body in sections.items() if body is not None}
     declared: dict[str, JSON] = {"sections": present, "toolsAdded": [*tools.values()]}
     return {name: value for name, value in declared.items() if value}
+
+
+def _by_name(tools: JSON) -> dict[str, JSON]:
+    """Return the tools in a list, by name."""
+    listed = [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
+    return {name if isinstance(name := each.get("name"), str) else "": each for each in listed}

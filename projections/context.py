@@ -47,7 +47,7 @@ from ..events.entries import (
 )
 from ..events.index import MISSING, LogIndex
 from ..events.kinds import MESSAGE_KINDS, Kind
-from ..events.providers.rendering import bash_text, with_sections
+from ..events.providers.common import bash_text, with_sections
 
 DEFAULT_THINKING_LEVEL = "off"
 """The thinking level of a path that sets none."""

@@ -12,7 +12,7 @@ from typing import Protocol, TypeGuard
 from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
 from ..events.entries import Entry, Message, MessageEntry, OpaqueEntry
 from ..events.errors import InvalidInput
-from ..events.providers.rendering import rendered
+from ..events.providers.common import rendered
 from .context import ContextMessage, message_of
 
 IMAGE_TOKENS = 1600

@@ -17,11 +17,11 @@ from ...events.stores.base import Ref, Store
 from ...projections.summary import CORRUPTED
 from ..catalog.settings import Settings
 from ..commands import Unarchive
-from ..imports.report import ImportReports
 from ..log.open_log import OpenLog
 from ..log.source import Source
 from ..session.branching import copy_of
 from ..session.session import Session, fork, put
+from ..transfer.reports import ImportReports
 from .lookup import SessionLike, SessionLookup
 from .names import absolute, checked_id, checked_path, ref_of_key
 from .tasks import on_own_task
@@ -288,7 +288,7 @@ class SessionOpening(SessionLookup):
             SessionLocked: Another process or host owns one of them.
             ReadOnly: This process may not write there.
         """
-        from ..imports.importing import import_sessions
+        from ..transfer.importing import import_sessions
 
         self.core.check()
         source = checked_path(path)

@@ -37,9 +37,9 @@ from ...projections.context import Context, ContextChange
 from ...projections.labels import LabelChange
 from ...projections.subscriptions import refuse_entry_arguments
 from ...projections.tree import Tree, TreeChange
-from ..exports import ExportFormat
 from ..search.hits import Search
 from ..session.branching import SessionCopy, copy_of
+from ..session.exporting import ExportFormat
 from ..session.reading import is_of_custom_type
 from ..session.session import Session
 from .bridge import Bridge

@@ -36,8 +36,7 @@ from ..content import (
 )
 from ..entries import Message, Usage
 from ..errors import InvalidEntry
-from .reading import Block, image_at, images_of, read, result_text, with_true_type
-from .rendering import in_turns, named_image
+from .common import Block, image_at, images_of, in_turns, named_image, read, result_text, with_true_type
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 

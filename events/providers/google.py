@@ -39,8 +39,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..errors import InvalidEntry
-from .reading import ANY_IMAGE, Block, image_at, images_of, read, result_text, with_true_type
-from .rendering import in_turns
+from .common import ANY_IMAGE, Block, image_at, images_of, in_turns, read, result_text, with_true_type
 
 _KEY = re.compile("(?<!^)[A-Z]")
 _FREE = frozenset({"args", "response", "video_metadata", "videoMetadata", "media_resolution", "mediaResolution"})

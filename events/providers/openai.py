@@ -33,8 +33,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..errors import InvalidEntry
-from .reading import Block, image_at, images_of, read, result_text, url_of, with_true_type
-from .rendering import sendable
+from .common import Block, image_at, images_of, read, result_text, sendable, url_of, with_true_type
 
 REFUSAL = "refusal"
 """The stop reason of an answer in which the model refuses the request."""

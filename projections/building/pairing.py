@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ...events.content import Content, ToolResultPart, ToolUse, ToolUsePart, plain_text, tool_result
 from ...events.entries import Message
 from ...events.kinds import is_asked
-from ...events.providers.rendering import rendered
+from ...events.providers.common import rendered
 from ..context import ContextMessage
 
 NO_RESULT = "[no result: the turn ended before the tool answered]"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...events.content import Content, ImagePart, TextPart, ToolResultPart, ToolUsePart
 from ...events.entries import Message
-from ...events.providers.rendering import rendered
+from ...events.providers.common import rendered
 from ..tokens import Tokenizer
 
 RESULT_CHARS = 200

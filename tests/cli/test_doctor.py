@@ -354,7 +354,7 @@ def test_a_file_with_any_name_can_be_examined_but_is_not_found_in_a_directory(cl
 # -- the command repairs
 
 
-@pytest.mark.parametrize("file", ["claude_code/work.jsonl", "foreign/codex.jsonl"])
+@pytest.mark.parametrize("file", ["claude_code/work.jsonl", "codex/codex.jsonl"])
 def test_a_session_file_of_another_program_is_named_with_the_import_command(
     cli: Cli, tmp_path: Path, file: str
 ) -> None:

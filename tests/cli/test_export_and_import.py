@@ -8,23 +8,23 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
+from treering.actors.transfer.exporting import export_names, foreign_format
 from treering.events.disk import OsDisk
-from treering.sessions import ExportFormat
+from treering.formats.base import WritesFolder
 
 from .conftest import DATA, HEADER, Cli, line_of_message
 
 SECRET = "sk-ant-api03-" + "a1B2" * 24
 
 
-@pytest.mark.parametrize("format_", get_args(ExportFormat))
+@pytest.mark.parametrize("format_", export_names())
 def test_each_format_is_written_to_stdout_and_to_a_private_file(cli: Cli, tmp_path: Path, format_: str) -> None:
     cli.create("What is a tree ring?", session_id="one")
     target = tmp_path / "out"
-    if format_ == "nanocoder":
+    if isinstance(foreign_format(format_), WritesFolder):
         cli.error("export", "one", "--format", format_)
     else:
         result = cli("export", "one", "--format", format_)
@@ -136,6 +136,25 @@ def test_importing_again_adds_what_is_missing(cli: Cli) -> None:
     cli.lines("import", path, "--format", "native")
     cli.error("import", path, "--format", "picoclaw")
     cli.error("import", path, "--format", "nonsense", status=2)
+
+
+def test_the_sessions_of_a_program_are_imported_from_where_it_keeps_them(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder, sample in (
+        (".claude/projects/-work", "claude_code/work.jsonl"),
+        (".codex/sessions", "codex/codex.jsonl"),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        shutil.copy(DATA / sample, tmp_path / folder)
+    shutil.copy(DATA / "codex" / "codex.jsonl", tmp_path / ".claude" / "projects")  # of another program
+    result = cli.json("import", "--from", "claude-code", "--from", "codex")
+    assert [each["format"] for each in result["sessions"]] == ["claude-code", "codex"]
+    assert result["unknown"] == 1
+    assert ".omp" in cli.error("import", "--from", "omp")
+    cli.error("import", "--from", "dive", status=2)
+    assert "--from" in cli.error("import", status=2)
 
 
 def test_damaged_lines_are_reported_and_the_rest_is_imported(cli: Cli, tmp_path: Path) -> None:

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
 
 import click
 import pytest
 import structlog
 
 from treering import SyncHost, __version__, text, thinking, tool_result, tool_use
-from treering.actors.exports import ExportFormat
+from treering.actors.transfer.exporting import export_names, foreign_format
 from treering.cli import main
 from treering.entries import SessionInfo
 from treering.events.telemetry import logger
+from treering.formats.base import WritesFolder
 
 from .conftest import HEADER, Cli, line_of_message
 
@@ -205,7 +205,9 @@ def test_json_at_a_terminal_has_the_same_value_without_control_characters(
     assert list(map(json.loads, output.splitlines())) == list(map(json.loads, piped.splitlines()))
 
 
-@pytest.mark.parametrize("format_", [each for each in get_args(ExportFormat) if each != "nanocoder"])
+@pytest.mark.parametrize(
+    "format_", [each for each in export_names() if not isinstance(foreign_format(each), WritesFolder)]
+)
 @pytest.mark.usefixtures("hostile_session")
 def test_an_export_at_a_terminal_is_shown_and_one_to_a_pipe_is_whole(
     cli: Cli, shown_at_terminal: Callable[..., str], tmp_path: Path, format_: str

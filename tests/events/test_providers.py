@@ -32,10 +32,9 @@ from treering.events.content import (
 from treering.events.entries import ROLES, BashExecution, Message, Usage
 from treering.events.errors import InvalidEntry
 from treering.events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
+from treering.events.providers.common import Block, rendered
 from treering.events.providers.google import UNSIGNED, GooglePrompt, from_google, to_google
 from treering.events.providers.openai import from_openai, to_openai
-from treering.events.providers.reading import Block
-from treering.events.providers.rendering import rendered
 from treering.testing import strategies
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAE="

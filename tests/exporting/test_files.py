@@ -22,6 +22,7 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.actors.transfer.exporting import export_names
 from treering.entries import ContentLike, OpaqueEntry, ToolResultPart, UsageRecord
 from treering.errors import DialectCannot, ExportExists
 from treering.projections.tokens import message_tokens
@@ -400,7 +401,7 @@ async def test_a_nanocoder_export_states_the_tokens_that_treering_counts(session
     assert total == sum(map(message_tokens, messages))
 
 
-FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+FORMATS = export_names()
 
 
 @pytest.mark.parametrize("name", FORMATS)

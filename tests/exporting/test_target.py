@@ -91,7 +91,7 @@ async def test_invalid_formats_and_targets_are_refused(full_session: Session, tm
     assert full_session.file_path is not None
     before = await full_session.export("native")
     with pytest.raises(InvalidInput, match="choose 'native', 'pi'"):
-        await full_session.export("pdf")  # type: ignore[call-overload]  # an unknown format on purpose
+        await full_session.export("pdf")
     wrong: list[tuple[ExportFormat, str | Path, str]] = [
         ("native", full_session.file_path, "own file"),
         ("html", tmp_path / "nowhere" / "page.html", "no folder"),

@@ -1,17 +1,18 @@
-"""The samples that docs/formats.md lists, for the tests of importing."""
+"""The samples of each program, and what importing them gives: `tests/data/<program>/counts.txt` lists both."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-PROJECT = Path(__file__).resolve().parents[2]
-DOC = PROJECT / "docs" / "formats.md"
-COLUMNS = ["sample", "format", "sessions", "entries", "messages", "findings"]
+DATA = Path(__file__).resolve().parents[1] / "data"
+REAL = "fixtures/"
+"""The beginning of the paths of files that programs wrote, which are not part of the project."""
 
 
 class Sample(NamedTuple):
-    """A row of the table: a file or folder, and the counts that importing it gives."""
+    """A file or folder, and the counts that importing it gives, over all of its sessions."""
 
     path: str
     format: str
@@ -22,20 +23,20 @@ class Sample(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        return self.path.startswith("tests/")
+        return not self.path.startswith(REAL)
+
+    def where(self, fixtures: Path = DATA) -> Path:
+        """Return the place of the sample; the one that a program wrote is below `fixtures`."""
+        return DATA / self.folder / self.path if self.is_own else fixtures / self.path.removeprefix(REAL)
+
+    @property
+    def folder(self) -> str:
+        return self.format.replace("-", "_")
 
 
-def samples() -> list[Sample]:
-    """Read the tables in docs/formats.md that have these columns."""
-    found: list[Sample] = []
-    inside = False
-    for line in DOC.read_text().splitlines():
-        cells = [cell.strip().strip("`") for cell in line.strip().strip("|").split("|")]
-        if cells == COLUMNS:
-            inside = True
-        elif not line.startswith("|"):
-            inside = False
-        elif inside and not set(cells[0]) <= {"-"}:
-            path, format, *counts = cells
-            found.append(Sample(path, format, *map(int, counts)))
-    return found
+def samples() -> Iterator[Sample]:
+    """Yield what the files list."""
+    for file in sorted(DATA.glob("*/counts.txt")):
+        _, *lines = file.read_text().splitlines()
+        for path, *counts in map(str.split, lines):
+            yield Sample(path, file.parent.name.replace("_", "-"), *map(int, counts))

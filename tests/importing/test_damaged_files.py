@@ -14,7 +14,7 @@ from treering import SessionHost, UnsupportedVersion
 from treering.errors import ForeignFormatError
 from treering.sessions import ImportReport
 
-from .samples import PROJECT, samples
+from .samples import Sample, samples
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -120,12 +120,14 @@ async def outcome(host: SessionHost, source: Path, what: str) -> list[ImportRepo
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-@pytest.mark.parametrize("name", [sample.path for sample in samples() if sample.is_own])
-async def test_damaged_own_samples_are_imported_or_refused(name: str, tmp_path: Path) -> None:
-    await import_damaged_copies(PROJECT / name, tmp_path / "copy")
+@pytest.mark.parametrize("sample", [each for each in samples() if each.is_own], ids=lambda each: str(each.path))
+async def test_damaged_own_samples_are_imported_or_refused(sample: Sample, tmp_path: Path) -> None:
+    await import_damaged_copies(sample.where(), tmp_path / "copy")
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
-@pytest.mark.parametrize("name", [sample.path for sample in samples() if not sample.is_own])
-async def test_damaged_real_files_are_imported_or_refused(name: str, tmp_path: Path, shared_fixtures: Path) -> None:
-    await import_damaged_copies(shared_fixtures / name, tmp_path / "copy")
+@pytest.mark.parametrize("sample", [each for each in samples() if not each.is_own], ids=lambda each: str(each.path))
+async def test_damaged_real_files_are_imported_or_refused(
+    sample: Sample, tmp_path: Path, shared_fixtures: Path
+) -> None:
+    await import_damaged_copies(sample.where(shared_fixtures), tmp_path / "copy")

@@ -18,7 +18,7 @@ from treering.sessions import ImportReports
 pytestmark = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-CLAUDE, FOREIGN = DATA / "claude_code", DATA / "foreign"
+CLAUDE = DATA / "claude_code"
 
 
 async def import_twice(root: Path, source: Path, format: str | None = None) -> ImportReports:
@@ -36,7 +36,7 @@ def copy_data(name: str, to: Path) -> Path:
     to.parent.mkdir(parents=True, exist_ok=True)
     source = DATA / name
     if source.is_dir():
-        shutil.copytree(source, to)
+        shutil.copytree(source, to, ignore=shutil.ignore_patterns("counts.txt"))
     else:
         shutil.copy(source, to)
     return to
@@ -143,7 +143,7 @@ async def test_a_damaged_archived_log_is_reported_and_the_others_are_imported(tm
 
 async def test_the_folder_above_opencodes_storage_is_imported(tmp_path: Path) -> None:
     share = tmp_path / "share" / "opencode"
-    copy_data("foreign/opencode/storage", share / "storage")
+    copy_data("opencode/storage", share / "storage")
     (share / "log").mkdir()
     (share / "log" / "today.log").write_text("INFO started\n")
     reports = await import_twice(tmp_path / "sessions", tmp_path / "share")
@@ -174,7 +174,7 @@ async def test_a_folder_with_sessions_of_all_programs_is_imported(tmp_path: Path
 
 async def test_with_a_format_given_only_its_sessions_are_imported(tmp_path: Path) -> None:
     copy_data("pi_v3.jsonl", tmp_path / "all" / "pi.jsonl")
-    copy_data("foreign/codex.jsonl", tmp_path / "all" / "deep" / "codex.jsonl")
+    copy_data("codex/codex.jsonl", tmp_path / "all" / "deep" / "codex.jsonl")
     (report,) = reports = await import_twice(tmp_path / "sessions", tmp_path / "all", "codex")
     assert (report.format, reports.unknown) == ("codex", 1)
     async with SessionHost(tmp_path / "sessions") as host:

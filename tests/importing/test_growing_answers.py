@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering import Message, MessageEntry, Session, SessionHost, Usage, plain_text, text, thinking, tool_use
-from treering.actors.imports.growing_answers import Latest, growth
+from treering.actors.transfer.growing_answers import Latest, growth
 from treering.entries import TextPart, ThinkingPart, ToolResultPart, ToolUsePart, UsageEntry
 from treering.sessions import ImportReport
 

@@ -1,35 +1,25 @@
-"""Formats that other packages add by an entry point."""
+"""Formats: those that other packages add by an entry point, as CONTRIBUTING.md says, and the page that lists ours."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from treering import SessionHost, plain_text
+from treering import InvalidInput, SessionHost, plain_text
+from treering.actors.transfer.exporting import export_names
+from treering.cli.commands.transfer import export, import_
 from treering.errors import ForeignFormatError
+from treering.formats.programs import format_names, formats, table
+from treering.sessions import Redaction
 
-READER = """
-from datetime import UTC, datetime
-from treering.events.entries import Header, MessageEntry
-from treering import message
-from treering.formats.base import ForeignSession
-
-class Diary:
-    name, title = "diary", "Diary"
-    def recognizes(self, path, head):
-        return head.startswith(b"Dear diary")
-    def read(self, path):
-        now = datetime(2026, 1, 1, tzinfo=UTC)
-        words = path.read_text().splitlines()[1:]
-        ids = [f"{path.stem}-{number}" for number in range(len(words))]
-        entries = (
-            MessageEntry(id=own, parent_id=above, timestamp=now, message=message("user", line))
-            for own, above, line in zip(ids, [None, *ids], words)
-        )
-        yield ForeignSession(header=Header(id=path.stem, version=1, timestamp=now), entries=entries, findings=[])
-"""
+PROJECT = Path(__file__).resolve().parents[2]
+WALK = (PROJECT / "CONTRIBUTING.md").read_text().partition("### Add a format")[2]
+READER = WALK.partition("```python\n")[2].partition("```")[0]
+"""The format that the walk in CONTRIBUTING.md adds."""
 
 
 @pytest.fixture
@@ -40,7 +30,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: diary-reader\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text(
-        "[treering.formats]\ndiary = diary_reader:Diary\npi = diary_reader:Diary\n"
+        "[treering.formats]\ndiary = diary_reader:DiaryFormat\npi = diary_reader:DiaryFormat\n"
     )
     monkeypatch.syspath_prepend(site)
     monkeypatch.delitem(sys.modules, "diary_reader", raising=False)
@@ -54,18 +44,98 @@ async def imported(root: Path, source: Path, format: str | None) -> list[str]:
         return [plain_text(each.content) for each in await session.all_messages()]
 
 
-@pytest.mark.parametrize("format", [None, "diary"])
-async def test_a_package_adds_a_format(install: Path, tmp_path: Path, format: str | None) -> None:
+@pytest.fixture
+def diary(install: Path) -> Path:
+    """The folder with the package, which now has its module."""
     (install / "diary_reader.py").write_text(READER)
+    return install
+
+
+@pytest.mark.usefixtures("diary")
+@pytest.mark.parametrize("format", [None, "diary"])
+async def test_a_package_adds_a_format(tmp_path: Path, format: str | None) -> None:
     source = tmp_path / "monday.txt"
     source.write_text("Dear diary\nIt rained.\nThen it stopped.\n")
     assert await imported(tmp_path / "root", source, format) == ["It rained.", "Then it stopped."]
 
 
-async def test_a_package_that_cannot_be_used_is_named(install: Path, tmp_path: Path) -> None:
-    (install / "diary_reader.py").write_text("import a_module_that_is_not_there\n")
+@pytest.mark.usefixtures("diary")
+async def test_an_import_from_it_can_be_repeated_and_reports_what_it_leaves_out(tmp_path: Path) -> None:
+    folder = tmp_path / "diaries"
+    folder.mkdir()
+    (folder / "monday.json").write_text("Dear diary\nIt rained.\n# mind the roof\n")
     async with SessionHost(tmp_path / "root") as host:
-        with pytest.raises(ForeignFormatError, match=r"'diary' of diary_reader:Diary .* remove its package"):
+        (report,) = await host.import_sessions(folder)
+        assert (report.format, report.added, report.left_out[0].kind) == ("diary", 1, "remark")
+        (folder / "monday.json").write_text("Dear diary\nIt rained.\n# mind the roof\nIt stopped.\n")
+        (report,) = await host.import_sessions(folder)
+        assert (report.entries, report.added) == (2, 1)
+
+
+@pytest.mark.usefixtures("diary")
+async def test_sessions_are_exported_to_it(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "root") as host:
+        session = await host.create()
+        await session.append_message("user", "It rained.")
+        await session.append_message("assistant", "Then it stopped.")
+        assert await session.export("diary") == b"Dear diary\nIt rained.\nThen it stopped.\n"
+        path = await session.export("diary", tmp_path / "out")
+        assert path.read_bytes() == b"Dear diary\nIt rained.\nThen it stopped.\n"
+        with pytest.raises(InvalidInput, match="cannot be redacted"):
+            await session.export("diary", redact=Redaction())
+    assert await imported(tmp_path / "other", tmp_path / "out", None) == ["It rained.", "Then it stopped."]
+
+
+@pytest.mark.usefixtures("diary")
+def test_it_is_listed_with_ours(tmp_path: Path) -> None:
+    assert format_names()[-1] == "diary"
+    assert export_names()[-1] == "diary"
+    assert table().splitlines()[-1] == "| Diary | `diary` | `~/diary` | `<day>.diary`, one thought per line. | yes |"
+    for command in (import_, export):
+        help = CliRunner().invoke(command, ["--help"]).output
+        assert "diary" in help
+        context = click.Context(command)
+        (option,) = (each for each in command.params if each.name == "format_")
+        assert [each.value for each in option.type.shell_complete(context, option, "dia")] == ["diary"]
+
+
+def test_the_page_lists_our_formats_as_their_classes_describe_them() -> None:
+    assert f"\n{table()}\n" in (PROJECT / "docs" / "formats.md").read_text()
+
+
+def test_each_of_our_formats_is_of_one_module_and_has_samples() -> None:
+    data = PROJECT / "tests" / "data"
+    for format in formats():
+        assert (format.name, type(format).__doc__ or "") > ("", "")
+        if type(format).__module__ != "treering.formats.own":
+            assert type(format).__module__ == f"treering.formats.{format.name.replace('-', '_')}"
+            assert (data / format.name.replace("-", "_") / "counts.txt").is_file()
+
+
+def test_nothing_knows_a_program_but_its_own_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(PROJECT)
+    from bench.source import imports, read_modules
+
+    programs = {type(each).__module__ for each in formats()} - {"treering.formats.own"}
+    modules = read_modules(PROJECT / "src" / "treering")
+
+    def program_of(module: str) -> str:
+        return next((each for each in programs if f"{module}.".startswith(f"{each}.")), "")
+
+    known = [
+        (each.name, imported)
+        for each in modules
+        for imported in imports(each, {module.name for module in modules})
+        if program_of(imported) not in ("", program_of(each.name))
+    ]
+    assert known == []
+
+
+@pytest.mark.parametrize("source", ["import a_module_that_is_not_there\n", "class DiaryFormat: ...\n"])
+async def test_a_package_that_cannot_be_used_is_named(install: Path, tmp_path: Path, source: str) -> None:
+    (install / "diary_reader.py").write_text(source)
+    async with SessionHost(tmp_path / "root") as host:
+        with pytest.raises(ForeignFormatError, match=r"'diary' of diary_reader:DiaryFormat .* remove its package"):
             await host.import_sessions(tmp_path, format="diary")
 
 

@@ -1,4 +1,4 @@
-"""Importing each sample gives the counts that docs/formats.md states."""
+"""Importing each sample gives the counts that are listed beside it, in `tests/data/<program>/counts.txt`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from treering import SessionHost
 
-from .samples import PROJECT, Sample, samples
+from .samples import Sample, samples
 
 OWN = [sample for sample in samples() if sample.is_own]
 REAL = [sample for sample in samples() if not sample.is_own]
@@ -42,19 +42,19 @@ async def count_import(path: Path, sample: Sample, root: Path) -> Sample:
 @pytest.mark.parametrize("sample", OWN, ids=lambda sample: str(sample.path))
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
 async def test_own_samples_import_with_the_stated_counts(sample: Sample, tmp_path: Path) -> None:
-    assert await count_import(PROJECT / sample.path, sample, tmp_path / "sessions") == sample
+    assert await count_import(sample.where(), sample, tmp_path / "sessions") == sample
 
 
 @pytest.mark.feature("U-27")
 @pytest.mark.parametrize("sample", REAL, ids=lambda sample: str(sample.path))
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
 async def test_real_files_import_with_the_stated_counts(sample: Sample, tmp_path: Path, shared_fixtures: Path) -> None:
-    assert await count_import(shared_fixtures / sample.path, sample, tmp_path / "sessions") == sample
+    assert await count_import(sample.where(shared_fixtures), sample, tmp_path / "sessions") == sample
 
 
 @pytest.mark.feature("U-27")
-def test_every_real_file_is_in_the_table(shared_fixtures: Path) -> None:
-    stated = [shared_fixtures / sample.path for sample in REAL]
+def test_every_real_file_is_listed(shared_fixtures: Path) -> None:
+    stated = [sample.where(shared_fixtures) for sample in REAL]
     files = [
         path
         for path in sorted(shared_fixtures.rglob("*"))

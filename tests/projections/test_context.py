@@ -43,7 +43,7 @@ from treering.events.entries import (
 )
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
-from treering.events.providers.rendering import rendered
+from treering.events.providers.common import rendered
 from treering.projections.context import (
     Context,
     ModelRef,

@@ -44,7 +44,7 @@ from treering.testing.disks.crashes import digest
 from treering.testing.simulation import check_session, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
 
-from ..foreign.test_opencode import database
+from ..formats.test_opencode import database
 
 ROOT = "/sessions"
 FILE = f"{ROOT}/a.jsonl"
@@ -81,15 +81,16 @@ WORST = [b"", b"\n", NATIVE[:-1], NATIVE + b"\0" * 600, NATIVE + b'{"\x80ype":"m
 """Files that are checked whatever the seeds."""
 
 FOREIGN = {
-    "claude-code": ("claude_code/work.jsonl", "claude_code/tangled.jsonl", "claude_code/delegating.jsonl"),
-    "codex": ("foreign/codex.jsonl",),
-    "dive": ("foreign/dive.jsonl", "foreign/dive.json"),
-    "gemini": ("foreign/gemini.jsonl", "foreign/gemini.json"),
-    "nanocoder": ("foreign/nanocoder.json",),
-    "picoclaw": ("foreign/picoclaw.jsonl", "foreign/picoclaw.json"),
     "pi": ("pi_v1.jsonl", "pi_v2.jsonl", "pi_v3.jsonl"),
     "omp": ("omp_v3.jsonl",),
+    **{
+        folder.name.replace("_", "-"): tuple(f"{folder.name}/{each.name}" for each in files)
+        for folder in sorted(DATA.iterdir())
+        if folder.is_dir() and (files := sorted({*folder.glob("*.json*")} - {*folder.glob("*.meta.json")}))
+    },
 }
+"""The sample files of each program, by the name of its format."""
+
 PIECES = [b"\0", b"{", b"}", b"[", b"]", b'"', b",", b":", b"\n", b"\r", b"\\", b"\xff", b"\xef\xbb\xbf", b"\\ud800"]
 ODD = [b"null", b"0", b"-1", b'""', b'"x"', b"[]", b"[7]", b"{}", b"true", b"1e400", b"[[]]", b"18446744073709551616"]
 
@@ -374,7 +375,7 @@ def foreign(random: Random, name: str) -> int:
 
 def opencode(random: Random) -> int:
     """Damage a file of an opencode storage, or its database."""
-    storage = DATA / "foreign" / "opencode" / "storage"
+    storage = DATA / "opencode" / "storage"
     with TemporaryDirectory() as folder:
         if random.random() < 0.5:
             path = Path(folder, "storage")
@@ -391,7 +392,7 @@ def opencode(random: Random) -> int:
 def whole_database() -> bytes:
     """Return the opencode storage as a database."""
     with TemporaryDirectory() as folder:
-        return database(DATA / "foreign" / "opencode" / "storage", Path(folder, "opencode.db")).read_bytes()
+        return database(DATA / "opencode" / "storage", Path(folder, "opencode.db")).read_bytes()
 
 
 def export(random: Random) -> int:

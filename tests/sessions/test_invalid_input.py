@@ -432,7 +432,7 @@ def test_the_smallest_limits_are_accepted() -> None:
         (lambda s: s.export("html", leaf_id=["a"]), "leaf_id is of type `list`: give a string"),
         (lambda s: s.export("html", redact=True), r"`redact` is of type `bool`: give a `Redaction\(\)`"),
         (lambda s: s.export(["html"]), "there is no export format"),
-        (lambda s: s.export("pdf"), "^there is no export format 'pdf': choose 'native', .* or 'dive'"),
+        (lambda s: s.export("pdf"), "^there is no export format 'pdf': choose 'native', .* or 'picoclaw'"),
         (lambda s: s.subscribe("log").__aenter__(), "^there is no view 'log': choose 'context', 'entries'"),
         (lambda s: s.rebind("a\0b"), "is not a path: leave out null characters"),
         (lambda s: s.rebind(5), "5 is not a path"),

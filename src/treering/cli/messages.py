@@ -174,34 +174,23 @@ _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
 )
 """Advice at the end of the library's error messages, and its equivalent on the command line."""
 
-_PROGRAMS = {
-    "treering-json": "a JSON export of treering",
-    "dive": "a session of dive",
-    "codex": "a session of Codex",
-    "claude-code": "a session of Claude Code",
-    "gemini": "a session of Gemini CLI",
-    "opencode": "a session of opencode",
-    "nanocoder": "a session of nanocoder",
-    "picoclaw": "a session of picoclaw",
-}
-"""A description of each importable file, by the name of its format."""
-
 
 def advice_on(path: str) -> str | None:
     """Return what a foreign file is and how to import it, or None if its format is unknown."""
     import shlex
 
-    from ..formats.detect import format_named, head_of
+    from ..formats.opening import head_of
+    from ..formats.programs import formats
 
     source = Path(path)
     try:
         head = head_of(source)
-        format_name = next((name for name in _PROGRAMS if format_named(name).recognizes(source, head)), None)
+        format = next((each for each in formats() if each.detects(source, head)), None)
     except (ForeignFormatError, OSError):  # it is gone or unreadable, which has been reported already
         return None
-    if format_name is None:
+    if format is None or format.is_dialect:
         return None
-    return f"it is {_PROGRAMS[format_name]}: import it with `treering import {shlex.quote(path)}`"
+    return f"it is a session of {format.title}: import it with `treering import {shlex.quote(path)}`"
 
 
 def sentence(error: TreeringError | OSError) -> str:

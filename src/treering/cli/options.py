@@ -6,7 +6,7 @@ It knows no command, and opens no session but to complete its id.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -72,12 +72,14 @@ class FormatName(click.ParamType[str]):
 
     Args:
         names: Returns all names.
+        known: Some of them, for which the others need not be looked up.
     """
 
     name = "format"
 
-    def __init__(self, names: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, names: Callable[[], Sequence[str]], known: Collection[str] = ()) -> None:
         self._names = names
+        self._known = known
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """Return all names, for the help."""
@@ -89,7 +91,7 @@ class FormatName(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name of a format, or refuse it and list the others."""
-        return click.Choice(self._names()).convert(value, param, ctx)
+        return value if value in self._known else click.Choice(self._names()).convert(value, param, ctx)
 
 
 leaf_option = click.option(

@@ -1,29 +1,44 @@
-"""The interface of import formats, and the sessions that they produce.
+"""The protocol of formats: what the module of a program offers, and the sessions that it reads.
 
-A format recognizes its files by their contents, not by their names, and reads one path into sessions: usually one, but
-a file may hold many. A format recognizes a folder only if the folder as a whole is one session or one store of
-sessions; `walk` searches all other folders. Entries are yielded in the order in which they are written, parents first.
-Their ids and times are the original's or are derived from it, so that importing the same file twice yields the same
-entries.
+A format detects its files by their contents, not by their names, and reads one path into sessions: usually one, but a
+file may hold many. It detects a folder only if the folder as a whole is one session or one store of sessions; `walk`
+searches all other folders. Entries are yielded in the order in which they are written, parents first. Their ids and
+times are the original's or are derived from it, so that importing the same file twice yields the same entries.
+
+A format that is written, too, has one more method: `write` for one file, or `write_folder` for several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from ..events.dialects.base import Dialect
 from ..events.entries import Entry, Header, KnownEntry, Message
 from ..events.findings import Finding
 
 Restate: TypeAlias = Callable[[Entry], Iterator[Message]]
 """A function that returns the messages that are read back after an entry was written in a format."""
 
+IsEntry: TypeAlias = Callable[[Entry], bool]
+"""A function that returns whether an entry is one of those that it stands for."""
+
+CountTokens: TypeAlias = Callable[[Message], int]
+"""A function that returns the number of tokens of a message."""
+
+
+def _is_none(entry: Entry) -> bool:
+    return False
+
 
 class ForeignSession(Struct, frozen=True, kw_only=True):
     """A session that another program wrote.
+
+    Three of the attributes let an import continue a session from a file whose entries have no ids, or not all of them.
 
     Attributes:
         header: The id, start time, folder and title; also `parent_session` and `parent_entry` if another session
@@ -33,6 +48,7 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
         leaf_id: The entry that is the leaf; None for the last entry.
         restate: Returns the messages that an entry becomes in this format. Set for formats that treering can export to
             and whose messages lack ids, at least in part: it lets an import recognize a session that treering exported.
+        is_implied: Returns whether a file of this format has an entry only because its messages imply it.
         is_of_source: Returns whether an import from this program, or this program itself, made an entry, by its id. Set
             for programs that delete messages: such an entry was deleted if the source no longer has it.
         beside: Other files and folders that were read as part of this session and must not be read on their own.
@@ -43,31 +59,61 @@ class ForeignSession(Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     leaf_id: str | None = None
     restate: Restate | None = None
-    is_of_source: Callable[[Entry], bool] | None = None
+    is_implied: IsEntry = _is_none
+    is_of_source: IsEntry | None = None
     beside: tuple[Path, ...] = ()
 
 
-class Format(Protocol):
-    """One format of another program.
+class KeptSession(Struct, frozen=True, kw_only=True):
+    """A session in a dialect that treering writes itself, whose lines are copied unchanged.
 
     Attributes:
-        name: Its name on the command line, such as "claude-code".
-        title: The program's name as shown to users.
+        header: The decoded header.
+        dialect: The dialect of its lines.
+        block: The header block, byte for byte.
+        lines: The lines after the header, each with its newline, without blank ones; can be iterated once.
+        findings: What could not be copied; complete once `lines` is exhausted.
+        leaf_id: The leaf, if the lines do not determine it.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
+    header: Header
+    dialect: Dialect
+    block: bytes
+    lines: Iterator[bytes]
+    findings: list[Finding]
+    leaf_id: str | None = None
 
-    def recognizes(self, path: Path, head: bytes) -> bool:
+
+class Format(ABC):
+    """The files of one program.
+
+    The docstring of such a class says in Markdown which files these are: its first sentence stands in the table of
+    `docs/formats.md`.
+
+    Attributes:
+        name: The format's name on the command line, such as "claude-code".
+        title: The program's name as people know it.
+        is_dialect: Whether its files are sessions here as they are, without an import.
+        home: Where the program keeps its files, such as "~/.codex/sessions"; "" if that is not known.
+        read_last: The beginning of the names of files that are read along with others of their folder.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    is_dialect: ClassVar[bool] = False
+    home: ClassVar[str] = ""
+    read_last: ClassVar[str] = ""
+
+    @abstractmethod
+    def detects(self, path: Path, head: bytes) -> bool:
         """Return whether a file, judged by its first bytes, or a folder as a whole is of this format.
 
         For a folder, `head` is empty.
         """
         ...
 
-    def read(self, path: Path) -> Iterator[ForeignSession]:
+    @abstractmethod
+    def read(self, path: Path) -> Iterator[ForeignSession | KeptSession]:
         """Read a file, or a folder that is of this format as a whole.
 
         Damaged parts are left out and reported in the session's findings; everything intact is read.
@@ -75,5 +121,36 @@ class Format(Protocol):
         Raises:
             ForeignFormatError: Nothing in it can be salvaged.
             OSError: It cannot be read.
+        """
+        ...
+
+    def only_lists(self, path: Path, head: bytes) -> bool:
+        """Return whether a file below a folder, judged by its first bytes, only lists the sessions beside it."""
+        return False
+
+
+@runtime_checkable
+class WritesFile(Protocol):
+    """A format that is written as one file."""
+
+    def write(self, header: Header, entries: Sequence[Entry]) -> bytes:
+        """Return a path of a session, from its root, as a file of the program."""
+        ...
+
+
+@runtime_checkable
+class WritesFolder(Protocol):
+    """A format that is written as several files."""
+
+    def write_folder(
+        self, header: Header, entries: Sequence[Entry], folder: Path, *, overwrite: bool, count: CountTokens
+    ) -> Path:
+        """Write a path of a session, from its root, below the folder of all sessions, and return what was written.
+
+        Files that exist are replaced one by one, in an order in which a crash leaves a session that can be read.
+
+        Raises:
+            ExportExists: The session is there, and must not be overwritten.
+            OSError: A file cannot be written; each is then either unchanged or new.
         """
         ...

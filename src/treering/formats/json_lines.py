@@ -118,6 +118,12 @@ class Notes:
             if not isinstance(value.get(name), str) and carries_text(value.get(name)):
                 self.leave_out(f"{holder} field {name}", value[name])
 
+    def check_repeated(self, kind: str, value: JSON, *elsewhere: JSON) -> None:
+        """Count a value that a reader leaves out since it repeats others, if any of its words are in none of these."""
+        said = "\n".join(each for other in elsewhere for each in _strings_in(other))
+        if any(carries_text(each) and each.strip() not in said for each in _strings_in(value)):
+            self.leave_out(kind, value)
+
     def check_items(self, kind: str, value: JSON, *, line: int | None = None, byte: int | None = None) -> None:
         """Count what a list of objects holds besides objects, or what is in its place; a reader ignores it.
 
@@ -156,6 +162,11 @@ class Notes:
         self._skipped.clear()
 
 
+def unheard() -> Notes:
+    """Return notes that nobody reads."""
+    return Notes(Path(), [])
+
+
 def carries_text(value: JSON) -> bool:
     """Return whether a value holds text: ids, times, paths and words of a program have no blank between words."""
     pending = [value]
@@ -170,6 +181,16 @@ def carries_text(value: JSON) -> bool:
         elif isinstance(each, str) and len(each.split(maxsplit=1)) > 1:
             return True
     return False
+
+
+def _strings_in(value: JSON) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, (dict, list)):
+            pending += each.values() if isinstance(each, dict) else each
 
 
 def first_object(head: bytes) -> Object | None:

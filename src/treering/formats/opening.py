@@ -1,10 +1,14 @@
-"""Opening a file for reading, including one that treering has compressed as an archived log: `abc.jsonl.zst`, `.gz`."""
+"""Opening files for reading, also ones that treering has compressed as an archived log: `abc.jsonl.zst`, `.gz`.
+
+What cannot be read becomes an error that names it, or a finding where other sessions are read all the same.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -12,10 +16,16 @@ from typing import TYPE_CHECKING, BinaryIO
 from ..events.disk import OsDisk
 from ..events.disk.codecs import codec_of
 from ..events.disk.packed import PackedFile, log_path
-from ..events.errors import ExtraMissing, ForeignFormatError, LogDamaged, Where
+from ..events.errors import ExtraMissing, ForeignFormatError, LogDamaged, TreeringError, Where
+from ..events.findings import Finding
+from .base import ForeignSession
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+
+HEAD_MAX = 256 * 1024
+"""The number of bytes by which a format detects a file; a first line may be long."""
 
 _PACKED_BYTES = 16 * 1024  # compressed bytes read at a time to obtain the beginning
 
@@ -72,6 +82,23 @@ def beginning_of(path: Path, size: int) -> bytes:
         return data[:size]
 
 
+def head_of(path: Path) -> bytes:
+    """Return the bytes by which a file is recognized, decompressed if it is compressed; b"" for a folder.
+
+    Raises:
+        ForeignFormatError: It does not exist or cannot be read.
+    """
+    try:
+        return b"" if path.is_dir() else beginning_of(path, HEAD_MAX)
+    except OSError as error:
+        raise cannot_read(error, path) from error
+
+
+def modified_at(path: Path) -> datetime:
+    """Return when a file was modified, to the second."""
+    return datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+
+
 def cannot_read(error: OSError, path: Path) -> ForeignFormatError:
     """Return an error that says which file cannot be read and why."""
     if isinstance(error, FileNotFoundError):
@@ -99,3 +126,46 @@ class _Unpacked(RawIOBase):
         view[: len(data)] = data
         self._offset += len(data)
         return len(data)
+
+
+def unreadable(error: TreeringError | OSError, path: Path) -> Finding:
+    """Return the finding for a session that cannot be read."""
+    failure = cannot_read(error, path) if isinstance(error, OSError) else error
+    where = failure.where
+    place = (where.path, where.line, where.byte) if where else (str(path), None, None)
+    return Finding(*place, "unreadable", "error", failure.message)
+
+
+def read_each(
+    paths: Iterable[Path], read: Callable[[Path], ForeignSession], none_found: str
+) -> Iterator[ForeignSession]:
+    """Read sessions one after another.
+
+    A session that cannot be read is reported as a finding of the one before it, or of the first readable one after it.
+
+    Args:
+        paths: The locations of the sessions.
+        read: Reads one session, or raises `ForeignFormatError`.
+        none_found: The error message if `paths` is empty.
+
+    Raises:
+        ForeignFormatError: There is no session, or none of them can be read.
+    """
+    previous: ForeignSession | None = None
+    unplaced: list[Finding] = []
+    for path in paths:
+        try:
+            session = read(path)
+        except (ForeignFormatError, OSError) as error:
+            (unplaced if previous is None else previous.findings).append(unreadable(error, path))
+            continue
+        session.findings.extend(unplaced)
+        unplaced.clear()
+        if previous is not None:
+            yield previous
+        previous = session
+    if previous is None:
+        raise ForeignFormatError(
+            unplaced[0].message if unplaced else none_found, where=unplaced[0].where if unplaced else None
+        )
+    yield previous

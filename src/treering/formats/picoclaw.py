@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -37,12 +37,12 @@ from ..events.entries import (
 )
 from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding
-from ..events.providers.reading import url_of
-from .base import ForeignSession
+from ..events.providers.common import url_of
+from .base import ForeignSession, Format
 from .chain import Chain, Names, derived_id
-from .chat_messages import read_message
-from .json_lines import Line, Notes, beginning, decoded, document, first_object, objects, objects_of
-from .simple_messages import SimpleMessage, is_system, simple_messages
+from .json_lines import Line, Notes, beginning, decoded, document, first_object, objects, objects_of, unheard
+from .messages import SimpleMessage, is_system, read_message, simple_messages
+from .opening import modified_at
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
 NAME = "picoclaw"
@@ -60,19 +60,23 @@ _MESSAGE_FIELDS = frozenset(
 )
 
 
-class PicoclawFormat:
-    """Sessions of picoclaw."""
+class PicoclawFormat(Format):
+    """`<key>.json`, and `<key>.jsonl` with its `.meta.json`."""
 
     name = NAME
     title = "picoclaw"
 
-    def recognizes(self, path: Path, head: bytes) -> bool:
+    def detects(self, path: Path, head: bytes) -> bool:
         """Return whether this is a picoclaw session."""
         return _is_document(head) or _is_sidecar(head) or _is_line(path, head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a session; see `Format.read`."""
         return iter((_read(path),))
+
+    def write(self, header: Header, entries: Sequence[Entry]) -> bytes:
+        """Return a path as picoclaw's JSON document; see `WritesFile.write`."""
+        return picoclaw_document(header, entries)
 
 
 def _is_document(head: bytes) -> bool:
@@ -108,7 +112,7 @@ def _read(path: Path) -> ForeignSession:
     if path.suffix == ".jsonl":
         meta = _meta(sidecar, findings)
         created, updated = as_time(meta.get("created_at")), as_time(meta.get("updated_at"))
-        first = next((line for line in objects(path, Notes(path, []), _START) if read_message(line.value)), None)
+        first = next((line for line in objects(path, unheard(), _START) if read_message(line.value, unheard())), None)
         if first is None:
             raise ForeignFormatError("the file contains no messages", where=Where(str(path)))
         created = created or as_time(first.value.get("created_at"))
@@ -124,7 +128,7 @@ def _read(path: Path) -> ForeignSession:
     header = Header(
         id=derived_id(NAME, key),
         version=NATIVE_VERSION,
-        timestamp=created or updated or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
+        timestamp=created or updated or modified_at(path),
         key=key,
     )
     entries = _entries(header, lines, counter, meta, updated, notes)
@@ -281,7 +285,7 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
 
 def restated(entry: Entry) -> Iterator[Message]:
     """Yield the picoclaw messages to which an entry is converted; see `Restate`."""
-    return filter(None, (read_message(_message(source)) for source in simple_messages((entry,))))
+    return filter(None, (read_message(_message(source), unheard()) for source in simple_messages((entry,))))
 
 
 def _message(source: SimpleMessage) -> Object:

@@ -3,44 +3,50 @@
 Each file is recognized on its own. A folder that is itself a session, or a storage of sessions, is read as one unit and
 not searched further. Below a folder, a damaged file affects only itself, and files that are not sessions are counted.
 Links to folders are not followed, since they may lead back up. Files that treering keeps beside its logs are skipped:
-the contents of `.treering`, snapshots, leaf records, fragments, and backups. So is nanocoder's index, which only lists
-the sessions beside it.
+the contents of `.treering`, snapshots, leaf records, fragments, and backups. So are files that only list the sessions
+beside them. A file of a program that treering has no reader for, and that resembles those of another program, is
+refused by name: read as the other program's, it would be imported with its words left out.
 
 Only one session, and the names of the folders still to be searched, are held in memory at a time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from os import scandir
 from pathlib import Path
 from typing import NamedTuple
 
+from ..events.content import JSON
 from ..events.disk.private_folder import PRIVATE_FOLDER
 from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
 from ..events.health.surroundings import log_of
-from .base import ForeignSession, Format
-from .claude_code.agents import PREFIX
-from .detect import HEAD_MAX, format_named, format_names, head_of
-from .json_lines import beginning
-from .opening import beginning_of, cannot_read, is_packed
-from .own_dialects import KeptFormat, KeptSession
-from .unread import program_of
+from .base import ForeignSession, Format, KeptSession
+from .json_lines import beginning, decoded
+from .opening import HEAD_MAX, beginning_of, cannot_read, head_of, is_packed
+from .programs import format_named, format_names, formats
+from .values import Object, as_object, as_text
 
 UNKNOWN_SHOWN = 5
 """How many of the files that are not sessions are listed by path."""
 
 _LOOK = 4096
 _SUFFIXES = (".json", ".jsonl")
-_INDEX = "index.jsonl"
-_INDEX_KEYS = (b'"id"', b'"projectPath"', b'"projectHash"')
 _MAGIC = (b"{", b"[", b"SQLite format 3\0")
+
+_LINES_CHECKED = 50
+_QWEN = "Qwen Code"
+_QWEN_START = re.compile(rb'\{"uuid":"[^"]*","parentUuid":(null|"[^"]*"),"sessionId":')
+_QWEN_LINE = re.compile(rb'"message":\{"role":"(user|model)","parts":\[')
+_OLD_QWEN = re.compile(rb'\{\s*"sessionId"\s*:.{0,4000}?"type"\s*:\s*"qwen"', re.DOTALL)
+_QWEN_ROLES = frozenset({"user", "model"})
 
 
 class Found(NamedTuple):
     """A session, the format it was read as, and the file, or folder read as one unit, that holds it."""
 
-    format: Format | KeptFormat
+    format: Format
     path: Path
     session: ForeignSession | KeptSession
 
@@ -70,7 +76,8 @@ class Walk:
         self.failed: list[tuple[Path, TreeringError]] = []
         self._source = source
         self._requested_format = format
-        self._formats = [format_named(name) for name in (format_names() if format is None else (format,))]
+        self._formats = [*formats()] if format is None else [format_named(format)]
+        self._read_last = tuple(filter(None, (each.read_last for each in self._formats)))
         self._skipped_folder = None if apart is None or not self.is_folder else _path_below(apart, source)
         self._already_read: set[Path] = set()  # files still to come that were read as part of another session
 
@@ -88,7 +95,7 @@ class Walk:
                 yield from self._sessions_in_folder(pending.pop(), pending)
             return
         head = head_of(self._source)
-        _refuse_unread(self._source, head)
+        _refuse_unreadable(self._source, head)
         chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head)
         if chosen is None:
             raise ForeignFormatError(
@@ -120,7 +127,7 @@ class Walk:
     def _sessions_in_folder(self, folder: Path, pending: list[Path]) -> Iterator[Found]:
         try:
             unit_format = self._recognize(folder, b"")
-            files, folders = ([], []) if unit_format else _folder_contents(folder)
+            files, folders = ([], []) if unit_format else self._contents(folder)
         except OSError as error:
             self.failed.append((folder, cannot_read(error, folder)))
             return
@@ -137,6 +144,20 @@ class Walk:
             elif path != self._skipped_folder:
                 pending.append(path)
 
+    def _contents(self, folder: Path) -> tuple[list[Path], list[Path]]:
+        """Return the files and the subfolders of a folder; files that are read along with others come last."""
+        files: list[str] = []
+        folders: list[str] = []
+        with scandir(folder) as items:
+            for item in items:
+                if item.is_dir(follow_symlinks=False):
+                    if item.name != PRIVATE_FOLDER:
+                        folders.append(item.name)
+                elif Path(item.path).is_file():  # not a pipe, which may block forever; not a broken link
+                    files.append(item.name)
+        files.sort(key=lambda name: (name.startswith(self._read_last), name))
+        return [folder / name for name in files], [folder / name for name in sorted(folders)]
+
     def _sessions_in_file(self, path: Path) -> Iterator[Found]:
         try:
             head = beginning_of(path, _LOOK)
@@ -144,7 +165,7 @@ class Walk:
                 head = beginning_of(path, HEAD_MAX)
             chosen = self._recognize(path, head) if _may_be_session(path, head) else None
             if _may_be_session(path, head):
-                _refuse_unread(path, head)
+                _refuse_unreadable(path, head)
         except ForeignFormatError as error:
             self.failed.append((path, error))
             return
@@ -154,13 +175,13 @@ class Walk:
         if chosen is not None:
             yield from self._sessions_of(chosen, path)
             return
-        if path.name == _INDEX and all(name in head for name in _INDEX_KEYS):
+        if any(each.only_lists(path, head) for each in self._formats):
             return
         self.unknown += 1
         if len(self.unknown_paths) < UNKNOWN_SHOWN:
             self.unknown_paths.append(path)
 
-    def _sessions_of(self, chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
+    def _sessions_of(self, chosen: Format, path: Path) -> Iterator[Found]:
         try:
             for found in _read(chosen, path):
                 if isinstance(found.session, ForeignSession):
@@ -171,17 +192,17 @@ class Walk:
         except OSError as error:
             self.failed.append((path, cannot_read(error, path)))
 
-    def _recognize(self, path: Path, head: bytes) -> Format | KeptFormat | None:
-        return next((each for each in self._formats if each.recognizes(path, head)), None)
+    def _recognize(self, path: Path, head: bytes) -> Format | None:
+        return next((each for each in self._formats if each.detects(path, head)), None)
 
 
-def _read(chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
+def _read(chosen: Format, path: Path) -> Iterator[Found]:
     for session in chosen.read(path):
         yield Found(chosen, path, session)
 
 
-def _refuse_unread(path: Path, head: bytes) -> None:
-    program = program_of(head)
+def _refuse_unreadable(path: Path, head: bytes) -> None:
+    program = _unread_program(head)
     if program is not None:
         raise ForeignFormatError(
             f"this looks like a session of {program}, which treering cannot read yet: it was left as it is, since read "
@@ -196,24 +217,35 @@ def _path_below(path: Path, source: Path) -> Path | None:
     return source / path.relative_to(start) if path.is_relative_to(start) else None
 
 
-def _folder_contents(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files and the subfolders of a folder.
-
-    Transcripts of sub-agents come last, because they are read along with the transcript that started them.
-    """
-    files: list[str] = []
-    folders: list[str] = []
-    with scandir(folder) as items:
-        for item in items:
-            if item.is_dir(follow_symlinks=False):
-                if item.name != PRIVATE_FOLDER:
-                    folders.append(item.name)
-            elif Path(item.path).is_file():  # not a pipe, which may block forever; not a broken link
-                files.append(item.name)
-    files.sort(key=lambda name: (name.startswith(PREFIX), name))
-    return [folder / name for name in files], [folder / name for name in sorted(folders)]
-
-
 def _may_be_session(path: Path, head: bytes) -> bool:
     """Return whether a file may hold a session, by its suffix or its first bytes."""
     return path.suffix in _SUFFIXES or is_packed(path) or beginning(head).startswith(_MAGIC)
+
+
+def _unread_program(head: bytes) -> str | None:
+    """Return the program without a reader that wrote a file, judged by the file's first bytes; None for any other."""
+    start = beginning(head)
+    if _OLD_QWEN.match(start) is not None:
+        return _QWEN
+    if b'"parts"' in start or b'"systemPayload"' in start:
+        lines = start.splitlines()[:_LINES_CHECKED]
+        if any(_is_line_of_qwen(line) for line in lines):
+            return _QWEN
+    return None
+
+
+def _is_line_of_qwen(line: bytes) -> bool:
+    """Return whether a line is in the tree of a Qwen Code session, and holds a message of Google's or its own data."""
+    value = decoded(line)
+    if value is None:  # too long for the head
+        return _QWEN_START.match(line) is not None and _QWEN_LINE.search(line) is not None
+    if "uuid" not in value or "parentUuid" not in value:
+        return False
+    return _is_content(as_object(value.get("message"))) or (
+        value.get("type") == "system" and isinstance(value.get("systemPayload"), dict)
+    )
+
+
+def _is_content(message: Object) -> bool:
+    parts: JSON = message.get("parts")
+    return isinstance(parts, list) and "content" not in message and as_text(message.get("role")) in _QWEN_ROLES

@@ -24,7 +24,7 @@ from ..events.content import JSON, MaybeRaw, json_object, json_value
 from ..events.entries import Message
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
-from ..events.providers.reading import Block
+from ..events.providers.common import Block
 from .calls import arguments_of, with_ids, with_names
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct, field
 
-from ...actors.exports import ExportFormat
-from ...actors.imports.report import ImportReport, ImportReports
+from ...actors.transfer import EXPORTS
+from ...actors.transfer.reports import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
 from ...events.wording import counted
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from ...events.redaction import Redaction
 
 
-_BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
+_BY_ENDING: Mapping[str, str] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
+
+
+def _export_names() -> Sequence[str]:
+    from ...actors.transfer.exporting import export_names
+
+    return export_names()
 
 
 @click.command()
@@ -35,7 +41,7 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
     "-f",
     "--format",
     "format_",
-    type=click.Choice(get_args(ExportFormat)),
+    type=FormatName(_export_names, EXPORTS),
     show_default="from the suffix of PATH, else markdown",
     help="The format to write.",
 )
@@ -45,7 +51,7 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
     metavar="PATH",
     type=click.Path(readable=False),
     help="Write to this path, whole or not at all; by default, or with -, to stdout; "
-    "for nanocoder, the directory of its sessions.",
+    "the directory of all sessions for a program that keeps each in several files.",
 )
 @click.option("--leaf", metavar="ID", help="Export only the path to this entry, as a separate session.")
 @click.option("--redact", is_flag=True, help="Remove secrets; for json, markdown and html.")
@@ -55,7 +61,7 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
 @root_option
 def export(
     session: str,
-    format_: ExportFormat | None,
+    format_: str | None,
     output: str | None,
     leaf: str | None,
     redact: bool,
@@ -97,7 +103,7 @@ def export(
 async def _export(
     home: Home,
     text: str,
-    format_: ExportFormat,
+    format_: str,
     output: str | None,
     leaf: str | None,
     redaction: Redaction | None,
@@ -117,13 +123,26 @@ async def _export(
 
 
 def _format_names() -> Sequence[str]:
-    from ...formats.detect import format_names
+    from ...formats.programs import format_names
 
     return format_names()
 
 
+def _programs_with_a_home() -> Sequence[str]:
+    from ...formats.programs import homes
+
+    return (*homes(),)
+
+
 @click.command("import")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(readable=False))
+@click.option(
+    "--from",
+    "programs",
+    multiple=True,
+    type=FormatName(_programs_with_a_home),
+    help="Import all sessions of this program from where it keeps them; can be given several times.",
+)
 @click.option(
     "-f",
     "--format",
@@ -135,7 +154,14 @@ def _format_names() -> Sequence[str]:
 @quiet_option
 @root_option
 @click.pass_context
-def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_json: bool, root: str | None) -> None:
+def import_(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    programs: tuple[str, ...],
+    format_: str | None,
+    as_json: bool,
+    root: str | None,
+) -> None:
     """Import sessions from other programs, or from another place.
 
     From a directory, all sessions in it and below it are imported, whichever programs wrote them; the number of files
@@ -145,10 +171,19 @@ def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_
 
     \b
     Examples:
-      treering import ~/.claude/projects ~/.codex/sessions
+      treering import --from claude-code --from codex
+      treering import ~/old-laptop/.claude/projects
       treering import session.json --format picoclaw
     """
-    imported = run(_import, Home.at(root), paths, format_)
+    sources = [(path, format_) for path in paths]
+    if programs:
+        from ...formats.programs import homes
+
+        kept_in = homes()
+        sources += [(os.path.expanduser(kept_in[name]), name) for name in programs]
+    if not sources:
+        raise click.UsageError("Missing argument 'PATH...': give a path, or a program with --from")
+    imported = run(_import, Home.at(root), sources)
     reports = imported.sessions
     show(imported, _lines(reports), as_json=as_json)
     if imported.unknown:
@@ -197,16 +232,16 @@ class _Imported(Struct):
         self.failed.append(Finding(path, None, None, "refused", "error", why))
 
 
-async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imported:
-    """Import what each path holds, with a progress bar at a terminal and what goes wrong on stderr."""
+async def _import(home: Home, sources: Sequence[tuple[str, str | None]]) -> _Imported:
+    """Import what each path holds of a format, with a progress bar at a terminal and what goes wrong on stderr."""
     from rich.markup import escape
     from rich.text import Text
 
     result = _Imported()
     with transient_progress() as bar:
-        task = bar.add_task("importing", total=len(paths))
+        task = bar.add_task("importing", total=len(sources))
         async with home.opened() as host:
-            for number, path in enumerate(paths):
+            for number, (path, format_) in enumerate(sources):
                 bar.update(task, completed=number, description=f"importing {escape(line(path))}")
                 try:
                     batch = await host.import_sessions(path, format=format_)

@@ -18,7 +18,7 @@ from ...events.entries import EPOCH
 from .entries import time_of
 from .lines import outline_of
 from .scan import STARTS_AGENT, Scan
-from .tree import Answer, Conversation, Step
+from .steps import Answer, Conversation, Step
 
 PREFIX = "agent-"
 """The prefix of their file names."""

@@ -24,7 +24,7 @@ from ...events.content import (
 )
 from ...events.entries import Usage
 from ..json_lines import Notes
-from ..preambles import Preambles, marks_of, opened, tagged
+from ..messages import Preambles, marks_of, opened, tagged
 from ..values import Object, as_arguments, as_objects, as_text
 from . import lines
 from .scan import missing_id

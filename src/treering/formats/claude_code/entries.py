@@ -25,12 +25,11 @@ from ...events.wording import counted
 from ..chain import derived_id
 from ..json_lines import Notes, replaced_in
 from ..values import as_time
-from .attachments import read_attachment
+from .attachments import note_unknown_attachment, note_unknown_fields, read_attachment
 from .content import Reading, marks_of_user, stop_reason_of, text_of, usage_of
-from .known import note_unknown_attachment, note_unknown_fields
 from .lines import Line, Tokens, line_of, unread_in
 from .scan import BUFFER, RESULT, Node, Scan
-from .tree import Conversation, Step
+from .steps import Conversation, Step
 
 
 class _Metadata(Struct, omit_defaults=True):

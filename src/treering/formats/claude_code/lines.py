@@ -17,8 +17,7 @@ from msgspec import Raw, Struct, field
 
 from ...events.content import JSON, raw_json
 from ..json_lines import decoded, tails
-from ..lenient import dropped, salvaged
-from ..values import Object
+from ..values import Object, dropped, salvaged
 
 S = TypeVar("S", bound=Struct)
 

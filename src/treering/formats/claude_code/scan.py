@@ -20,8 +20,7 @@ from ...events.findings import Finding
 from ...events.wording import counted
 from ..chain import derived_id
 from ..json_lines import Notes
-from .attachments import has_content
-from .known import is_known
+from .attachments import has_content, is_known
 from .lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
 
 Kind: TypeAlias = Literal[

@@ -1,4 +1,4 @@
-"""Codex: reading one item of a conversation as parts of a message.
+"""Codex: what is known of the lines of a rollout, and reading one item as parts of a message.
 
 {"type":"message","role":"user","content":[{"type":"input_text","text":"List the files"}]}
 {"type":"reasoning","summary":[{"type":"summary_text","text":"..."}],"encrypted_content":"..."}
@@ -20,13 +20,85 @@ from ...events.content import (
     text,
     tool_result,
 )
-from ...events.entries import Usage
-from ...events.providers.reading import image_at
+from ...events.entries import CustomMessage, Message, ToolExecution, Usage
+from ...events.providers.common import image_at
 from ..json_lines import Notes
-from ..values import Object, as_arguments, as_count, as_json_text, as_list, as_object, as_text
+from ..values import Object, as_arguments, as_count, as_json_text, as_list, as_number, as_object, as_text, kept_json
 
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
 """Codex's message roles, and treering's; `developer` is another name for `system`."""
+
+_RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
+LINES = frozenset({"inter_agent_communication_metadata", "session_meta", "world_state"})
+"""The kinds of lines that hold nothing of the conversation."""
+
+ASIDE = frozenset({"compaction", "context_compaction", "image_generation_call", "other", "web_search_call"})
+"""The kinds of items that are known to be no message, call or output."""
+
+ITEM_FIELDS = frozenset(
+    {
+        *("action", "arguments", "author", "call_id", "content", "encrypted_content", "execution", "ghost_commit"),
+        *("id", "input", "internal_chat_message_metadata_passthrough", "metadata", "name", "namespace", "output"),
+        *("phase", "recipient", "result", "revised_prompt", "role", "status", "summary", "tools", "type"),
+        *("end_turn", "timestamp"),
+    }
+)
+_WORDS = frozenset({"action", "arguments", "content", "input", "output", "result", "summary", "tools"})
+_WORDS_READ = {
+    "agent_message": _WORDS,
+    "custom_tool_call": frozenset({"input"}),
+    "custom_tool_call_output": frozenset({"output"}),
+    "function_call": frozenset({"arguments"}),
+    "function_call_output": frozenset({"output"}),
+    "local_shell_call": frozenset({"action"}),
+    "local_shell_call_output": frozenset({"output"}),
+    "message": frozenset({"content"}),
+    "reasoning": frozenset({"content", "summary"}),
+    "tool_search_call": frozenset({"arguments"}),
+    "tool_search_output": frozenset({"tools"}),
+}
+"""Which of the fields that hold words are read in an item; in an item that is kept as it is, all are."""
+
+ENVELOPE = frozenset({"ordinal", "payload", "timestamp", "type"})
+SESSION_FIELDS = frozenset(
+    {
+        *("agent_nickname", "agent_path", "agent_role", "base_instructions", "cli_version", "context_window", "cwd"),
+        *("dynamic_tools", "forked_from_id", "git", "history_base", "history_metadata", "history_mode", "id"),
+        *("instructions", "memory_mode", "model_provider", "multi_agent_version", "originator", "parent_thread_id"),
+        *("selected_capability_roots", "session_id", "source", "thread_source", "timestamp", "type"),
+    }
+)
+TURN_FIELDS = frozenset(
+    {
+        *("active_permission_profile", "approval_policy", "approvals_reviewer", "base_instructions", "comp_hash"),
+        *("collaboration_mode", "current_date", "cwd", "developer_instructions", "effort", "environments"),
+        *("file_system_sandbox_policy", "final_output_json_schema", "model", "multi_agent_mode", "network"),
+        *("multi_agent_version", "permission_profile", "personality", "realtime_active", "sandbox_policy", "summary"),
+        *("timezone", "trace_id", "truncation_policy", "turn_id", "user_instructions", "workspace_roots"),
+    }
+)
+"""Fields of a session and of a turn: the program's settings and instructions, which messages repeat."""
+
+COMPACTED_FIELDS = frozenset(
+    {"first_window_id", "message", "previous_window_id", "replacement_history", "window_id", "window_number"}
+)
+
+EVENTS = frozenset(
+    {
+        *("agent_message", "agent_message_delta", "agent_reasoning", "agent_reasoning_delta"),
+        *("agent_reasoning_raw_content", "agent_reasoning_section_break", "collab_agent_interaction_end"),
+        *("collab_agent_spawn_end", "collab_close_end", "collab_resume_end", "collab_waiting_end"),
+        *("context_compacted", "dynamic_tool_call_request", "dynamic_tool_call_response"),
+        *("elicitation_request", "entered_review_mode", "exec_approval_request", "exec_command_begin"),
+        *("exec_command_end", "exec_command_output_delta", "exited_review_mode", "image_generation_end"),
+        *("item_completed", "item_started", "mcp_tool_call_begin", "mcp_tool_call_end", "patch_apply_begin"),
+        *("patch_apply_end", "plan_update", "raw_response_item", "session_configured", "sub_agent_activity"),
+        *("task_complete", "task_started", "thread_goal_updated", "thread_settings_applied", "token_count"),
+        *("turn_aborted", "turn_diff", "turn.completed", "undo_completed", "undo_started", "user_message"),
+        *("view_image_tool_call", "web_search_begin", "web_search_end"),
+    }
+)
+"""The kinds of events that repeat items or serve only Codex's screens."""
 
 _CALLS = {
     "function_call": ("arguments", ""),
@@ -44,7 +116,13 @@ _OUTPUTS = {
 }
 
 
-def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]:
+def check_item(kind: str, item: Object, notes: Notes) -> None:
+    """Note the fields of an item that carry text and that are not read."""
+    unread = _WORDS - _WORDS_READ.get(kind, _WORDS)
+    notes.check_fields(kind or "item", item, ITEM_FIELDS - unread)
+
+
+def read_content(value: JSON, notes: Notes) -> list[TextPart | ImagePart]:
     """Read the content of a message or an output: a string, a part, or a list of parts.
 
     Args:
@@ -62,8 +140,6 @@ def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]
             parts.append(text(content))
         if url:
             parts.append(image_at(url))
-        if notes is None:
-            continue
         if url or isinstance(content, str):
             notes.check_fields("part", part, _PART_FIELDS)
             notes.check_strings("part", part, "text")
@@ -72,7 +148,7 @@ def read_content(value: JSON, notes: Notes | None) -> list[TextPart | ImagePart]
     return parts
 
 
-def read_reasoning(item: Object, notes: Notes | None) -> ThinkingPart:
+def read_reasoning(item: Object, notes: Notes) -> ThinkingPart:
     """Read the model's reasoning: the summary or else the full text, and the sealed form for the provider.
 
     `notes` is as in `read_content`.
@@ -100,7 +176,7 @@ def call_id(item: Object) -> str:
     return as_text(item.get("call_id")) or as_text(item.get("id"))
 
 
-def read_output(item: Object, notes: Notes | None) -> ToolResultPart | None:
+def read_output(item: Object, notes: Notes) -> ToolResultPart | None:
     """Read a tool's output; return None if the item is not one. `notes` is as in `read_content`."""
     member = _OUTPUTS.get(as_text(item.get("type")))
     if member is None:
@@ -109,8 +185,7 @@ def read_output(item: Object, notes: Notes | None) -> ToolResultPart | None:
     fields = as_object(output)
     failed = fields.get("success") is False
     if "content" in fields or "content_items" in fields:
-        if notes is not None:
-            notes.check_fields("output", fields, _OUTPUT_FIELDS)
+        notes.check_fields("output", fields, _OUTPUT_FIELDS)
         output = fields.get("content_items") or fields.get("content")
     if member == "tools" or (fields and "text" not in fields and output is fields):
         return tool_result(call_id(item), as_json_text(output), is_error=failed)
@@ -135,3 +210,48 @@ def read_usage(info: Object) -> tuple[Usage, int | None]:
     )
     total = as_object(info.get("total_token_usage")).get("total_tokens")
     return usage, None if total is None else as_count(total)
+
+
+def run_of(kind: str, event: Object) -> Object | None:
+    """Return the data of a tool's run; None if the event is not about one."""
+    if kind in _RUNS:
+        return event
+    item = as_object(event.get("item")) if kind == "item_completed" else {}
+    return item if item.get("type") == "CommandExecution" else None
+
+
+def run_of_call(call: ToolUse, event: Object) -> ToolExecution:
+    """Return the record of the run of a call."""
+    duration, exit_code = as_object(event.get("duration")), as_number(event.get("exit_code"))
+    failed = (
+        exit_code not in (None, 0)
+        or event.get("success") is False
+        or event.get("status") == "failed"
+        or "Err" in as_object(event.get("result"))
+    )
+    return ToolExecution(
+        call.id,
+        call.name,
+        call.raw_input,
+        success=not failed,
+        exit_code=None if exit_code is None else int(exit_code),
+        duration_ms=as_count(duration.get("secs")) * 1000 + as_count(duration.get("nanos")) / 1e6 if duration else None,
+    )
+
+
+def failure_of(event: Object, model: str, provider: str) -> Message:
+    """Return an answer that failed; Codex shows the error, but no model sees it."""
+    details = event.get("codex_error_info")
+    return Message(
+        "assistant",
+        model=model or None,
+        provider=provider,
+        stop_reason="error",
+        error=as_text(event.get("message")) or as_json_text(event),
+        raw_metadata=None if details is None else kept_json({"codex_error_info": details}),
+    )
+
+
+def from_agent(kind: str, item: Object, notes: Notes) -> CustomMessage:
+    """Return the message that another agent sent, with the sender in its details."""
+    return CustomMessage(f"codex.{kind}", (*read_content(item.get("content"), notes),), raw_details=kept_json(item))

@@ -19,7 +19,6 @@ from ...events.content import Content, ToolUse, ToolUsePart, plain_text, text
 from ...events.entries import (
     Compaction,
     Custom,
-    CustomMessage,
     Header,
     KnownEntry,
     Message,
@@ -32,83 +31,31 @@ from ...events.entries import (
     UsageRecord,
 )
 from ..chain import Chain, Names
-from ..json_lines import Line, Notes, carries_text
-from ..preambles import Preambles, marks_of, opened, tagged
-from ..values import Object, as_count, as_json_text, as_number, as_object, as_objects, as_text, as_time, kept_json
-from .items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
-
-_RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
-_LINES = frozenset({"inter_agent_communication_metadata", "session_meta", "world_state"})
-"""The kinds of lines that hold nothing of the conversation."""
-
-_ASIDE = frozenset({"compaction", "context_compaction", "image_generation_call", "other", "web_search_call"})
-"""The kinds of items that are known to be no message, call or output."""
-
-_ITEM_FIELDS = frozenset(
-    {
-        *("action", "arguments", "author", "call_id", "content", "encrypted_content", "execution", "ghost_commit"),
-        *("id", "input", "internal_chat_message_metadata_passthrough", "metadata", "name", "namespace", "output"),
-        *("phase", "recipient", "result", "revised_prompt", "role", "status", "summary", "tools", "type"),
-        *("end_turn", "timestamp"),
-    }
+from ..json_lines import Line, Notes, carries_text, unheard
+from ..messages import Preambles, marks_of, opened, tagged
+from ..values import Object, as_count, as_object, as_objects, as_text, as_time, kept_json
+from .items import (
+    ASIDE,
+    COMPACTED_FIELDS,
+    ENVELOPE,
+    EVENTS,
+    ITEM_FIELDS,
+    LINES,
+    ROLES,
+    SESSION_FIELDS,
+    TURN_FIELDS,
+    call_id,
+    check_item,
+    failure_of,
+    from_agent,
+    read_call,
+    read_content,
+    read_output,
+    read_reasoning,
+    read_usage,
+    run_of,
+    run_of_call,
 )
-_WORDS = frozenset({"action", "arguments", "content", "input", "output", "result", "summary", "tools"})
-_WORDS_READ = {
-    "agent_message": _WORDS,
-    "custom_tool_call": frozenset({"input"}),
-    "custom_tool_call_output": frozenset({"output"}),
-    "function_call": frozenset({"arguments"}),
-    "function_call_output": frozenset({"output"}),
-    "local_shell_call": frozenset({"action"}),
-    "local_shell_call_output": frozenset({"output"}),
-    "message": frozenset({"content"}),
-    "reasoning": frozenset({"content", "summary"}),
-    "tool_search_call": frozenset({"arguments"}),
-    "tool_search_output": frozenset({"tools"}),
-}
-"""Which of the fields that hold words are read in an item; in an item that is kept as it is, all are."""
-
-_ENVELOPE = frozenset({"ordinal", "payload", "timestamp", "type"})
-_SESSION_FIELDS = frozenset(
-    {
-        *("agent_nickname", "agent_path", "agent_role", "base_instructions", "cli_version", "context_window", "cwd"),
-        *("dynamic_tools", "forked_from_id", "git", "history_base", "history_metadata", "history_mode", "id"),
-        *("instructions", "memory_mode", "model_provider", "multi_agent_version", "originator", "parent_thread_id"),
-        *("selected_capability_roots", "session_id", "source", "thread_source", "timestamp", "type"),
-    }
-)
-_TURN_FIELDS = frozenset(
-    {
-        *("active_permission_profile", "approval_policy", "approvals_reviewer", "base_instructions", "comp_hash"),
-        *("collaboration_mode", "current_date", "cwd", "developer_instructions", "effort", "environments"),
-        *("file_system_sandbox_policy", "final_output_json_schema", "model", "multi_agent_mode", "network"),
-        *("multi_agent_version", "permission_profile", "personality", "realtime_active", "sandbox_policy", "summary"),
-        *("timezone", "trace_id", "truncation_policy", "turn_id", "user_instructions", "workspace_roots"),
-    }
-)
-"""Fields of a session and of a turn: the program's settings and instructions, which messages repeat."""
-
-_COMPACTED_FIELDS = frozenset(
-    {"first_window_id", "message", "previous_window_id", "replacement_history", "window_id", "window_number"}
-)
-
-_EVENTS = frozenset(
-    {
-        *("agent_message", "agent_message_delta", "agent_reasoning", "agent_reasoning_delta"),
-        *("agent_reasoning_raw_content", "agent_reasoning_section_break", "background_event"),
-        *("collab_agent_interaction_end", "collab_agent_spawn_end", "collab_close_end", "collab_resume_end"),
-        *("collab_waiting_end", "context_compacted", "deprecation_notice", "dynamic_tool_call_request"),
-        *("dynamic_tool_call_response", "elicitation_request", "entered_review_mode", "exec_approval_request"),
-        *("exec_command_begin", "exec_command_end", "exec_command_output_delta", "exited_review_mode"),
-        *("guardian_assessment", "image_generation_end", "item_completed", "item_started", "mcp_tool_call_begin"),
-        *("mcp_tool_call_end", "model_reroute", "patch_apply_begin", "patch_apply_end", "plan_update"),
-        *("raw_response_item", "session_configured", "stream_error", "sub_agent_activity", "task_complete"),
-        *("task_started", "thread_goal_updated", "thread_settings_applied", "token_count", "turn_aborted"),
-        *("turn_diff", "turn.completed", "undo_completed", "undo_started", "user_message", "view_image_tool_call"),
-        *("warning", "web_search_begin", "web_search_end"),
-    }
-)
-"""The kinds of events that repeat items or serve only Codex's screens."""
 
 _TAGS = (
     *("additional_context", "agent_message_board_notification", "environment_context", "goal_context", "hook_prompt"),
@@ -241,7 +188,7 @@ class Rollout:
             payload = line.value.get("payload")
             time = as_time(line.value.get("timestamp"))
             if isinstance(payload, dict):
-                self._notes.check_fields("line", line.value, _ENVELOPE, line=line.number, byte=line.byte)
+                self._notes.check_fields("line", line.value, ENVELOPE, line=line.number, byte=line.byte)
                 yield from self._line(kind, payload, time)
             else:
                 yield from self._line("response_item" if kind else "session_meta", line.value, time)
@@ -253,18 +200,18 @@ class Rollout:
             case "event_msg":
                 yield from self._event(payload, time)
             case "turn_context":
-                self._notes.check_fields("turn", payload, _TURN_FIELDS)
+                self._notes.check_fields("turn", payload, TURN_FIELDS)
                 yield from self._note_settings(payload, time)
             case "compacted":
                 yield from self._compacted(payload, time)
             case "session_meta" if not self._has_header:
                 self._has_header = True
-                self._notes.check_fields("session", payload, _SESSION_FIELDS)
+                self._notes.check_fields("session", payload, SESSION_FIELDS)
             case "inter_agent_communication":
-                yield from self._add(_from_agent(kind, payload, self._notes), payload, time)
+                yield from self._add(from_agent(kind, payload, self._notes), payload, time)
             case "token_usage_record":
                 yield from self._add_usage(as_object(payload.get("usage")), time)
-            case _ if kind in _LINES:
+            case _ if kind in LINES:
                 self._notes.skip(kind)
             case _:
                 self._notes.leave_out(f"line of kind {kind or 'unknown'}", payload)
@@ -319,8 +266,7 @@ class Rollout:
 
     def _item(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         kind = as_text(item.get("type"))
-        unread = _WORDS - _WORDS_READ.get(kind, _WORDS)
-        self._notes.check_fields(f"{kind or 'item'}", item, _ITEM_FIELDS - unread)
+        check_item(kind, item, self._notes)
         call, result = read_call(item), read_output(item, self._notes)
         if call is not None:
             yield from self._add_part(call, item, time)
@@ -337,11 +283,11 @@ class Rollout:
         elif kind == "reasoning":
             yield from self._add_part(read_reasoning(item, self._notes), item, time)
         elif kind == "agent_message":
-            yield from self._add(_from_agent(kind, item, self._notes), item, time)
+            yield from self._add(from_agent(kind, item, self._notes), item, time)
         elif kind == "ghost_snapshot":
             self._notes.skip(f"response_item {kind}")
         else:
-            if kind not in _ASIDE:
+            if kind not in ASIDE:
                 self._notes.leave_out(f"item of kind {kind or 'unknown'}", item, kept=True)
             yield from self._add(Custom(f"codex.{kind or 'item'}", kept_json(item)), item, time)
 
@@ -376,14 +322,14 @@ class Rollout:
             self._notes.check_strings("event", event, "thread_name")
             yield from self._add(SessionInfo(name=as_text(event.get("thread_name"))), {}, time)
         elif kind == "error":
-            yield from self._add(self._failure(event), {}, time)
+            yield from self._add(failure_of(event, self._model, self._provider), {}, time)
         elif kind == "thread_rolled_back":
             yield from self._end_step()
             self._roll_back(as_count(event.get("num_turns")))
             yield self._chain.add(Custom("codex.thread_rolled_back", kept_json(event)), time=time)
-        elif (run := _run_of(kind, event)) is not None and call_id(run) in self._step.calls:
+        elif (run := run_of(kind, event)) is not None and call_id(run) in self._step.calls:
             self._add_run(run, time)
-        elif kind in _EVENTS or not carries_text(event):
+        elif kind in EVENTS or not carries_text(event):
             self._notes.skip(f"event_msg {kind}")
         else:
             self._notes.leave_out(f"event of kind {kind or 'unknown'}", event)
@@ -403,18 +349,6 @@ class Rollout:
             model = self._model or None
             yield from self._add(UsageRecord("response", usage, self._provider if model else None, model), {}, time)
 
-    def _failure(self, event: Object) -> Message:
-        """Return an answer that failed; Codex shows the error, but no model sees it."""
-        details = event.get("codex_error_info")
-        return Message(
-            "assistant",
-            model=self._model or None,
-            provider=self._provider,
-            stop_reason="error",
-            error=as_text(event.get("message")) or as_json_text(event),
-            raw_metadata=None if details is None else kept_json({"codex_error_info": details}),
-        )
-
     def _roll_back(self, turns: int) -> None:
         """Roll back the last turns of the user: the next entry goes below the parent of the first of them."""
         if turns and self._turns:
@@ -425,23 +359,7 @@ class Rollout:
     def _add_run(self, event: Object, time: datetime | None) -> None:
         """Keep the record of a tool's run until its result comes, or put it after the result if that came first."""
         call = self._step.calls[call_id(event)]
-        duration, exit_code = as_object(event.get("duration")), as_number(event.get("exit_code"))
-        failed = (
-            exit_code not in (None, 0)
-            or event.get("success") is False
-            or event.get("status") == "failed"
-            or "Err" in as_object(event.get("result"))
-        )
-        run = ToolExecution(
-            call.id,
-            call.name,
-            call.raw_input,
-            success=not failed,
-            exit_code=None if exit_code is None else int(exit_code),
-            duration_ms=(
-                as_count(duration.get("secs")) * 1000 + as_count(duration.get("nanos")) / 1e6 if duration else None
-            ),
-        )
+        run = run_of_call(call, event)
         if call.id in self._step.answered:
             self._step.following.append((run, "", time))
         else:
@@ -463,7 +381,7 @@ class Rollout:
     def _compacted(self, compaction: Object, time: datetime | None) -> Iterator[KnownEntry]:
         yield from self._end_step()
         summary = as_text(compaction.get("message"))
-        self._notes.check_fields("compacted", compaction, _COMPACTED_FIELDS)
+        self._notes.check_fields("compacted", compaction, COMPACTED_FIELDS)
         self._notes.check_strings("compacted", compaction, "message")
         self._notes.check_items("item of an unknown form", compaction.get("replacement_history"))
         yield self._chain.add(Compaction(summary, None, self._context_tokens), time=time)
@@ -473,10 +391,10 @@ class Rollout:
             return
         turns = len(self._turns)
         for item in as_objects(compaction["replacement_history"]):
-            if not summary or read_content(item.get("content"), None) != [text(summary)]:
+            if not summary or read_content(item.get("content"), unheard()) != [text(summary)]:
                 yield from self._item(item, time)
             else:  # the summary again
-                self._notes.check_fields("message", item, _ITEM_FIELDS)
+                self._notes.check_fields("message", item, ITEM_FIELDS)
                 read_content(item.get("content"), self._notes)
         yield from self._end_step()
         del self._turns[turns:]  # the replacement history does not count as turns of the user
@@ -497,16 +415,3 @@ class Rollout:
 def _between(places: Sequence[int], lines: Iterable[Line]) -> Iterator[tuple[int, Iterator[Line]]]:
     """Split lines at byte offsets; yield the lines between two of them, with the number of offsets before these."""
     return groupby(lines, lambda line: bisect_right(places, line.byte))
-
-
-def _run_of(kind: str, event: Object) -> Object | None:
-    """Return the data of a tool's run; None if the event is not about one."""
-    if kind in _RUNS:
-        return event
-    item = as_object(event.get("item")) if kind == "item_completed" else {}
-    return item if item.get("type") == "CommandExecution" else None
-
-
-def _from_agent(kind: str, item: Object, notes: Notes) -> CustomMessage:
-    """Return the message that another agent sent, with the sender in its details."""
-    return CustomMessage(f"codex.{kind}", (*read_content(item.get("content"), notes),), raw_details=kept_json(item))

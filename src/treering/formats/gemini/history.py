@@ -1,4 +1,4 @@
-"""Gemini CLI: the history that the lines of a session produce. For the content of a message, see `gemini_messages`.
+"""Gemini CLI: the history that the lines of a session produce. For the content of a message, see `messages`.
 
 Messages that were rewound or replaced keep their place; later messages follow the point from which the history
 continued.

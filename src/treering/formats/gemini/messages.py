@@ -36,7 +36,7 @@ from ...events.content import (
     tool_result,
 )
 from ...events.entries import Message, Usage
-from ...events.providers.reading import image_at
+from ...events.providers.common import image_at
 from ..values import (
     Object,
     as_arguments,

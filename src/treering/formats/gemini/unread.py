@@ -48,6 +48,10 @@ def note_unread_of_message(raw: Object, notes: Notes, *, is_answer: bool) -> Non
     for record in as_objects(raw.get("toolCalls")):
         notes.check_fields("call", record, _RECORD_FIELDS)
         _check_parts(record.get("result"), notes)
+        if record.get("result") is not None:  # else what was shown is read in its place
+            notes.check_repeated(
+                "call field resultDisplay", record.get("resultDisplay"), record["result"], record.get("args")
+            )
 
 
 def _check_parts(value: JSON, notes: Notes) -> None:

@@ -47,7 +47,7 @@ from .lines import (
     read_run,
     read_tokens,
 )
-from .records import Records
+from .records import Records, is_derived_run
 
 NAME = "nanocoder"
 METADATA = "metadata.json"
@@ -85,7 +85,9 @@ def read_folder(folder: Path) -> ForeignSession:
         title=as_text(display.get("title")) or as_text(metadata.get("title")) or None,
     )
     entries = _Reading(folder, header, metadata, findings).entries()
-    return ForeignSession(header=header, entries=entries, findings=findings, restate=restated)
+    return ForeignSession(
+        header=header, entries=entries, findings=findings, restate=restated, is_implied=is_derived_run
+    )
 
 
 def restated(entry: Entry) -> Iterator[Message]:

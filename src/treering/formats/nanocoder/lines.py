@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ...events.content import JSON, Content, raw_json, text, tool_result
 from ...events.entries import Compaction, Custom, Message, Payload, ToolExecution
-from ..chat_messages import check_call, read_call
 from ..json_lines import Line, Notes
+from ..messages import check_call, read_call
 from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time, as_words
 
 SUMMARY_TYPE = "treering.summary"

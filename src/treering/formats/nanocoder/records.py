@@ -6,25 +6,27 @@ without a record of its own is derived from its call and its result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import TypeAlias
 
 from ...events.content import ToolUse, text
 from ...events.entries import CompactionEntry, CustomEntry, Entry, Message, ToolExecution, ToolExecutionEntry
+from ..base import CountTokens
 from ..chain import derived_id
-from ..simple_messages import SimpleMessage, simple_messages
+from ..messages import SimpleMessage, simple_messages
 from ..values import Object, as_count, as_number, as_object, as_text, iso
 from .lines import SUMMARY_TYPE
 
-Counter: TypeAlias = Callable[[Message], int]
-"""Returns the number of tokens of a message."""
 
-
-def derived_run_id(answer_id: str) -> str:
+def _derived_run_id(answer_id: str) -> str:
     """Return the id of a tool run that has no record of its own, derived from the id of its result's message."""
     return derived_id("nanocoder", "run", answer_id)
+
+
+def is_derived_run(entry: Entry) -> bool:
+    """Return whether an entry is such a run, which says nothing that the messages do not say."""
+    return isinstance(entry, ToolExecutionEntry) and entry.id == _derived_run_id(entry.parent_id or "")
 
 
 class Records:
@@ -38,7 +40,7 @@ class Records:
         context: Which summary is active; empty if none is.
     """
 
-    def __init__(self, entries: Sequence[Entry], count: Counter) -> None:
+    def __init__(self, entries: Sequence[Entry], count: CountTokens) -> None:
         self._count = count
         self.sources = list(simple_messages(entries))
         self.messages: list[Object] = []
@@ -106,7 +108,7 @@ class Records:
         for source in self.sources:
             call_id = source.result.tool_use_id if source.result else ""
             if call_id and call_id not in recorded:
-                run_id = derived_run_id(source.id)
+                run_id = _derived_run_id(source.id)
                 self._add_run(run_id, source.time, self._derived_run(source))
             elif call_id and self._results[call_id] is source:
                 entry = recorded.pop(call_id)

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from ...events.disk import OsDisk
 from ...events.disk.atomic_files import write_atomically
@@ -35,71 +34,17 @@ from ...events.entries import (
 from ...events.errors import InvalidSessionId
 from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import HASH_DIGITS, project_hash, project_name
+from ..base import CountTokens
 from ..json_lines import decoded
-from ..simple_messages import is_system
+from ..messages import is_system
 from ..values import Object, iso
 from .folder import MESSAGES, METADATA, PREFIX, SUMMARIES, TOOLS, VERSION
-from .records import Counter, Records
+from .records import Records
 
 INDEX = "index.jsonl"
 PROJECTS = "projects"
 NO_PROJECT = "0" * HASH_DIGITS
 """The project hash of a session without a project."""
-
-
-class _Project(Struct):
-    path: str
-    hash: str
-    name: str
-
-
-class _Times(Struct, rename="camel"):
-    created_at: str
-    last_accessed_at: str
-    last_message_at: str
-
-
-class _Stats(Struct, rename="camel"):
-    message_count: int
-    tool_execution_count: int
-    total_tokens: int
-    user_message_count: int
-    assistant_message_count: int
-
-
-class _Provider(Struct, rename="camel", omit_defaults=True):
-    type: str
-    model: str
-    context_window: int
-    base_url: str | None = None
-
-
-class _Display(Struct, omit_defaults=True):
-    title: str
-    description: str | None = None
-
-
-class _Metadata(Struct, omit_defaults=True, kw_only=True):
-    version: int
-    id: str
-    project: _Project
-    timestamps: _Times
-    stats: _Stats
-    provider: _Provider
-    display: _Display
-    status: str
-    context: Object | None = None
-
-
-class _IndexLine(Struct, rename="camel"):
-    id: str
-    project_path: str
-    project_hash: str
-    title: str
-    created_at: str
-    last_accessed_at: str
-    message_count: int
-    status: str
 
 
 def estimated_tokens(message: Message) -> int:
@@ -108,7 +53,7 @@ def estimated_tokens(message: Message) -> int:
 
 
 def write_nanocoder(
-    header: Header, entries: Sequence[Entry], folder: Path, *, count: Counter = estimated_tokens
+    header: Header, entries: Sequence[Entry], folder: Path, *, count: CountTokens = estimated_tokens
 ) -> Path:
     """Write a session in the layout of nanocoder's design, replacing the files of an earlier export of it.
 
@@ -131,13 +76,16 @@ def write_nanocoder(
             f"the session id {header.id!r} cannot name a folder: fork the session to give it another"
         )
     records = Records(_visible(entries), count)
-    metadata = _metadata(header, entries, records)
-    target = folder.absolute() / PROJECTS / metadata.project.hash / f"{PREFIX}{header.id}"
+    info = _session_info(entries)
+    path = info.project or header.cwd
+    hashed = project_hash(path) if path else NO_PROJECT
+    metadata, index_line = _metadata(header, entries, records, info, path, hashed)
+    target = folder.absolute() / PROJECTS / hashed / f"{PREFIX}{header.id}"
     _write_lines(target / MESSAGES, records.messages)
     _write_lines(target / TOOLS, records.runs)
     _write_summaries(target / SUMMARIES, records.summaries)
     _write_lines(target / METADATA, [metadata])
-    _write_lines(folder.absolute() / INDEX, [*_other_lines(folder / INDEX, header.id), _index_line(metadata)])
+    _write_lines(folder.absolute() / INDEX, [*_other_lines(folder / INDEX, header.id), index_line])
     return target
 
 
@@ -182,28 +130,53 @@ def _other_lines(path: Path, session: str) -> list[Object]:
     return [line for line in lines if line is not None and line.get("id") != session]
 
 
-def _metadata(header: Header, entries: Sequence[Entry], records: Records) -> _Metadata:
-    info = _session_info(entries)
+def _metadata(
+    header: Header, entries: Sequence[Entry], records: Records, info: SessionInfo, path: str | None, hashed: str
+) -> tuple[Object, Object]:
+    """Return the metadata of a session, and its line in the index."""
     provider = info.provider or _provider(entries)
-    path = info.project or header.cwd
     roles = [message.role for message in records.sources]
     first_prompt = preview(next((message.text for message in records.sources if message.role == "user"), ""))
-    title = header.title if info.name is None else info.name
-    return _Metadata(
-        version=VERSION,
-        id=header.id,
-        project=_Project(path, project_hash(path), project_name(path)) if path else _Project("", NO_PROJECT, ""),
-        timestamps=_Times(
-            iso(header.timestamp),
-            iso(entries[-1].timestamp if entries else header.timestamp),
-            iso(records.sources[-1].time if records.sources else header.timestamp),
-        ),
-        stats=_Stats(len(roles), len(records.runs), records.tokens, roles.count("user"), roles.count("assistant")),
-        provider=_Provider(provider.type, provider.model, provider.context_window, provider.base_url),
-        display=_Display(title or preview(first_prompt, TITLE_CHARS_MAX), first_prompt or None),
-        status=ARCHIVED if info.archived else info.status or "active",
-        context=records.context or None,
-    )
+    title = (header.title if info.name is None else info.name) or preview(first_prompt, TITLE_CHARS_MAX)
+    created, status = iso(header.timestamp), ARCHIVED if info.archived else info.status or "active"
+    accessed = iso(entries[-1].timestamp if entries else header.timestamp)
+    metadata: Object = {
+        "version": VERSION,
+        "id": header.id,
+        "project": {"path": path or "", "hash": hashed, "name": project_name(path) if path else ""},
+        "timestamps": {
+            "createdAt": created,
+            "lastAccessedAt": accessed,
+            "lastMessageAt": iso(records.sources[-1].time if records.sources else header.timestamp),
+        },
+        "stats": {
+            "messageCount": len(roles),
+            "toolExecutionCount": len(records.runs),
+            "totalTokens": records.tokens,
+            "userMessageCount": roles.count("user"),
+            "assistantMessageCount": roles.count("assistant"),
+        },
+        "provider": {
+            "type": provider.type,
+            "model": provider.model,
+            "contextWindow": provider.context_window,
+            **({} if provider.base_url is None else {"baseUrl": provider.base_url}),
+        },
+        "display": {"title": title, **({"description": first_prompt} if first_prompt else {})},
+        "status": status,
+        **({"context": records.context} if records.context else {}),
+    }
+    index_line: Object = {
+        "id": header.id,
+        "projectPath": path or "",
+        "projectHash": hashed,
+        "title": title,
+        "createdAt": created,
+        "lastAccessedAt": accessed,
+        "messageCount": len(roles),
+        "status": status,
+    }
+    return metadata, index_line
 
 
 def _session_info(entries: Sequence[Entry]) -> SessionInfo:
@@ -223,16 +196,3 @@ def _provider(entries: Sequence[Entry]) -> Provider:
         if isinstance(entry, MessageEntry) and entry.message.model:
             return Provider(entry.message.provider or "unknown", entry.message.model)
     return Provider("unknown")
-
-
-def _index_line(metadata: _Metadata) -> _IndexLine:
-    return _IndexLine(
-        metadata.id,
-        metadata.project.path,
-        metadata.project.hash,
-        metadata.display.title,
-        metadata.timestamps.created_at,
-        metadata.timestamps.last_accessed_at,
-        metadata.stats.message_count,
-        metadata.status,
-    )

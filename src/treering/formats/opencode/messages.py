@@ -1,4 +1,4 @@
-"""opencode: reading one message and its parts.
+"""opencode: reading a message and its parts: texts, thoughts, files, calls with their results, and usage.
 
 An assistant message may hold several steps: what the model said and called, the results, and what it said afterwards.
 Each step becomes a message of its own, followed by the results of its calls: the order in which a model receives them.
@@ -11,14 +11,39 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ...events.content import JSON, Content
-from ...events.entries import Compaction, Custom, Message, Usage
+from ...events.content import (
+    JSON,
+    Content,
+    ImagePart,
+    Text,
+    TextPart,
+    Thinking,
+    ThinkingPart,
+    ToolUse,
+    ToolUsePart,
+    text,
+    tool_result,
+)
+from ...events.entries import Compaction, Custom, Message, Payload, ToolExecution, Usage
+from ...events.providers.common import image_at
 from ..json_lines import Notes, carries_text
-from ..preambles import marks_of
-from ..values import Object, as_object, as_text, as_words, kept_json
-from .parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
+from ..messages import marks_of
+from ..values import (
+    Object,
+    as_arguments,
+    as_count,
+    as_number,
+    as_object,
+    as_objects,
+    as_text,
+    as_time,
+    as_words,
+    kept_json,
+)
 from .storage import Record
 
+_ENDED = frozenset({"completed", "error"})
+_SIGNATURES = ("signature", "thoughtSignature")
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
 _CONTENT = frozenset({"text", "reasoning", "file", "tool"})
 _ASIDE = frozenset({"agent", "patch", "retry", "subtask"})
@@ -28,6 +53,7 @@ _INFO_FIELDS = frozenset(
         *("path", "providerID", "role", "sessionID", "snapshot", "summary", "time", "tokens", "tools", "variant"),
     }
 )
+
 _PROMPT = "system"
 """What the first versions repeat with each answer: their own instructions. With a question, it is the user's."""
 
@@ -48,6 +74,124 @@ _PART_FIELDS = frozenset(
 )
 _STOP_REASONS = {"tool-calls": "tool_use", "content-filter": "refusal"}
 _ABORTED = "MessageAbortedError"
+
+
+class Item(Struct, frozen=True):
+    """A payload read from a message, and its time.
+
+    Attributes:
+        payload: The payload of the entry to make.
+        time: When it was written; None if unknown.
+        beginning: The id of the first part, if later parts may still be missing; "" otherwise.
+        cleared: When opencode cleared this result: it is stored, but no longer sent; None if it was not cleared.
+    """
+
+    payload: Payload
+    time: datetime | None
+    beginning: str = ""
+    cleared: datetime | None = None
+
+
+def created(value: Object) -> datetime | None:
+    """Return the time at which a message, a part or a session began."""
+    time = as_object(value.get("time"))
+    return as_time(time.get("created", time.get("start")))
+
+
+def _text_of(part: Object) -> TextPart:
+    """Return a text part with its provider's signature."""
+    return TextPart(Text(as_words(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
+
+
+def _thought_of(part: Object) -> ThinkingPart:
+    """Return a thinking part with its provider's signature, or with the encrypted data if it is redacted."""
+    redacted = _provider_metadata(part, "redactedData")
+    if redacted is not None:
+        return ThinkingPart(Thinking(as_words(part.get("text")), redacted, redacted=True))
+    return ThinkingPart(Thinking(as_words(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
+
+
+def _file_of(part: Object) -> TextPart | ImagePart:
+    """Return an image part; for any other file, a text that names it."""
+    url, media_type = as_text(part.get("url")), as_text(part.get("mime"))
+    if media_type.startswith("image/") and url:
+        return image_at(url, media_type)
+    name = media_type if url.startswith("data:") else url  # a data URL would repeat the file's content
+    return text(f"[file: {as_text(part.get('filename')) or name}]")
+
+
+def _call_of(part: Object) -> ToolUsePart:
+    """Return a tool call part."""
+    arguments = as_arguments(as_object(part.get("state")).get("input"))
+    return ToolUsePart(ToolUse(_call_id(part), _tool(part), arguments, _provider_metadata(part, *_SIGNATURES)))
+
+
+def _result_of(part: Object) -> tuple[Item, ...]:
+    """Return the result of a call and the record of its run; () if the call has not ended.
+
+    The result of a call that was interrupted is the output until then, if the tool kept it.
+    """
+    state = as_object(part.get("state"))
+    if as_text(state.get("status")) not in _ENDED:
+        return ()
+    call_id, name = _call_id(part), _tool(part)
+    failed = state.get("status") == "error"
+    metadata, error = as_object(state.get("metadata")), as_words(state.get("error"))
+    kept_output = metadata.get("output") if failed and metadata.get("interrupted") is True else None
+    is_error = failed and not isinstance(kept_output, str)
+    output = error if is_error else as_words(kept_output if failed else state.get("output"))
+    attachments = [*map(_file_of, as_objects(state.get("attachments")))]
+    body: str | list[TextPart | ImagePart] = [text(output), *attachments] if attachments else output
+    times = as_object(state.get("time"))
+    start, end = as_number(times.get("start")), as_number(times.get("end"))
+    exit_code = as_number(metadata.get("exit"))
+    run = ToolExecution(
+        call_id or "unknown",
+        name,
+        as_arguments(state.get("input")),
+        success=not failed,
+        error=error if failed else None,
+        exit_code=None if exit_code is None else int(exit_code),
+        duration_ms=None if start is None or end is None else max(0.0, end - start),
+    )
+    ended = as_time(times.get("end"))
+    result = Message("tool", (tool_result(call_id, body, is_error=is_error),), tool_name=name)
+    cleared = as_time(times["compacted"]) if times.get("compacted") and not failed else None
+    return Item(result, ended, cleared=cleared), Item(run, ended)
+
+
+def _usage_of(tokens: Object, holder: Object) -> Usage:
+    """Return the usage given by `tokens`; `holder` gives the cost."""
+    cache = as_object(tokens.get("cache"))
+    read, written = as_count(cache.get("read")), as_count(cache.get("write"))
+    input_tokens = as_count(tokens.get("input"))
+    output_tokens = as_count(tokens.get("output")) + as_count(tokens.get("reasoning"))
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        total_tokens=input_tokens + output_tokens + read + written,
+        cost=as_number(holder.get("cost")) or 0.0,
+    )
+
+
+def _call_id(part: Object) -> str:
+    return as_text(part.get("callID")) or as_text(part.get("id"))
+
+
+def _tool(part: Object) -> str:
+    return as_text(part.get("tool")) or "unknown"
+
+
+def _provider_metadata(part: Object, *names: str) -> str | None:
+    """Return the first of the named members in a part's metadata, which is grouped by provider; None without one."""
+    for members in as_object(part.get("metadata")).values():
+        for name in names:
+            value = as_text(as_object(members).get(name))
+            if value:
+                return value
+    return None
 
 
 class _Step(Struct):
@@ -80,9 +224,9 @@ def read_user(record: Record, notes: Notes) -> Iterator[Item]:
         if kind == "text" and part.get("ignored") is not True:
             if part.get("synthetic") is True:
                 synthetic.add(len(content))
-            content.append(text_of(part))
+            content.append(_text_of(part))
         elif kind == "file":
-            content.append(file_of(part))
+            content.append(_file_of(part))
         elif kind in _BOOKKEEPING:
             notes.skip(f"part {kind}")
         else:
@@ -186,7 +330,7 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
             step_tokens = as_object(part.get("tokens"))
             if step_tokens:
                 step = _begin_step(steps, part) if step.has_ended else step
-                step.usage = usage_of(step_tokens, part)
+                step.usage = _usage_of(step_tokens, part)
             step.has_ended, begins_step = True, False
         elif kind in _BOOKKEEPING:
             begins_step = begins_step or kind == "step-start"
@@ -195,7 +339,7 @@ def _steps(record: Record, notes: Notes) -> list[_Step]:
             step.results.append(_custom(part, created(part), notes))
     tokens = record.info.get("tokens")
     if isinstance(tokens, dict) and all(step.usage is None for step in steps):
-        steps[-1].usage = usage_of(tokens, record.info)
+        steps[-1].usage = _usage_of(tokens, record.info)
     return steps
 
 
@@ -212,6 +356,10 @@ def _check_fields(part: Object, kind: str, notes: Notes) -> None:
         state = part.get("state")
         notes.check_items("state of a call", [state])
         notes.check_fields("state", as_object(state), _STATE_FIELDS)
+        told = as_object(state)
+        notes.check_repeated(
+            "state field title", told.get("title"), told.get("input"), told.get("output"), told.get("metadata")
+        )
         notes.check_items("metadata of a call", [as_object(state).get("metadata")])
         notes.check_items("attachment", as_object(state).get("attachments"))
 
@@ -225,15 +373,15 @@ def _begin_step(steps: list[_Step], part: Object) -> _Step:
 
 def _add_part(step: _Step, kind: str, part: Object) -> None:
     if kind == "text":
-        step.parts.append(text_of(part))
+        step.parts.append(_text_of(part))
     elif kind == "reasoning":
-        step.parts.append(thought_of(part))
+        step.parts.append(_thought_of(part))
     elif kind == "file":
-        step.parts.append(file_of(part))
+        step.parts.append(_file_of(part))
     else:
-        step.parts.append(call_of(part))
+        step.parts.append(_call_of(part))
         step.has_calls = True
-        step.results += result_of(part)
+        step.results += _result_of(part)
 
 
 def _custom(part: Object, time: datetime | None, notes: Notes) -> Item:
