@@ -120,12 +120,11 @@ class Holder:
     def _begin_following(self, follower: Follower) -> None:
         self._follower = follower
         follower.publish_to(self.feed)
-        followed = self.holders.followed
+        followed, most = self.holders.followed, self.holders.runtime.limits.live_max
         followed.add(self)
-        if len(followed) > self.holders.runtime.limits.live_max:
-            for other in list(followed):
-                if other is not self:
-                    other.rest()
+        for other in list(followed) if len(followed) > most else ():
+            if other is not self and len(followed) > most:
+                other.rest()
 
     def _empty_log(self) -> OpenLog | None:
         """Return the log as it is before the first append; None if there is nothing to create it with."""

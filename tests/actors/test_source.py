@@ -253,10 +253,10 @@ async def test_no_more_sessions_are_followed_than_may_be_live(root: Path) -> Non
         for each in sessions:
             await each.append_message("user", "one")
         await host.passivate_idle()
-        for each in sessions:
+        for number, each in enumerate(sessions, 1):
             await each.entries()
-        states = [state_of(host, each) for each in sessions]
-    assert states.count(State.FOLLOWED) <= 2
+            assert state_of(host, each) is State.FOLLOWED
+            assert [state_of(host, each) for each in sessions].count(State.FOLLOWED) == min(number, 2)
 
 
 # -- h: deleted, by this host or by anyone
