@@ -11,7 +11,7 @@ from typing import TypeAlias, TypedDict
 import anyio
 from msgspec import UNSET, Struct, UnsetType
 
-from ..events.characters import check_text
+from ..events.arguments import check_text
 from ..events.disk.disk_errors import FULL, NOT_WRITABLE, reason_of, remedy_of
 from ..events.entries import Entry, Payload
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from ..events.counts import check_count
+from ..events.arguments import check_count
 from ..events.dialects.base import Dialect
 from ..events.entries import (
     Batch,

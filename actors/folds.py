@@ -14,8 +14,8 @@ from ..events.stores.base import BlobKind, Cursor, Lease, Ref
 from ..events.stores.blobs import VIEW, check_kind
 from ..events.telemetry import failure_of, logger
 from ..projections.base import OWN, Valued
-from ..projections.failure import Failure
-from ..projections.source import LogView
+from ..projections.feed import LogView
+from ..projections.views import Failure
 from .host.runtime import Runtime
 
 V = TypeVar("V")

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Raw
 
-from ..events.content import JSON, plain_text, raw_json
+from ..events.content import plain_text
 from ..events.entries import CompactionEntry, Entry, MessageEntry
 from ..events.index import LogIndex
+from ..events.json_values import JSON, raw_json
 from ..events.kinds import Kind
 from ..projections.context import ContextMessage, ContextPlan, boundary, build, first_kept
 

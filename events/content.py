@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, TypeV
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-from .characters import why_unwritable
+from .arguments import check_word
 from .errors import InvalidEntry
-from .struct_repr import shown
-from .words import check_word
+from .json_values import shown
+from .texts import why_unwritable
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 """Any JSON value, as the standard library decodes it."""

@@ -18,20 +18,9 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from .content import (
-    JSON,
-    Content,
-    ContentLike,
-    MaybeRaw,
-    NonEmpty,
-    as_content,
-    json_object,
-    json_value,
-    raw_object,
-    text,
-)
+from .content import Content, ContentLike, NonEmpty, as_content, text
 from .errors import InvalidEntry
-from .struct_repr import shown
+from .json_values import JSON, MaybeRaw, json_object, json_value, raw_object, shown
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things: never negative."""

@@ -32,22 +32,13 @@ from .entries import (
     MessageEntry,
     SessionInfo,
     SessionInfoEntry,
+    asked_text,
+    names_model,
 )
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
-from .kinds import (
-    KIND_OF_ROLE,
-    MESSAGE_KINDS,
-    TYPE_NAMES,
-    Kind,
-    asked_text,
-    kind_of,
-    kinds_of_messages,
-    names_model,
-)
-from .missing_parents import MissingParents
-from .previews import preview
-from .unknown_types import UnknownTypes
+from .kinds import KIND_OF_ROLE, MESSAGE_KINDS, TYPE_NAMES, Kind, UnknownTypes, kind_of, kinds_of_messages
+from .texts import preview
 
 ROOT = 0
 """The parent of an entry that has none."""

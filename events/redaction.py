@@ -22,9 +22,10 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from .content import JSON, ImageSource, json_value, raw_json
+from .content import ImageSource
 from .entries import Entry, Header
 from .errors import InvalidInput
+from .json_values import JSON, json_value, raw_json
 from .secret_forms import PASSWORD_NAME, SECRET_NAME, SECRET_VALUE, SecretForm, secret_forms
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]*")

@@ -24,6 +24,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..events.columns import MISSING
 from ..events.content import (
     Content,
     ImagePart,
@@ -45,7 +46,7 @@ from ..events.entries import (
     ModelChangeEntry,
     ThinkingLevelEntry,
 )
-from ..events.index import MISSING, LogIndex
+from ..events.index import LogIndex
 from ..events.kinds import MESSAGE_KINDS, Kind
 from ..events.providers.common import bash_text, with_sections
 

@@ -14,8 +14,8 @@ from typing import Protocol, TypeAlias
 from anyio import Event
 from msgspec import Raw, Struct
 
-from ..events.content import JSON, json_value, raw_json
 from ..events.entries import Entry
+from ..events.json_values import JSON, json_value, raw_json
 from ..events.stores.base import Cursor
 
 

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ..events.content import JSON
 from ..events.entries import Provider, SessionInfo
 from ..events.index import LogIndex
+from ..events.json_values import JSON
 from .summary import project_of, status_of, title_of
 
 

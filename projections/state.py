@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..events.content import JSON, ToolResultPart, ToolUsePart, json_object
-from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEntry
-from ..events.kinds import asked_text
+from ..events.content import ToolResultPart, ToolUsePart
+from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEntry, asked_text
+from ..events.json_values import JSON, json_object
 from .base import OWN, replay
 
 Action: TypeAlias = Literal["read", "created", "modified", "deleted"]

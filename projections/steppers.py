@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from ..events.errors import ProjectionFailed
 from .base import Projection
-from .context import Context, ContextChange, apply_change, diff, extended
-from .feed import EntryAdded, LeafChange
+from .context import Context
+from .context_changes import ContextChange, apply_change, diff, extended
+from .feed import EntryAdded, LeafChange, LogView
 from .labels import LabelChange, LabelledEntry, label_change, labels
-from .source import LogView
 from .tree import LeafChanged, NodeAdded, Tree, TreeChange, TreeReplica, build_tree, tree_changes
 
 V = TypeVar("V")

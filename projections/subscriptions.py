@@ -17,10 +17,8 @@ from anyio.lowlevel import checkpoint
 from ..events.entries import Entry
 from ..events.errors import Closed, InvalidInput, LogReplaced
 from ..events.stores.base import Cursor
-from .changes import Changed, Snapshot
-from .feed import Feed, FeedSection, Reset, Transient
-from .source import Source
-from .views import SharedView
+from .feed import Feed, FeedSection, Reset, Source, Transient
+from .views import Changed, SharedView, Snapshot
 
 V = TypeVar("V")
 C = TypeVar("C")

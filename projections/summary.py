@@ -14,7 +14,7 @@ from ..events.errors import TreeringError
 from ..events.findings import Finding, unreadable
 from ..events.index import LogIndex
 from ..events.kinds import Kind
-from ..events.previews import TITLE_CHARS_MAX, preview
+from ..events.texts import TITLE_CHARS_MAX, preview
 
 ACTIVE = "active"
 """The status of a session to which no program gave another one, and which is not archived."""

@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from ..events.content import JSON
 from ..events.entries import Entry, LabelEntry
 from ..events.errors import EntryNotFound, InvalidInput
 from ..events.index import LogIndex
+from ..events.json_values import JSON
 from ..events.kinds import Kind
 
 _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool", Kind.SYSTEM: "system"}

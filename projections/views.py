@@ -14,10 +14,7 @@ import anyio
 
 from ..events.errors import LogReplaced, ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
-from .changes import Changed
-from .failure import Failure
-from .feed import EntryAdded, Feed, FeedEvent, LeafChange, Reset
-from .source import LogView, Source
+from .feed import EntryAdded, Feed, FeedEvent, LeafChange, LogView, Reset, Source
 
 V = TypeVar("V")
 C = TypeVar("C")

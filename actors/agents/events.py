@@ -14,9 +14,10 @@ import anyio
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, json_object, plain_text
+from ...events.content import plain_text
 from ...events.entries import Message, Usage
 from ...events.errors import Closed, TreeringError
+from ...events.json_values import JSON, json_object
 from ...projections.building.builder import ContextBuildResult
 from ..session.compaction import CompactionReport
 from ..session.open_calls import OpenCall, Recovery

@@ -12,12 +12,12 @@ from typing import Literal, cast
 import anyio
 from msgspec.structs import replace
 
-from ...events.characters import whole
 from ...events.entries import Message, Usage
 from ...events.errors import ContextError, ContextOverflow, LeafMoved, ModelError
 from ...events.telemetry import failure_of, logger
+from ...events.texts import whole
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.full_history import FullHistory
+from ...projections.building.strategies import FullHistory
 from ...projections.building.strategy import needs_path
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,

@@ -11,9 +11,9 @@ from typing import Protocol, TypeAlias
 from anyio.lowlevel import checkpoint
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, TextPart, ThinkingPart, ToolUse, ToolUsePart, json_object, raw_json
+from ...events.content import TextPart, ThinkingPart, ToolUse, ToolUsePart
 from ...events.entries import Message
-from ...events.struct_repr import shown
+from ...events.json_values import JSON, json_object, raw_json, shown
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
 """The only key in the input of a call whose arguments are not a JSON object; its value is the model's text."""

@@ -23,10 +23,11 @@ from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from ...events.characters import whole
-from ...events.content import JSON, ImagePart, TextPart, raw_json
+from ...events.content import ImagePart, TextPart
 from ...events.entries import Count
 from ...events.errors import InvalidEntry, InvalidInput
+from ...events.json_values import JSON, raw_json
+from ...events.texts import whole
 from .model import ToolSpec
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], Awaitable[object]]

@@ -16,8 +16,8 @@ from ...events.entries import Message, Usage
 from ...events.errors import InvalidInput, ModelError
 from ...projections.building.budget import ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.paired_messages import PairedMessages
-from ...projections.building.source import ContextSource
+from ...projections.building.pairing import PairedMessages
+from ...projections.building.strategy import ContextSource
 from ...projections.context import Context, ContextMessage
 from ...projections.tokens import Tokenizer
 from ..session.open_calls import OpenCall, Recovery, unanswered

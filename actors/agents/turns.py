@@ -10,7 +10,6 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.characters import whole
 from ...events.content import ToolUse, plain_text, text
 from ...events.entries import Message, Usage
 from ...events.errors import (
@@ -25,9 +24,8 @@ from ...events.errors import (
     TurnTooLong,
 )
 from ...events.telemetry import failure_of, logger
-from ...events.wording import counted
-from ...projections.building.builder import ContextBuilder, ContextBuildResult
-from ...projections.building.composing import compose
+from ...events.texts import counted, whole
+from ...projections.building.builder import ContextBuilder, ContextBuildResult, compose
 from ..session.open_calls import OpenCall, closing
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import (

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from ...events.entries import ARCHIVED
 from ...events.errors import AmbiguousSession, InvalidInput, SessionNotFound
 from ...events.offload import carried_out
-from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
 from ...events.telemetry import failure_of, logger
+from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..host.listing import Listing
 from ..host.names import checked_path

@@ -17,7 +17,7 @@ from ...events.health.repair import Repair
 from ...events.offload import ThreadOffload
 from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.opening import file_store
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import SessionSummary
 from ..host.runtime import Limits, Runtime, random_id, system_clock
 from .index_file import IndexFile, IndexLine

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 
 from ...events.disk import Disk
 from ...events.disk.atomic_files import write_atomically
+from ...events.disk.disk import PRIVATE_FOLDER
 from ...events.disk.disk_errors import refusing_to_write
-from ...events.disk.private_folder import PRIVATE_FOLDER
 from ...events.errors import InvalidSessionId
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles

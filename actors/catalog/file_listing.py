@@ -15,7 +15,7 @@ from typing import NamedTuple
 import anyio
 from msgspec.structs import replace
 
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.disk import FileStat
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles

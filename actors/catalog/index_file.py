@@ -26,7 +26,7 @@ from msgspec.structs import force_setattr, replace
 
 from ...events.disk import Disk, FileStat, opened, write_all
 from ...events.disk.atomic_files import write_atomically
-from ...events.disk.private_folder import PRIVATE_FOLDER
+from ...events.disk.disk import PRIVATE_FOLDER
 from ...events.entries import ARCHIVED
 from ...events.stores.base import Ref
 from ...projections.summary import SessionSummary

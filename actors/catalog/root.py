@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...events.roots import folder_of
+from ...events.arguments import folder_of
 
 ROOT = "TREERING_ROOT"
 """The environment variable that sets the root."""

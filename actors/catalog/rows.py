@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from msgspec.structs import force_setattr, replace
 
-from ...events.block import lines_of
+from ...events.dialects.base import lines_of
 from ...events.disk import FileStat, opened
 from ...events.entries import EPOCH
 from ...events.errors import SessionNotFound, TreeringError
@@ -18,8 +18,8 @@ from ...events.index import LogIndex
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.files.log.beside import INDEX_SUFFIX
 from ...events.stores.files.log.head import TornHeader, read_head
+from ...events.stores.files.names import INDEX_SUFFIX
 from ...projections.summary import SessionSummary, corrupted, summarize
 from ..actor import SessionActor
 from ..host.runtime import Runtime

@@ -11,15 +11,16 @@ from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ...events.characters import check_text
+from ...events.arguments import check_text, check_word
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, WrongThread
 from ...events.stores.base import Cursor, Ref
-from ...events.words import check_word
 from ...projections.base import Projection, Valued
-from ...projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
-from ...projections.views import SharedView, Stepper
+from ...projections.context_changes import ContextStepper
+from ...projections.labels import LabelStepper
+from ...projections.tree import TreeStepper
+from ...projections.views import FoldStepper, SharedView, Stepper
 from ..folds import VIEWS, kind_of
 from ..log.open_log import OpenLog
 from ..log.source import Source

@@ -27,17 +27,15 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 import anyio
 
-from ...events.child_process import after_fork_in_child
+from ...events.arguments import check_word, scheme_of, without_file_scheme
 from ...events.disk import Disk, OsDisk
 from ...events.errors import HostClosed, InvalidInput, TreeringError, WrongThread
-from ...events.offload import Offload, ThreadOffload
-from ...events.roots import scheme_of, without_file_scheme
+from ...events.offload import Offload, ThreadOffload, after_fork_in_child
 from ...events.stores.base import Store
 from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.memory import MemoryStore
 from ...events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
 from ...events.telemetry import failure_of, logger
-from ...events.words import check_word
 from ..catalog.settings import Settings
 from .core import HostCore
 from .names import DialectName, checked_path, dialect_named

@@ -9,7 +9,7 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import KeepsFiles, Recovers

@@ -24,12 +24,12 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from msgspec import Struct
 
+from ...events.arguments import check_word
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Header
 from ...events.errors import InvalidInput, InvalidSessionId
 from ...events.stores.base import Ref
-from ...events.words import check_word
 
 SUFFIX = ".jsonl"
 """The suffix of a log's name."""
@@ -52,7 +52,7 @@ def dialect_named(name: str) -> Dialect:
     if name == "native":
         return NativeDialect()
     if name == "pi":
-        from ...events.dialects.pi import PiDialect
+        from ...events.dialects.pi.dialect import PiDialect
 
         return PiDialect()
     from ...events.dialects.omp import OmpDialect
@@ -140,7 +140,7 @@ def new_ref(dialect: Dialect, header: Header) -> Ref:
         return ref_of_key(header.key)
     if dialect.name == "native":
         return header.id + SUFFIX
-    from ...events.dialects.pi import pi_directory_name, pi_file_name
+    from ...events.dialects.pi.camel import pi_directory_name, pi_file_name
 
     name = pi_file_name(header)
     return f"{pi_directory_name(header.cwd)}/{name}" if header.cwd is not None else name

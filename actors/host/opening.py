@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ...events.characters import check_text
+from ...events.arguments import check_text
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import InvalidInput, SessionExists, SessionLocked, SessionNotFound

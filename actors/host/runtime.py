@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 import anyio
 from msgspec import Struct
 
-from ...events.child_process import after_fork_in_child
 from ...events.errors import InvalidInput
-from ...events.offload import Offload
+from ...events.offload import Offload, after_fork_in_child
 from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
 from ..log.bodies import BodyCache

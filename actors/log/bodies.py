@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from ...events.entries import Entry
-from ...projections.building.paired_messages import PairedMessages
+from ...projections.building.pairing import PairedMessages
 from ...projections.context import Context
 
 _SEQ_BITS = 40

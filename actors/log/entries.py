@@ -9,14 +9,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from ...events.block import size_of
-from ...events.dialects.base import Dialect
+from ...events.dialects.base import Dialect, size_of
 from ...events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
 from ...events.errors import LogReplaced, SessionNotFound
 from ...events.index import LogIndex
 from ...events.kinds import Kind
 from ...events.stores.base import Page, Ref
-from ...projections.building.paired_messages import PairedMessages
+from ...projections.building.pairing import PairedMessages
 from ...projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
 from ...projections.tokens import Tokenizer
 from ..host.runtime import Runtime

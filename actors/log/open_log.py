@@ -13,16 +13,15 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ...events.block import size_of
-from ...events.dialects.base import Dialect
+from ...events.dialects.base import Dialect, size_of
 from ...events.entries import Entry, Header
 from ...events.errors import LogReplaced, NotLive, SessionNotFound
 from ...events.ids import RECENT_MAX
 from ...events.index import LogIndex
+from ...events.json_values import UNDECODABLE
 from ...events.stores.base import Blob, Cursor, Page, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
-from ...events.undecodable import UNDECODABLE
 from ...projections.feed import EntryAdded, Feed, LeafChange
 from ..host.runtime import Runtime
 from .entries import LogEntries

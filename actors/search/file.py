@@ -19,7 +19,7 @@ from itertools import count
 import msgspec
 
 from ...events.disk import FILE_MODE
-from ...events.disk.mounts import is_slow_device
+from ...events.disk.disk import is_slow_device
 from ...events.telemetry import logger
 from ...projections.search import schema
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.stores.base import Ref
 from ...projections.search import schema
 from ...projections.search.query import Query

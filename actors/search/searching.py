@@ -19,8 +19,7 @@ from itertools import groupby, islice
 import anyio
 from msgspec.structs import replace
 
-from ...events.characters import check_text
-from ...events.counts import check_count
+from ...events.arguments import check_count, check_text
 from ...events.disk import OsDisk
 from ...events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ...events.findings import Finding, unreadable

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from zlib import crc32
 
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.errors import LogReplaced, TreeringError
 from ...events.stores.base import Cursor, Opening, Ref
 from ...events.telemetry import logger

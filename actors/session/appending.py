@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from ...events.content import ContentLike, ImagePart, TextPart, as_content, raw_json, raw_object, tool_result
+from ...events.content import ContentLike, ImagePart, TextPart, as_content, tool_result
 from ...events.entries import (
     BranchSummary,
     Compaction,
@@ -27,6 +27,7 @@ from ...events.entries import (
     checked_usage,
 )
 from ...events.errors import InvalidEntry, InvalidInput
+from ...events.json_values import raw_json, raw_object
 from ..commands import Append, AppendOptions, MoveLeaf, append_command
 from .reading import Reading
 

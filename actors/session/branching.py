@@ -16,12 +16,11 @@ import anyio
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from ...events.content import JSON, raw_json
-from ...events.dialects.base import Dialect
-from ...events.dialects.torn import still_torn, without_marks_of
+from ...events.dialects.base import Dialect, still_torn, without_marks_of
 from ...events.entries import BranchSummary, Header, LabelEntry
 from ...events.errors import SessionExists
 from ...events.index import LogIndex
+from ...events.json_values import JSON, raw_json
 from ...events.kinds import Kind
 from ...events.stores.base import Ref
 from ...projections.building.pairing import paired

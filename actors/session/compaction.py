@@ -17,15 +17,16 @@ from itertools import takewhile
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import JSON, raw_json, text
-from ...events.counts import check_count
+from ...events.arguments import check_count
+from ...events.content import text
 from ...events.entries import BranchSummaryEntry, Compaction, CompactionEntry, Entry, Message
 from ...events.errors import CompactionLoop, ContextOverflow, SummaryRefused
+from ...events.json_values import JSON, raw_json
 from ...events.kinds import Kind
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, checked_budget
 from ...projections.building.pairing import paired, request_at
-from ...projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
+from ...projections.building.strategies import SUMMARY_TARGET_RATIO
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
     GeneratedSummary,

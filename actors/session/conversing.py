@@ -12,13 +12,12 @@ from typing import Unpack
 
 from msgspec import UNSET, UnsetType
 
-from ...events.characters import check_text
-from ...events.counts import check_count
+from ...events.arguments import check_count, check_text
 from ...events.entries import Compaction, CompactionEntry, Entry, Message, Payload, SessionInfo, Usage
 from ...events.errors import LeafMoved, UnsafeCut
 from ...projections.context import build
 from ...projections.cuts import safe_cuts, unsafe_reason
-from ...projections.event_count import EventCount
+from ...projections.stats import EventCount
 from ...projections.tokens import ByteEstimator, context_tokens
 from ...projections.usage import UsageProjection, usage_totals
 from ..commands import Append, AppendOptions

@@ -13,12 +13,12 @@ from typing import Unpack
 
 from msgspec import Struct
 
-from ...events.content import JSON, raw_json, raw_object
 from ...events.entries import Message, MessageEntry, Provider, SessionInfo, ToolExecutionEntry
 from ...events.errors import EntryNotFound, InvalidInput, LeafMoved
+from ...events.json_values import JSON, raw_json, raw_object
 from ...projections.building.budget import ContextBudget, calculate_budget
-from ...projections.metadata import SessionMetadata, metadata_of
 from ...projections.stats import SessionStats, StatsProjection
+from ...projections.summary import SessionMetadata, metadata_of
 from ...projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from ..commands import AppendOptions
 from ..host.names import checked_path

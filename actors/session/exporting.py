@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from ...events.characters import check_text
+from ...events.arguments import check_text
 from ...events.errors import InvalidInput
 from ..host.names import checked_path
 from .reading import Handle

@@ -11,41 +11,28 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.entries import ContextEdit, CustomEntry, Entry, UsageRecord
 from ...events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ...events.kinds import Kind
-from ...events.wording import counted
-from ...projections.building.budget import ContextBudget, checked_budget
+from ...events.texts import counted
+from ...projections.building.budget import ContextBudget, UsedTokens, checked_budget, last_measured, used_since
 from ...projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
 from ...projections.building.pairing import is_request, paired
-from ...projections.building.source import ContextSource
-from ...projections.building.strategy import NeededSummary, needs_path
+from ...projections.building.strategy import ContextSource, NeededSummary, needs_path
 from ...projections.building.summaries import (
     DEFAULT_SUMMARIZER_OPTIONS,
+    StoredSummary,
     Summarizer,
     SummarizerOptions,
     generate_summary,
-)
-from ...projections.building.summary_cache import (
-    StoredSummary,
     longest_summary,
     range_key,
     stored_summaries,
     summarizer_id,
 )
-from ...projections.building.used_tokens import UsedTokens, last_measured, used_since
-from ...projections.context import (
-    Context,
-    ContextMessage,
-    boundary,
-    clears,
-    edits_on,
-    first_kept,
-    last_edits,
-    messages_of,
-    with_edits,
-)
+from ...projections.context import Context, ContextMessage, boundary, clears, first_kept, messages_of
+from ...projections.context_edits import edits_on, last_edits, with_edits
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
 from ..log.open_log import OpenLog
 from .appending import Appending

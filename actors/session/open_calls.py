@@ -21,12 +21,12 @@ from itertools import takewhile
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, MaybeRaw, ToolResultPart, json_object, json_value, raw_json
+from ...events.content import ToolResultPart
 from ...events.entries import Custom, CustomEntry, Message, MessageEntry
 from ...events.errors import LeafMoved
+from ...events.json_values import JSON, MaybeRaw, json_object, json_value, raw_json, shown
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.stores.base import TornTail
-from ...events.struct_repr import shown
 from ...projections.building import pairing
 from ...projections.context import ContextMessage
 from ..log.open_log import OpenLog

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.entries import Entry, Header, Message, MessageEntry, Payload
 from ...events.errors import (
     AppendFailed,

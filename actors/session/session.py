@@ -11,7 +11,8 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
-from ...projections.context import Context, ContextChange
+from ...projections.context import Context
+from ...projections.context_changes import ContextChange
 from ...projections.feed import transient
 from ...projections.labels import LabelChange
 from ...projections.subscriptions import (

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from ...events.arguments import check_word
 from ...events.disk import Disk
 from ...events.errors import InvalidInput
 from ...events.offload import Offload
 from ...events.stores.base import Store
 from ...events.stores.opening import Durability, Writes
-from ...events.words import check_word
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
 from ..host.host import SessionHost

@@ -27,16 +27,17 @@ from typing import (
     overload,
 )
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.entries import Entry
 from ...events.redaction import Redaction
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
-from ...projections.changes import Changed, Snapshot
-from ...projections.context import Context, ContextChange
+from ...projections.context import Context
+from ...projections.context_changes import ContextChange
 from ...projections.labels import LabelChange
 from ...projections.subscriptions import refuse_entry_arguments
 from ...projections.tree import Tree, TreeChange
+from ...projections.views import Changed, Snapshot
 from ..search.hits import Search
 from ..session.branching import SessionCopy, copy_of
 from ..session.exporting import ExportFormat

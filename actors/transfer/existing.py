@@ -25,7 +25,7 @@ from ...formats.base import ForeignSession, IsEntry, Restate
 from ...formats.chain import DESCRIBING, derived_id, describes
 from ...formats.dialect_conversion import SplitOff
 from ...formats.walk import Found
-from ...projections.context import last_edits
+from ...projections.context_edits import last_edits
 from ..host.names import SUFFIX
 from ..log.open_log import OpenLog, encode_leaf
 from .growing_answers import Latest

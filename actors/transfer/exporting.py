@@ -16,23 +16,21 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from ...events.characters import whole
-from ...events.dialects.base import Dialect
+from ...events.arguments import check_word
+from ...events.dialects.base import Dialect, still_torn
 from ...events.dialects.native import NativeDialect
-from ...events.dialects.torn import still_torn
 from ...events.entries import Entry, Header, KnownEntry
 from ...events.errors import InvalidInput
 from ...events.kinds import Kind
 from ...events.offload import carried_out
 from ...events.redaction import Redaction
-from ...events.words import check_word
+from ...events.texts import whole
 from ...formats.base import Format, WritesFile, WritesFolder
 from ...formats.dialect_conversion import Restated
 from ...formats.own import document_entry, document_head, document_tail
 from ...formats.programs import format_named, format_names, is_written, written_names
-from ...projections.context import last_edits
-from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
-from ...projections.exporting.view import About, View
+from ...projections.context_edits import last_edits
+from ...projections.documents.document import About, BranchBegins, BranchEnds, Show, Step, View, reading_order
 from ...projections.tokens import message_tokens
 from ..host.names import current, dialect_named
 from ..log.open_log import OpenLog
@@ -253,10 +251,10 @@ def _json_entries(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction
 def _view_named(name: str) -> View:
     """Return a document writer; its dependencies are imported on first use, since that is slow."""
     if name == "markdown":
-        from ...projections.exporting.markdown import MarkdownText
+        from ...projections.documents.markdown import MarkdownText
 
         return MarkdownText()
-    from ...projections.exporting.html import HtmlPage
+    from ...projections.documents.html import HtmlPage
 
     return HtmlPage()
 

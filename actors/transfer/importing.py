@@ -28,7 +28,7 @@ from ...events.errors import (
 )
 from ...events.findings import Finding, LeftOut
 from ...events.stores.base import Append, Lease, Ref
-from ...events.wording import entries_counted
+from ...events.texts import entries_counted
 from ...formats.base import ForeignSession, KeptSession
 from ...formats.opening import cannot_read, unreadable
 from ...formats.walk import Found, Walk

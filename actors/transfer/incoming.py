@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.dialects.base import Dialect
-from ...events.dialects.native import NativeDialect, in_utc
+from ...events.dialects.base import Dialect, in_utc
+from ...events.dialects.native import NativeDialect
 from ...events.entries import (
     EPOCH,
     NATIVE_VERSION,
@@ -32,7 +32,7 @@ from ...events.entries import (
 )
 from ...events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
 from ...events.findings import Finding, Severity
-from ...events.wording import counted
+from ...events.texts import counted
 from ...formats.base import ForeignSession, KeptSession
 from ...formats.chain import derived_id
 from ...projections.usage import usage_beyond

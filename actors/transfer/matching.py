@@ -17,7 +17,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from ...events.content import JSON
 from ...events.entries import (
     CompactionEntry,
     ContextEdit,
@@ -30,9 +29,10 @@ from ...events.entries import (
     ToolExecutionEntry,
     UsageEntry,
 )
+from ...events.json_values import JSON
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...formats.base import IsEntry, Restate
-from ...projections.context import edited
+from ...projections.context_edits import edited
 from .selection import calls_of, results_of, without_results
 
 COMPARED_KINDS = frozenset(

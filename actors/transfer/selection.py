@@ -34,13 +34,15 @@ from ...events.entries import (
     MessageEntry,
     ToolExecutionEntry,
     UsageEntry,
+    asked_text,
 )
-from ...events.kinds import MESSAGE_KINDS, Kind, asked_text
-from ...events.previews import preview
+from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.redaction import Redaction
+from ...events.texts import preview
 from ...formats.dialect_conversion import kept
-from ...projections.context import message_of, with_edits
-from ...projections.exporting.view import About
+from ...projections.context import message_of
+from ...projections.context_edits import with_edits
+from ...projections.documents.document import About
 from ..log.open_log import OpenLog
 from ..session.branching import labels_for
 

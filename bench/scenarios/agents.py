@@ -14,6 +14,7 @@ from random import Random
 import anyio
 import msgspec
 from msgspec import Struct
+from treering.projections.building.strategies import FullHistory, MaskedTools, RecentPlusSummary
 
 from treering import (
     AgentOptions,
@@ -27,10 +28,7 @@ from treering import (
     tool_use,
 )
 from treering.agents import ModelRequest
-from treering.projections.building.full_history import FullHistory
-from treering.projections.building.masking import MaskedTools
 from treering.projections.building.minimal_state import MinimalState
-from treering.projections.building.recent_plus_summary import RecentPlusSummary
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 

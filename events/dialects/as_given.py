@@ -13,9 +13,9 @@ from typing import cast
 from msgspec import Raw, Struct
 from msgspec.structs import FieldInfo, fields
 
-from ..content import raw_json
 from ..entries import KnownEntry
 from ..errors import InvalidEntry
+from ..json_values import raw_json
 
 
 def check_as_given(entry: KnownEntry, read: KnownEntry) -> None:

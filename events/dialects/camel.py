@@ -23,26 +23,11 @@ from msgspec.json import Decoder
 
 from ..entries import Entry, Header, KnownEntry, MessageEntry, OpaqueEntry, Payload, SessionInfo, payload_of
 from ..errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
-from .camel_lines import Line, entry_of
-from .camel_messages import name_model, read_message
-from .camel_values import (
-    ABSENT,
-    READ_ERRORS,
-    Mark,
-    as_int,
-    as_mark,
-    as_string,
-    attempt,
-    encode_json,
-    iso,
-    milliseconds,
-    moment,
-    object_of,
-    unrepresented,
-    well_formed,
-)
-from .camel_writers import Writer
+from .base import as_int, as_string, attempt, encode_json, object_of, well_formed
 from .native import NativeDialect, one_line, opaque
+from .pi.lines import Line, Writer
+from .pi.messages import name_model, read_message
+from .pi.values import ABSENT, READ_ERRORS, Mark, as_mark, entry_of, iso, milliseconds, moment, unrepresented
 
 VERSION = 3
 """The version that pi 0.50 to 1.5 and oh-my-pi write."""

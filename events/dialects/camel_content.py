@@ -33,7 +33,8 @@ from ..content import (
     ToolUsePart,
 )
 from ..errors import DialectCannot
-from .camel_values import as_list, as_object, as_string, attempt, encode_json, is_null
+from .base import as_object, as_string, attempt, encode_json
+from .pi.values import as_list, is_null
 
 
 class _Block(Struct, tag_field="type", forbid_unknown_fields=True, omit_defaults=True, rename="camel"):

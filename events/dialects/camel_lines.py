@@ -32,22 +32,20 @@ from ..entries import (
     UsageRecord,
     entry_class,
 )
-from .camel_content import read_content
-from .camel_messages import UNKNOWN, Body
-from .camel_values import (
+from .base import as_string, attempt, in_utc
+from .pi.content import read_content
+from .pi.messages import UNKNOWN, Body
+from .pi.values import (
     ABSENT,
     READ_ERRORS,
     Mark,
     as_flag,
     as_number,
-    as_string,
-    attempt,
     milliseconds,
     none_if_absent,
     read_usage,
     with_fields,
 )
-from .native import in_utc
 
 OWN_TOOL_EXECUTION = "treering.tool_execution"
 """The custom type of a `ToolExecution`, for which pi has no type."""

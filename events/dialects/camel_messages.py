@@ -21,22 +21,9 @@ from msgspec.json import Decoder
 from ..content import Content, ImagePart, TextPart, ToolResultPart, plain_text, text
 from ..entries import BashExecution, Message, Usage
 from ..errors import DialectCannot, InvalidEntry
-from .camel_content import Blocks, ImageBlock, TextBlock, answer_of, only, parts_of, read_content, write_content
-from .camel_values import (
-    ABSENT,
-    RawFields,
-    as_flag,
-    as_int,
-    as_list,
-    as_number,
-    as_object,
-    as_string,
-    attempt,
-    encode_json,
-    is_null,
-    read_usage,
-    write_usage,
-)
+from .base import RawFields, as_int, as_object, as_string, attempt, encode_json
+from .pi.content import Blocks, ImageBlock, TextBlock, answer_of, only, parts_of, read_content, write_content
+from .pi.values import ABSENT, as_flag, as_list, as_number, is_null, read_usage, write_usage
 
 UNKNOWN = "unknown"
 """The placeholder for a name that pi requires and the entry does not have."""

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ..content import MaybeRaw, json_value, plain_str
 from ..entries import EPOCH, Batch, Payload, Usage
-from .native import in_utc
+from ..json_values import MaybeRaw, json_value, plain_str
+from .base import in_utc
 
 T = TypeVar("T")
 RawFields: TypeAlias = dict[str, Raw]

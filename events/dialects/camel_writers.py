@@ -27,10 +27,10 @@ from ..entries import (
     UsageEntry,
     payload_of,
 )
-from .camel_content import write_content
-from .camel_lines import OWN_SESSION_INFO, OWN_TOOL_EXECUTION
-from .camel_messages import UNKNOWN, write_message
-from .camel_values import milliseconds, write_usage
+from .pi.content import write_content
+from .pi.lines import OWN_SESSION_INFO, OWN_TOOL_EXECUTION
+from .pi.messages import UNKNOWN, write_message
+from .pi.values import milliseconds, write_usage
 
 Written: TypeAlias = tuple[str, dict[str, object]]
 """The type of a line, and its own keys in order."""

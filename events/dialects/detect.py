@@ -17,10 +17,9 @@ from msgspec import Struct
 
 from ..entries import Header
 from ..errors import NotASession, Where
-from .base import Dialect
-from .camel_values import RawFields, as_int, as_string, attempt, object_of, well_formed
+from .base import Dialect, RawFields, as_int, as_string, attempt, object_of, well_formed
+from .header import TitleSlot, read_slot
 from .native import NativeDialect
-from .title_slot import TitleSlot, read_slot
 
 HEADER_MAX = 16 * 1024 * 1024
 """The most bytes up to the end of the header line; a file whose header does not end by then is not a session."""
@@ -99,8 +98,8 @@ def _choose(line: bytes, fields: RawFields, slot: TitleSlot | None, where: Where
         from .omp import OmpDialect
 
         return OmpDialect.decode_header(line, where, slot), OmpDialect()
-    from .camel import read_header
-    from .pi import PiDialect, PiOldDialect
+    from .pi.camel import read_header
+    from .pi.dialect import PiDialect, PiOldDialect
 
     header = read_header(line, where)
     return header, PiDialect() if header.version == PiDialect.version else PiOldDialect(header)

@@ -24,9 +24,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from ..block import Block
-from ..characters import whole, why_unwritable
-from ..content import JSON, Text, TextPart, plain_str
+from ..content import Text, TextPart
 from ..entries import (
     ENTRY_CLASSES,
     ENTRY_TYPES,
@@ -41,8 +39,9 @@ from ..entries import (
     OpaqueEntry,
 )
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
-from ..undecodable import UNDECODABLE
-from .as_given import check_as_given
+from ..json_values import JSON, UNDECODABLE, plain_str
+from ..texts import whole, why_unwritable
+from .base import Block, check_as_given
 
 Fields: TypeAlias = dict[str, JSON]
 

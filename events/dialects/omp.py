@@ -32,20 +32,23 @@ from ..entries import (
     UsageRecord,
 )
 from ..errors import DialectCannot, Where
-from .camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
-from .camel_lines import OWN_SESSION_INFO, PI_LINES, Line, ThinkingLevelLine
-from .camel_messages import UNKNOWN
-from .camel_values import ABSENT, as_string, attempt, iso, object_of, read_usage, well_formed, write_usage
-from .camel_writers import (
+from .base import as_string, attempt, object_of, well_formed
+from .header import TitleSlot, read_slot, write_slot
+from .pi.camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
+from .pi.lines import (
+    OWN_SESSION_INFO,
+    PI_LINES,
     PI_WRITERS,
+    Line,
+    ThinkingLevelLine,
     Writer,
     Written,
-    name_on_one_line,
     write_branch_summary,
     write_compaction,
     write_own,
 )
-from .title_slot import TitleSlot, read_slot, write_slot
+from .pi.messages import UNKNOWN
+from .pi.values import ABSENT, iso, name_on_one_line, read_usage, write_usage
 
 # -- lines
 

@@ -19,10 +19,10 @@ from zlib import crc32
 from msgspec import Raw
 
 from ..entries import Entry, Header
-from .camel import VERSION, CamelDialect, line_decoder, types_of
-from .camel_lines import PI_LINES
-from .camel_values import RawFields, as_int, as_object, as_string, attempt, encode_json, iso, object_of, well_formed
-from .camel_writers import PI_WRITERS
+from .base import RawFields, as_int, as_object, as_string, attempt, encode_json, object_of, well_formed
+from .pi.camel import VERSION, CamelDialect, line_decoder, types_of
+from .pi.lines import PI_LINES, PI_WRITERS
+from .pi.values import iso
 
 _BOM = b"\xef\xbb\xbf"
 

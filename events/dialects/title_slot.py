@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from .camel_values import attempt, encode_json, well_formed
+from .base import attempt, encode_json, well_formed
 
 SLOT_SIZE = 256
 """The size of the title slot in bytes, its newline included."""

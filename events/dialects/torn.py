@@ -11,8 +11,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ..entries import Batch
-from .base import Dialect
-from .camel_values import encode_json, object_of, well_formed
+from .base import Dialect, encode_json, object_of, well_formed
 
 
 def still_torn(dialect: Dialect, line: bytes, session_id: str) -> bytes:

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..errors import LogDamaged, Where
-from .codecs import SUFFIXES, Unpacker, codec_of
 from .disk import Disk, FileStat
 
 PIECE = 1024 * 1024

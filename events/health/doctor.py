@@ -25,25 +25,24 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..columns import CYCLE
 from ..content import ToolResultPart, ToolUsePart
 from ..dialects.base import Dialect
 from ..dialects.detect import Detected
 from ..disk import Disk, OsDisk
-from ..disk.packed import log_path
-from ..disk.packed_disk import PackedDisk
-from ..disk.private_folder import PRIVATE_FOLDER
+from ..disk.disk import PRIVATE_FOLDER
+from ..disk.packed import PackedDisk, log_path
 from ..entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEntry
 from ..errors import ExtraMissing, LogDamaged, LogError, UnsupportedVersion, Where
 from ..findings import Finding, Severity
 from ..ids import RECENT_MAX, Ids
-from ..index import CYCLE, LogIndex
+from ..index import LogIndex
+from ..json_values import UNDECODABLE
 from ..kinds import Kind
 from ..stores.files.log.head import read_head
 from ..stores.files.log.table import chunks
-from ..undecodable import UNDECODABLE
-from ..wording import counted
+from ..texts import counted
 from .known_damage import KnownDamage
-from .session_ids import SessionIds
 from .surroundings import Surroundings, examine_folder, is_beside, log_of
 
 SUFFIX = ".jsonl"

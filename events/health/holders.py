@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct
 
 from ..disk import Disk
-from ..stores.files.ownership.locks import REST, FileLocks, Locks, key_of, look_up_folders
-from ..stores.files.ownership.private_locks import PrivateLocks, locks_of
+from ..stores.files.locks import REST, FileLocks, Locks, PrivateLocks, key_of, locks_of, look_up_folders
 
 _OFD_GETLK = 36
 _FLOCK = struct.Struct("hhqqi0q")  # Linux' struct flock on 64 bits

@@ -23,10 +23,10 @@ from msgspec import Struct
 
 from ..disk import Disk
 from ..disk.atomic_files import write_atomically
+from ..disk.disk import PRIVATE_FOLDER
 from ..disk.packed import log_path
-from ..disk.private_folder import PRIVATE_FOLDER
 from ..findings import Finding
-from ..undecodable import UNDECODABLE
+from ..json_values import UNDECODABLE
 
 KNOWN = os.path.join(PRIVATE_FOLDER, "known-damage.json")
 """The path of the record, relative to the examined folder."""

@@ -35,20 +35,18 @@ from msgspec import Struct
 
 from ..disk import Disk, OsDisk
 from ..disk.atomic_files import write_atomically
+from ..disk.disk import ASIDE
 from ..disk.packed import log_path
-from ..disk.private_folder import ASIDE
 from ..errors import LogError, SessionLocked, TreeringError, Where
 from ..findings import Finding
 from ..stores.files.durability.journal import JOURNALS, journals_in, void_of
 from ..stores.files.durability.journal_replay import JournalReplay
-from ..stores.files.log.beside import INDEX_SUFFIX
+from ..stores.files.locks import Held, Locks, locks_of
 from ..stores.files.log.log import Log
 from ..stores.files.log.snapshots import read_snapshot
 from ..stores.files.log.table import chunks
-from ..stores.files.names import folders_between
-from ..stores.files.ownership.locks import Held, Locks
-from ..stores.files.ownership.private_locks import locks_of
-from ..wording import counted
+from ..stores.files.names import INDEX_SUFFIX, folders_between
+from ..texts import counted
 from .doctor import Subject, examine_subject, subjects
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
 from .surroundings import LEFT_BY_A_CRASH

@@ -16,20 +16,18 @@ from msgspec import Struct
 
 from ..dialects.detect import Detected
 from ..disk import Disk
-from ..disk.private_folder import PRIVATE_FOLDER
+from ..disk.disk import PRIVATE_FOLDER
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex
-from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records
-from ..stores.files.durability.journal_voids import read_voids
+from ..json_values import UNDECODABLE
+from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records, read_voids
+from ..stores.files.locks import holder_of
 from ..stores.files.log import records, snapshots
-from ..stores.files.log.beside import BESIDE, LEAF_SUFFIX
-from ..stores.files.log.extent import extent_of
-from ..stores.files.log.head import generation_of, header_crc, read_head
+from ..stores.files.log.head import extent_of, generation_of, header_crc, read_head
 from ..stores.files.log.table import Table, checksum
-from ..undecodable import UNDECODABLE
-from ..wording import counted
-from .holders import holder_of
+from ..stores.files.names import BESIDE, LEAF_SUFFIX
+from ..texts import counted
 from .known_damage import KNOWN, read_known
 
 _STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{BESIDE.pattern}))")

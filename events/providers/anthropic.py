@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from ..content import (
-    JSON,
     Content,
     ImagePart,
     TextPart,
@@ -36,6 +35,7 @@ from ..content import (
 )
 from ..entries import Message, Usage
 from ..errors import InvalidEntry
+from ..json_values import JSON
 from .common import Block, image_at, images_of, in_turns, named_image, read, result_text, with_true_type
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

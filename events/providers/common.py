@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from ..content import (
-    JSON,
     Content,
     Image,
     ImagePart,
@@ -30,6 +29,7 @@ from ..content import (
 )
 from ..entries import BashExecution, Message
 from ..errors import InvalidEntry
+from ..json_values import JSON
 
 Block: TypeAlias = dict[str, JSON]
 """A part of a provider's message, or the whole of it."""

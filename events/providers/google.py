@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct
 
 from ..content import (
-    JSON,
     Content,
     ImagePart,
     Text,
@@ -33,12 +32,12 @@ from ..content import (
     ToolUsePart,
     image,
     plain_text,
-    raw_json,
     text,
     tool_result,
 )
 from ..entries import Message
 from ..errors import InvalidEntry
+from ..json_values import JSON, raw_json
 from .common import ANY_IMAGE, Block, image_at, images_of, in_turns, read, result_text, with_true_type
 
 _KEY = re.compile("(?<!^)[A-Z]")

@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Struct
 
 from ..content import (
-    JSON,
     Content,
     ImagePart,
     TextPart,
@@ -33,6 +32,7 @@ from ..content import (
 )
 from ..entries import Message
 from ..errors import InvalidEntry
+from ..json_values import JSON
 from .common import Block, image_at, images_of, read, result_text, sendable, url_of, with_true_type
 
 REFUSAL = "refusal"

@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable
 from importlib.metadata import entry_points
 
+from ..arguments import scheme_of, without_file_scheme
 from ..disk import Disk
 from ..errors import InvalidInput
 from ..offload import Offload
-from ..roots import scheme_of, without_file_scheme
 from .base import Store
 from .files import Durability, FileStore, Writes
 from .memory import MemoryStore

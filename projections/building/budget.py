@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.counts import check_count
+from ...events.arguments import check_count
 from ...events.errors import InvalidInput
 from ..tokens import Tokenizer, tokenizer_of
 

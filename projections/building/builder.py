@@ -16,19 +16,16 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, json_object
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
+from ...events.json_values import JSON, json_object
 from ..context import Context, ContextMessage
 from ..tokens import Tokenizer, tokenizer_of
 from .budget import ContextBudget
-from .full_history import FullHistory
-from .masking import MaskedTools
 from .minimal_state import MinimalState, last_request, result_of
 from .pairing import is_request, pairing_fault
-from .recent_plus_summary import RecentPlusSummary
-from .source import ContextSource
-from .strategy import ContextStrategy, NeededSummary, StrategyRegistry, StrategyResult
+from .strategies import FullHistory, MaskedTools, RecentPlusSummary
+from .strategy import ContextSource, ContextStrategy, NeededSummary, StrategyRegistry, StrategyResult
 
 MINIMAL = "minimal"
 """The strategy name in a result when no strategy could be used."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..tokens import Tokenizer
-from .source import ContextSource
-from .strategy import StrategyResult
+from .strategy import ContextSource, StrategyResult
 
 
 class FullHistory:

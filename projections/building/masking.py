@@ -16,10 +16,8 @@ from msgspec.structs import replace
 from ...events.content import ToolResult, ToolResultPart
 from ..context import ContextMessage
 from ..tokens import Tokenizer, message_tokens
-from .pairing import has_results, safe_starts
-from .source import ContextSource
-from .strategy import StrategyResult
-from .tool_results import tool_names, with_results
+from .pairing import has_results, safe_starts, tool_names, with_results
+from .strategy import ContextSource, StrategyResult
 
 KEEP_LAST = 3
 """The number of results that are kept when the others are cleared."""

@@ -9,9 +9,7 @@ from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import ContextMessage
 from ..tokens import Tokenizer, context_tokens
-from .source import ContextSource
-from .state_extraction import SessionState, as_entries, extract_session_state, format_state_context, shortened
-from .strategy import StrategyResult
+from .strategy import ContextSource, StrategyResult
 
 _STEPS = ((100, 4000), (40, 1000), (15, 400), (5, 150))
 """Smaller and smaller limits on the lines of a list and the characters of task and status, tried until one fits."""

@@ -13,8 +13,7 @@ from itertools import chain, groupby
 from msgspec.structs import replace
 
 from ...events.content import Content, ToolResultPart, ToolUse, ToolUsePart, plain_text, tool_result
-from ...events.entries import Message
-from ...events.kinds import is_asked
+from ...events.entries import Message, is_asked
 from ...events.providers.common import rendered
 from ..context import ContextMessage
 

@@ -10,10 +10,8 @@ from msgspec.structs import replace
 
 from ...events.content import ImagePart, ToolResult
 from ..tokens import Tokenizer
-from .pairing import safe_start
-from .source import ContextSource
-from .strategy import StrategyResult
-from .tool_results import tool_names, with_results
+from .pairing import safe_start, tool_names, with_results
+from .strategy import ContextSource, StrategyResult
 
 RECENT_MESSAGE_COUNT = 6
 """The number of messages at the end that are not changed."""

@@ -15,10 +15,9 @@ from ...events.errors import ContextOverflow
 from ..context import ContextMessage
 from ..tokens import Tokenizer, context_tokens, message_tokens
 from .pairing import safe_start, starts_from
-from .pruned_tools import RECENT_MESSAGE_COUNT
-from .source import ContextSource
-from .strategy import NeededSummary, StrategyResult
-from .summary_cache import StoredSummary, longest_summary, range_key
+from .strategies import RECENT_MESSAGE_COUNT
+from .strategy import ContextSource, NeededSummary, StrategyResult
+from .summaries import StoredSummary, longest_summary, range_key
 
 SUMMARY_TARGET_RATIO = 0.3
 """The share of the budget that a summary should take."""

@@ -9,9 +9,8 @@ from msgspec import Struct
 from ...events.entries import Entry
 from ..context import Context, ContextMessage
 from ..tokens import Tokenizer, context_tokens, message_tokens
-from .paired_messages import PairedMessages
-from .pairing import is_request, paired, request_at
-from .summary_cache import StoredSummary
+from .pairing import PairedMessages, is_request, paired, request_at
+from .summaries import StoredSummary
 
 
 class ContextSource(Struct, frozen=True):

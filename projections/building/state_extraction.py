@@ -19,8 +19,8 @@ from ...events.content import ToolResultPart, ToolUsePart, plain_text
 from ...events.entries import EPOCH, Entry, MessageEntry
 from ..context import ContextMessage, message_of
 from ..state import FileTouch, WorkState, work_of
+from .budget import INTERRUPTED
 from .pairing import unanswered
-from .used_tokens import INTERRUPTED
 
 STATUS_CHARS = 300
 """The maximum length of the last answer in the status."""

@@ -22,10 +22,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ...events.words import check_word
+from ...events.arguments import check_word
 from ..context import ContextMessage
 from ..tokens import Tokenizer
-from .source import ContextSource
 
 
 class StrategyResult(Struct, frozen=True):

@@ -18,8 +18,8 @@ from typing import TypeAlias, cast
 
 from msgspec import Struct
 
+from ...events.arguments import check_count
 from ...events.content import plain_text, text
-from ...events.counts import check_count
 from ...events.entries import Message, Usage
 from ...events.errors import ContextOverflow, InvalidInput, SummaryRefused
 from ..tokens import Tokenizer, tokenizer_of

@@ -21,8 +21,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import raw_json
 from ...events.entries import Custom, CustomEntry, Entry
+from ...events.json_values import raw_json
 from ..context import ContextMessage
 
 SUMMARY_TYPE = "treering.summary"

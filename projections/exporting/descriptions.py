@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ...events.content import JSON, ImageSource, json_value
+from ...events.content import ImageSource
 from ...events.entries import (
     BranchSummaryEntry,
     Compaction,
@@ -29,8 +29,8 @@ from ...events.entries import (
     Usage,
     UsageEntry,
 )
-from ...events.undecodable import UNDECODABLE
-from ...events.wording import counted
+from ...events.json_values import JSON, UNDECODABLE, json_value
+from ...events.texts import counted
 
 Description: TypeAlias = "tuple[str, Raw | None]"
 """A line of plain text, and the JSON data that belongs to it, if any."""

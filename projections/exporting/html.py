@@ -28,18 +28,9 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
-from ...events.wording import counted, entries_counted
-from .descriptions import (
-    arguments_line,
-    describe_compaction,
-    describe_event,
-    describe_result,
-    describe_usage,
-    json_text,
-    one_line,
-    speaker,
-)
-from .html_parts import (
+from ...events.texts import counted, entries_counted, one_line
+from ..documents.document import About
+from ..documents.html import (
     MARK,
     about_list,
     anchor,
@@ -54,8 +45,16 @@ from .html_parts import (
     summary_line,
     time_tag,
 )
-from .rich_text import RichText
-from .view import About
+from ..documents.texts import (
+    RichText,
+    arguments_line,
+    describe_compaction,
+    describe_event,
+    describe_result,
+    describe_usage,
+    json_text,
+    speaker,
+)
 
 NESTED_MAX = 24
 """The maximum nesting of branches on the page; deeper ones follow without being collapsed."""

@@ -13,11 +13,11 @@ from importlib.resources import files
 import msgspec
 from msgspec import Raw
 
-from ...events.content import ImageSource, json_value
+from ...events.content import ImageSource
 from ...events.entries import Entry
-from ...events.undecodable import UNDECODABLE
-from .descriptions import describe_image, json_text, moment
-from .view import About
+from ...events.json_values import UNDECODABLE, json_value
+from ..documents.document import About
+from ..documents.texts import describe_image, json_text, moment
 
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The media types of images that are embedded in the page; others are only named."""

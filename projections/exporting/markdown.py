@@ -33,8 +33,9 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
-from ...events.wording import entries_counted
-from .descriptions import (
+from ...events.texts import entries_counted, one_line
+from ..documents.document import About
+from ..documents.texts import (
     describe_compaction,
     describe_event,
     describe_image,
@@ -43,10 +44,8 @@ from .descriptions import (
     is_plain,
     json_text,
     moment,
-    one_line,
     speaker,
 )
-from .view import About
 
 PARSED_CHARS_MAX = 200_000
 """Longer texts are put into a code block without being parsed."""

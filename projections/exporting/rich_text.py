@@ -14,7 +14,7 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from .descriptions import is_plain
+from ..documents.texts import is_plain
 
 PARSED_CHARS_MAX = 200_000
 """Longer texts are shown without parsing: they are not written as Markdown, and parsing them is slow."""

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ...events.content import JSON, Content, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
+from ...events.content import Content, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
 from ...events.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -23,6 +23,7 @@ from ...events.entries import (
     MessageEntry,
     SessionInfoEntry,
 )
+from ...events.json_values import JSON
 
 
 class EntryText(Struct, frozen=True):

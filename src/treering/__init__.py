@@ -60,10 +60,10 @@ from .projections.base import Projection
 from .projections.building.budget import ContextBudget
 from .projections.building.builder import ContextBuilder
 from .projections.building.strategy import ContextStrategy
-from .projections.changes import Changed, Snapshot
 from .projections.context import Context
 from .projections.feed import Reset
 from .projections.summary import SessionSummary
+from .projections.views import Changed, Snapshot
 
 __version__ = "0.1.0"
 

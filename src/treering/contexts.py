@@ -17,18 +17,18 @@ order until the result fits the budget; it writes nothing and calls no model, un
 
 from .actors.agents.agent import summarizer_of
 from .projections.building.budget import ContextBudget, calculate_budget
-from .projections.building.builder import ContextBuilder, ContextBuildResult, StrategyFailure
-from .projections.building.composing import compose
-from .projections.building.full_history import FullHistory
-from .projections.building.masking import MaskedTools
+from .projections.building.builder import ContextBuilder, ContextBuildResult, StrategyFailure, compose
 from .projections.building.minimal_state import MinimalState
 from .projections.building.pairing import safe_start
-from .projections.building.pruned_tools import PrunedTools
-from .projections.building.recent_plus_summary import RecentPlusSummary
-from .projections.building.source import ContextSource
-from .projections.building.strategy import ContextStrategy, NeededSummary, StrategyRegistry, StrategyResult
-from .projections.building.summaries import Summarizer, SummarizerOptions, SummaryRequest
-from .projections.building.summary_cache import StoredSummary
+from .projections.building.strategies import FullHistory, MaskedTools, PrunedTools, RecentPlusSummary
+from .projections.building.strategy import (
+    ContextSource,
+    ContextStrategy,
+    NeededSummary,
+    StrategyRegistry,
+    StrategyResult,
+)
+from .projections.building.summaries import StoredSummary, Summarizer, SummarizerOptions, SummaryRequest
 from .projections.context import Context, ContextMessage, ModelRef
 from .projections.tokens import ByteEstimator, MessageTokenizer, Tokenizer
 

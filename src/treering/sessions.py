@@ -33,10 +33,9 @@ from .actors.session.session import Session
 from .actors.transfer.reports import ImportReport, ImportReports
 from .events.findings import Finding, LeftOut
 from .events.redaction import Redaction
-from .projections.building.used_tokens import UsedTokens
-from .projections.metadata import SessionMetadata
+from .projections.building.budget import UsedTokens
 from .projections.stats import SessionStats
-from .projections.summary import SessionSummary
+from .projections.summary import SessionMetadata, SessionSummary
 
 __all__ = [
     "AppendOptions",

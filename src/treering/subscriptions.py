@@ -15,12 +15,12 @@ listing::
 from .actors.agents.events import RequestSubscription, SentContext
 from .actors.host.listing import SessionChanged, SessionsSubscription
 from .events.stores.base import Cursor
-from .projections.changes import Changed, Snapshot
-from .projections.context import ContextChange
+from .projections.context_changes import ContextChange
 from .projections.feed import Reset, Transient
 from .projections.labels import LabelChange
 from .projections.subscriptions import EntrySubscription, TransientSubscription, ViewSubscription
 from .projections.tree import LabelChanged, LeafChanged, NodeAdded, TreeChange, TreeReplica
+from .projections.views import Changed, Snapshot
 
 __all__ = [
     "Changed",

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
+from treering.events.dialects.pi.dialect.dialect import PiDialect
 
 from treering import (
     AppendFailed,
@@ -33,7 +34,6 @@ from treering import (
 from treering.actors.commands import AppendOptions
 from treering.actors.host.names import DialectName
 from treering.errors import LeafMoved
-from treering.events.dialects.pi import PiDialect
 from treering.events.entries import EPOCH, MessageEntry
 from treering.events.stores.base import (
     Append,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from treering import InvalidInput, SessionHost
-from treering.projections.event_count import EventCount
+from treering.projections.stats import EventCount
 
 
 class Count(EventCount):

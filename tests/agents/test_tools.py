@@ -17,6 +17,7 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from msgspec import Raw
 from structlog.testing import capture_logs
+from treering.events.json_values import JSON
 
 from treering import (
     AgentOptions,
@@ -35,7 +36,7 @@ from treering.actors.agents.model import MALFORMED_ARGUMENTS
 from treering.agents import Suspend, ToolOutput
 from treering.entries import ToolExecutionEntry, ToolUsePart
 from treering.errors import InvalidEntry, TurnTooLong
-from treering.events.content import JSON, ToolUse
+from treering.events.content import ToolUse
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 

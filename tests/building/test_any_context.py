@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from treering.projections.building.strategies import MaskedTools, PrunedTools, RecentPlusSummary
 
 from treering import Context, Entry, Header, Message, image, message, text, tool_result, tool_use
 from treering.contexts import ContextMessage
@@ -20,13 +21,9 @@ from treering.events.errors import ContextOverflow
 from treering.events.index import LogIndex
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder, ContextBuildResult, default_strategies
-from treering.projections.building.masking import MaskedTools
 from treering.projections.building.minimal_state import MinimalState
-from treering.projections.building.pruned_tools import PrunedTools
-from treering.projections.building.recent_plus_summary import RecentPlusSummary
-from treering.projections.building.source import ContextSource
-from treering.projections.building.strategy import ContextStrategy
-from treering.projections.building.summary_cache import StoredSummary
+from treering.projections.building.strategy import ContextSource, ContextStrategy
+from treering.projections.building.summaries import StoredSummary
 from treering.projections.context import boundary, build, plan
 from treering.projections.tokens import ByteEstimator, count_messages
 from treering.testing import strategies

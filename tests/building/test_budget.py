@@ -9,8 +9,7 @@ import pytest
 
 from treering import Context, InvalidInput, Message, Usage, image, message, text, tool_result, tool_use
 from treering.entries import BashExecution
-from treering.projections.building.budget import ContextBudget, calculate_budget
-from treering.projections.building.used_tokens import UsedTokens, last_measured, used_since
+from treering.projections.building.budget import ContextBudget, UsedTokens, calculate_budget, last_measured, used_since
 from treering.projections.tokens import (
     IMAGE_TOKENS,
     MESSAGE_TOKENS,

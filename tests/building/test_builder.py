@@ -10,10 +10,8 @@ import pytest
 from treering import TreeringError, message, tool_result, tool_use
 from treering.contexts import ContextMessage
 from treering.events.errors import ContextOverflow
-from treering.projections.building.builder import MINIMAL, ContextBuilder
-from treering.projections.building.composing import compose
-from treering.projections.building.source import ContextSource
-from treering.projections.building.strategy import ContextStrategy, StrategyResult
+from treering.projections.building.builder import MINIMAL, ContextBuilder, compose
+from treering.projections.building.strategy import ContextSource, ContextStrategy, StrategyResult
 from treering.projections.tokens import ByteEstimator, Tokenizer, count_messages
 
 from .making import budget, context_of

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from treering import Message, image, message, text, tool_result, tool_use
 from treering.contexts import ContextMessage, ContextSource
 from treering.entries import BashExecution
-from treering.projections.building.paired_messages import PairedMessages
 from treering.projections.building.pairing import (
     NO_RESULT,
+    PairedMessages,
     last_turn,
     paired,
     pairing_fault,

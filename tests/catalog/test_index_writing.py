@@ -20,7 +20,7 @@ from treering.actors.catalog.file_listing import FileListing
 from treering.actors.catalog.index_writer import IndexWriter
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, MemoryDisk
-from treering.testing.disks.changes import Operation
+from treering.testing.disks.image import Operation
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -8,12 +8,12 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from treering.events.stores.files.locks import locks_of_this_system
 
 from treering import SyncHost
 from treering.cli import main
 from treering.entries import SessionInfo
 from treering.events.disk import OsDisk
-from treering.events.stores.files.ownership.locks import locks_of_this_system
 
 from .conftest import Cli
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from treering.events.stores.files.locks import locks_of_this_system
 
 from treering.events.disk import OsDisk
 from treering.events.findings import Finding
 from treering.events.health.doctor import examine, examine_file, places
-from treering.events.stores.files.ownership.locks import locks_of_this_system
 from treering.testing.disks import MemoryDisk
 
 Line = dict[str, Any] | bytes

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 import pytest
+from treering.events.stores.files.locks import locks_of_this_system
 
 from treering import Limits, SessionHost
 from treering.events import index
@@ -22,9 +23,8 @@ from treering.events.health.doctor import examine
 from treering.events.health.repair import Repair, repair
 from treering.events.index import LogIndex
 from treering.events.stores.files.durability.journal import JOURNALS, Record, Segment
-from treering.events.stores.files.log.blob_files import save_blob
 from treering.events.stores.files.log.log import Log
-from treering.events.stores.files.ownership.locks import locks_of_this_system
+from treering.events.stores.files.log.records import save_blob
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 from ..stores.logs import put_file

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from treering.events.json_values import JSON, NESTING_MAX, json_value, raw_json
 
 from treering.events.content import (
-    JSON,
-    NESTING_MAX,
     Content,
     ImagePart,
     ImageSource,
@@ -26,9 +25,7 @@ from treering.events.content import (
     as_content,
     file_text,
     image,
-    json_value,
     plain_text,
-    raw_json,
     text,
     thinking,
     tool_result,

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from treering.events.columns import CYCLE, MISSING, ROOT, LabelMark
+from treering.events.json_values import raw_json
 
-from treering.events.content import image, raw_json, text
+from treering.events.content import image, text
 from treering.events.entries import (
     Batch,
     Compaction,
@@ -35,7 +37,7 @@ from treering.events.entries import (
     ThinkingLevelEntry,
 )
 from treering.events.errors import CorruptTree
-from treering.events.index import CYCLE, MISSING, ROOT, LabelMark, LogIndex
+from treering.events.index import LogIndex
 from treering.events.kinds import Kind
 from treering.testing import strategies
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from treering.events.texts import whole, whole_json
 
-from treering.events.block import Block, lines_of, size_of
-from treering.events.characters import whole, whole_json
 from treering.events.content import text, thinking, tool_use
+from treering.events.dialects.base import Block, lines_of, size_of
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import Message, Usage
 

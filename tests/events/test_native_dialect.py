@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from treering.events.json_values import JSON
 
-from treering.events.content import JSON, Text, TextPart, image, text, thinking, tool_result
-from treering.events.dialects.base import Dialect
-from treering.events.dialects.native import NativeDialect, is_object, read_object, time_of
+from treering.events.content import Text, TextPart, image, text, thinking, tool_result
+from treering.events.dialects.base import Dialect, time_of
+from treering.events.dialects.native import NativeDialect, is_object, read_object
 from treering.events.entries import (
     ENTRY_TYPES,
     EPOCH,

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from treering.events.dialects.header import SLOT_SIZE, read_slot, write_slot
+from treering.events.dialects.pi.dialect.dialect import PiDialect
+from treering.events.json_values import raw_json
 
-from treering.events.content import image, raw_json, text
+from treering.events.content import image, text
 from treering.events.dialects.detect import detect
 from treering.events.dialects.omp import OmpDialect
-from treering.events.dialects.pi import PiDialect
-from treering.events.dialects.title_slot import SLOT_SIZE, read_slot, write_slot
 from treering.events.entries import (
     BranchSummary,
     Compaction,

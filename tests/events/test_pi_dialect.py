@@ -16,6 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
+from treering.events.dialects.pi.camel import pi_directory_name, pi_file_name
+from treering.events.dialects.pi.dialect.dialect import PiDialect, PiOldDialect
+from treering.events.json_values import raw_json
 
 from treering.events.content import (
     Content,
@@ -29,7 +32,6 @@ from treering.events.content import (
     ToolUse,
     ToolUsePart,
     image,
-    raw_json,
     text,
     tool_result,
     tool_use,
@@ -38,7 +40,6 @@ from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import detect
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
-from treering.events.dialects.pi import PiDialect, PiOldDialect, pi_directory_name, pi_file_name
 from treering.events.entries import (
     EPOCH,
     BashExecution,

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from treering.events.json_values import raw_json
 
 from treering.events.content import (
     Content,
@@ -23,7 +24,6 @@ from treering.events.content import (
     ToolUse,
     ToolUsePart,
     image,
-    raw_json,
     text,
     thinking,
     tool_result,

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from treering.events.json_values import raw_json
 
 from treering import (
     Cursor,
@@ -26,7 +27,6 @@ from treering import (
     SyncHost,
 )
 from treering.entries import Custom, CustomEntry
-from treering.events.content import raw_json
 from treering.events.index import LogIndex
 from treering.events.stores.base import Page, Ref
 from treering.events.stores.files import FileStore

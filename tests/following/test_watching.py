@@ -21,7 +21,9 @@ from watchfiles import _rust_notify
 from treering import Entry, HostClosed, Session, SessionHost
 from treering.actors.log import follower
 from treering.events.stores.base import Ref
-from treering.events.stores.files import FileStore, notices, watcher
+from treering.events.stores.files import FileStore
+from treering.events.stores.files import watching as notices
+from treering.events.stores.files import watching as watcher
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import MemoryDisk
 from treering.testing.stores.case import line

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from treering.events.json_values import raw_json
 
-from treering.events.content import Content, image, raw_json, text, thinking, tool_result, tool_use
+from treering.events.content import Content, image, text, thinking, tool_result, tool_use
 from treering.events.entries import (
     EPOCH,
     Compaction,

@@ -228,8 +228,8 @@ async def test_archiving_in_memory_only_sets_the_status() -> None:
 async def test_gzip_is_used_without_zstandard_and_zcat_prints_the_log(
     host: SessionHost, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treering.events.stores.files.archiving.best_suffix", lambda: ".gz")
-    monkeypatch.setattr("treering.events.stores.files.archiving.PIECE", 4096)
+    monkeypatch.setattr("treering.events.stores.files.packing.best_suffix", lambda: ".gz")
+    monkeypatch.setattr("treering.events.stores.files.packing.PIECE", 4096)
     session, path, _ = await create_session(host)
     for _ in range(6):
         await session.append_message("assistant", LONG)

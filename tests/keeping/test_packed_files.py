@@ -12,9 +12,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from treering.events.disk import Disk
-from treering.events.disk.codecs import codec_of
-from treering.events.disk.packed import PackedFile, Piece
-from treering.events.disk.packed_disk import PackedDisk, reading_disk
+from treering.events.disk.packed import PackedDisk, PackedFile, Piece, codec_of, reading_disk
 from treering.events.errors import Conflict, LogDamaged, Where
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk

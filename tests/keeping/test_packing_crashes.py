@@ -17,9 +17,9 @@ from treering.events.disk import Disk
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.crashes import digest
+from treering.testing.disks.faulty import UnwellDisk
 from treering.testing.simulation import check_file, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
-from treering.testing.simulation.unwell import UnwellDisk
 
 from ..stores.logs import DyingDisk, Killed, killed, own
 

@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "catalog index": ("actors/catalog/index_file.py", "actors/catalog/index_writer.py"),
     "snapshots": (_STORE + "log/snapshots.py",),
     "native dialect": ("events/dialects/native.py", "events/dialects/base.py"),
-    "pi dialect": ("events/dialects/pi.py", "events/dialects/camel*.py", "events/dialects/as_given.py"),
+    "pi dialect": ("events/dialects/pi/dialect.py", "events/dialects/camel*.py", "events/dialects/base.py"),
 }
 
 

@@ -13,9 +13,11 @@ import anyio
 import msgspec
 import pytest
 from msgspec import Raw
+from treering.events.json_values import raw_json
+from treering.projections.context_changes import apply_change, diff, extended
 
 from treering import SessionHost
-from treering.events.content import Content, raw_json, text, tool_result, tool_use
+from treering.events.content import Content, text, tool_result, tool_use
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import (
     BashExecution,
@@ -47,11 +49,8 @@ from treering.events.providers.common import rendered
 from treering.projections.context import (
     Context,
     ModelRef,
-    apply_change,
     boundary,
     build,
-    diff,
-    extended,
     extended_to,
     json_fields,
     plan,

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from treering.events.json_values import raw_json
 
-from treering.events.content import raw_json, tool_result, tool_use
+from treering.events.content import tool_result, tool_use
 from treering.events.entries import Custom, Entry, Header, Payload, ToolExecution, entry_of, message
 from treering.projections.base import replay
 from treering.projections.state import FileTouch, Task, WorkProjection, WorkState, apply_change

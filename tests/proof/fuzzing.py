@@ -34,7 +34,7 @@ from treering import (
     text,
 )
 from treering.errors import LogDamaged
-from treering.events.dialects.torn_header import is_torn_header
+from treering.events.dialects.detect import is_torn_header
 from treering.events.errors import ForeignFormatError
 from treering.events.stores.files import Durability, FileStore
 from treering.formats.base import ForeignSession

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from treering.events.stores.files import Durability
 from treering.testing.simulation import Broken, durabilities, run, simulate
-from treering.testing.simulation.ledger import Ledger
+from treering.testing.simulation.checks import Ledger
 
 
 def prove_seed(seed: int, tally: Counter[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from treering.events.arguments import check_word
 
 from treering import (
     ContextBuilder,
@@ -38,7 +39,6 @@ from treering.contexts import SummaryRequest
 from treering.entries import BashExecution, Label, TextPart, ToolExecution
 from treering.errors import InvalidEntry, InvalidSessionId
 from treering.events.stores.base import Cursor
-from treering.events.words import check_word
 from treering.models.echo import EchoModel
 from treering.models.exact_tokens import ExactTokenizer
 from treering.projections import UsageProjection

@@ -15,8 +15,8 @@ from treering.events.errors import AppendFailed, AppendInDoubt, NotASession
 from treering.events.stores.base import Blob, InDoubt
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.disks.faulty import UnwellDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import bare, line, lines, read_all
 
 from .logs import append_to, attempt, header_for, killed, own, put_file

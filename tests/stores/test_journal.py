@@ -14,17 +14,16 @@ import anyio
 import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
+from treering.events.stores.files.locks import Held, PrivateLocks
 
 from treering.events.disk import Disk, OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
 from treering.events.stores.base import Committed, Fenced, InDoubt
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Segment
-from treering.events.stores.files.ownership.locks import Held
-from treering.events.stores.files.ownership.private_locks import PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
+from treering.testing.disks.faulty import UnwellDisk
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 from .logs import attempt, header_for, journals_of, killed, logs_of, own, put_file
@@ -448,7 +447,7 @@ async def test_appends_of_many_sessions_share_one_flush() -> None:
 
 
 async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.events.disk.mounts.is_slow_device", bool)
+    monkeypatch.setattr("treering.events.disk.disk.is_slow_device", bool)
     with pytest.raises(InvalidInput, match="network"):
         open_store(MemoryDisk())
 

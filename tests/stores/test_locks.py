@@ -17,14 +17,12 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 import pytest
+from treering.events.stores.files.locks import REST, SHARDS, FileLocks, Held, Locks, PrivateLocks, holder_of
 
 from treering.events.disk import Disk, OsDisk
 from treering.events.errors import HostClosed, InvalidInput, SessionLocked
-from treering.events.health.holders import holder_of
 from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.ownership.locks import REST, SHARDS, FileLocks, Held, Locks
-from treering.events.stores.files.ownership.private_locks import PrivateLocks
 from treering.testing.disks import MemoryDisk
 from treering.testing.simulation.determinism import AtOnce
 from treering.testing.stores.case import Writer, line, lines

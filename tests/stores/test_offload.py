@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from treering.events.offload import ThreadOffload, carried_out
-from treering.events.stores.files.durability.syncer import Syncer
+from treering.events.stores.files.durability.flushing import Syncer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -13,18 +13,17 @@ from zlib import crc32
 
 import pytest
 from structlog.testing import capture_logs
+from treering.events.stores.files.locks import Held, PrivateLocks
 
 from treering.events.disk import Disk
 from treering.events.errors import AppendFailed, Conflict, LogError
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Record, Segment
-from treering.events.stores.files.ownership.locks import Held
-from treering.events.stores.files.ownership.private_locks import PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
-from treering.testing.disks.changes import Operation
+from treering.testing.disks.faulty import UnwellDisk
+from treering.testing.disks.image import Operation
 from treering.testing.simulation.determinism import AtOnce
-from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, header_of, line
 
 from .logs import PI_HEADER, DyingDisk, Killed, append_to, journals_of, logs_of, own, put_file

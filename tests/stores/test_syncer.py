@@ -12,7 +12,7 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 import pytest
 
-from treering.events.stores.files.durability.syncer import Syncer
+from treering.events.stores.files.durability.flushing import Syncer
 from treering.testing.simulation.determinism import run
 
 T = TypeVar("T")

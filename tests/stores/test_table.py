@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.events.block import Block
+from treering.events.dialects.base import Block
 from treering.events.stores.files.log import table
 from treering.events.stores.files.log.table import Table
 from treering.testing.disks import FaultyDisk, MemoryDisk

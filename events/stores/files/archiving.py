@@ -15,11 +15,10 @@ from hashlib import blake2b
 
 from ...disk import Disk, flush_file
 from ...disk.atomic_files import removed_on_error, write_temporary
-from ...disk.codecs import best_suffix, codec_of
-from ...disk.packed import PIECE, PackedFile, packed_forms, stat_if_exists
+from ...disk.packed import PIECE, PackedFile, best_suffix, codec_of, packed_forms, stat_if_exists
 from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
-from .log import beside
+from . import names as beside
 
 
 def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:

@@ -10,13 +10,11 @@ from datetime import timedelta
 from itertools import islice
 
 from ...disk import Disk, FileStat
-from ...disk.codecs import GZ, ZST
-from ...disk.packed import log_path
-from ...disk.private_folder import PRIVATE_FOLDER
+from ...disk.disk import PRIVATE_FOLDER
+from ...disk.packed import GZ, ZST, log_path
 from ...entries import EPOCH
 from ..base import LogInfo, Ref
-from .second_names import SUFFIX, is_second_name
-from .unreadable_folders import UnreadableFolders
+from .names import SUFFIX, is_second_name
 
 
 def page_of(disk: Disk, root: str, prefix: str, after: Ref, limit: int, unreadable: UnreadableFolders) -> list[LogInfo]:

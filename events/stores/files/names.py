@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 from ...disk import Disk
+from ...disk.disk import PRIVATE_FOLDER
 from ...disk.packed import log_path
-from ...disk.private_folder import PRIVATE_FOLDER
 from ...errors import InvalidSessionId
 from ..base import Ref
-from .log.folders import UnflushedFolders
 
 
 def folders_between(root: str, path: str) -> list[str]:

@@ -12,10 +12,10 @@ import os
 from contextlib import suppress
 
 from ...disk import Disk
+from ...disk.disk import ASIDE
 from ...disk.packed import stat_if_exists
-from ...disk.private_folder import ASIDE
-from . import archiving
-from .log import beside
+from . import names as beside
+from . import packing as archiving
 from .names import folders_between
 
 

@@ -12,11 +12,10 @@ from ...disk.atomic_files import open_temporary, removed_on_error
 from ...errors import AppendInDoubt, Conflict
 from ..base import Cursor
 from ..lines import check_lines
-from .backups import back_up
-from .log.beside import LEAF_SUFFIX
-from .log.folders import make_folders
 from .log.log import Log
 from .log.table import CHUNK
+from .names import LEAF_SUFFIX, make_folders
+from .replacing import back_up
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from ...disk import Disk, FileStat
+from ...disk.disk import PRIVATE_FOLDER
 from ...disk.packed import log_path
-from ...disk.private_folder import PRIVATE_FOLDER
 from ..base import Ref
-from .second_names import LOG_SUFFIXES, SUFFIX, is_second_name
-from .unreadable_folders import UnreadableFolders
+from .listing import UnreadableFolders
+from .names import LOG_SUFFIXES, SUFFIX, is_second_name
 
 
 @runtime_checkable

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...disk import Disk
-from ...disk.codecs import SUFFIXES
-from ...disk.private_folder import PRIVATE_FOLDER
+from ...disk.disk import PRIVATE_FOLDER
+from ...disk.packed import SUFFIXES
 
 SUFFIX = ".jsonl"
 """The suffix of a log's name."""

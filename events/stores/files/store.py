@@ -31,14 +31,12 @@ from uuid import uuid4
 
 import anyio
 
-from ...child_process import after_fork_in_child
+from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
-from ...disk.codecs import SUFFIXES
+from ...disk.disk import is_slow_folder
 from ...disk.disk_errors import naming_errors, opening_log, refusing_to_write
-from ...disk.mounts import is_slow_folder
-from ...disk.packed import stat_if_exists
-from ...disk.packed_disk import reading_disk
+from ...disk.packed import SUFFIXES, reading_disk, stat_if_exists
 from ...errors import (
     Conflict,
     InvalidInput,
@@ -48,10 +46,8 @@ from ...errors import (
     TreeringError,
     Where,
 )
-from ...offload import Offload, ThreadOffload, carried_out
-from ...roots import check_root
+from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
 from ...telemetry import logger
-from ...words import check_word
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
 from ..capabilities import (
@@ -66,30 +62,27 @@ from ..capabilities import (
     offered,
 )
 from ..lines import check_header
-from . import archiving, listing, removal
-from .appending.appender import Appender, Pace
-from .appending.logs import Logs
-from .appending.open_files import OpenFiles
-from .appending.open_files import open_files_max as default_open_files_max
+from . import listing
+from . import packing as archiving
+from . import replacing as removal
+from .appender import Appender, Pace
+from .durability.flushing import Syncer
 from .durability.group_committer import GroupCommitter
 from .durability.journal_replay import JournalReplay
 from .durability.own_journals import OwnJournals
-from .durability.syncer import Syncer
-from .log.blob_files import load_blob, save_blob
+from .listing import UnreadableFolders, scan
+from .locks import Locks, locks_of
 from .log.head import holds_session, read_head
 from .log.log import Log
-from .log.peek import FilePeek
-from .log.records import suffix_of
+from .log.records import load_blob, save_blob, suffix_of
 from .log.table import CHUNK
+from .logs import Logs, OpenFiles
+from .logs import open_files_max as default_open_files_max
 from .names import Names, folders_between
-from .ownership.locks import Locks
-from .ownership.ownership import Ownership
-from .ownership.private_locks import locks_of
-from .ownership.released import ReleasedLogs
-from .rewriting import put
-from .scan import scan
-from .unreadable_folders import UnreadableFolders
-from .watcher import Watch
+from .ownership import Ownership, ReleasedLogs
+from .reading import FilePeek
+from .replacing import put
+from .watching import Watch
 
 T = TypeVar("T")
 
@@ -312,7 +305,7 @@ class FileStore:
 
     def holder(self, ref: Ref) -> str | None:
         """Return who holds a log; see `Leases.holder`."""
-        from ...health.holders import holder_of  # only needed where something else uses the session
+        from .locks import holder_of  # only needed where something else uses the session
 
         holder = holder_of(self._disk, self._disk.real_path(self.path_of(ref)))
         return None if holder is None else str(holder)

@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from ...disk import Disk, is_system_disk
 from ..base import Ref
-from . import notices
-from .log.beside import LEAF_SUFFIX
+from . import watching as notices
+from .names import LEAF_SUFFIX
 
 Status: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
 """The status of a log and of its leaf record: device, inode, size and time, or None for a file that does not exist."""

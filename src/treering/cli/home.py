@@ -21,8 +21,8 @@ import click
 from msgspec import Struct
 
 from ..actors.catalog.root import default_root
+from ..events.arguments import folder_of
 from ..events.errors import InvalidInput, TreeringError
-from ..events.roots import folder_of
 from .messages import logs_on_stderr, sentence
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import anyio.lowlevel
 import click
 import msgspec
 
-from ..events.previews import PREVIEW_CHARS_MAX, preview
+from ..events.texts import PREVIEW_CHARS_MAX, preview
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -12,9 +12,8 @@ from itertools import pairwise
 import click
 
 from ..events.entries import ARCHIVED
-from ..events.previews import TITLE_CHARS_MAX, preview
 from ..events.stores.base import Ref
-from ..events.wording import counted
+from ..events.texts import TITLE_CHARS_MAX, counted, preview
 from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
 from .home import Home
 from .output import clean, columns, line, short_line

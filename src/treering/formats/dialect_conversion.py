@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..events.content import Content, ImagePart, TextPart, ToolResult, ToolResultPart, ToolUsePart, text
 from ..events.dialects.base import Dialect
-from ..events.dialects.camel import CamelDialect
+from ..events.dialects.pi.camel import CamelDialect
 from ..events.entries import (
     ENTRY_TYPES,
     Compaction,

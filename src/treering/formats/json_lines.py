@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..events.content import JSON
 from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding, LeftOut, Severity
-from ..events.wording import counted
+from ..events.json_values import JSON
+from ..events.texts import counted
 from .values import Object, as_json_text
 
 _BOM = b"\xef\xbb\xbf"

@@ -29,7 +29,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.content import (
-    JSON,
     Content,
     ImagePart,
     TextPart,
@@ -44,6 +43,7 @@ from ..events.content import (
     tool_result,
 )
 from ..events.entries import BranchSummaryEntry, CustomMessageEntry, Entry, Message, MessageEntry
+from ..events.json_values import JSON
 from ..events.providers.common import image_at, rendered
 from .chain import derived_id
 from .json_lines import Notes

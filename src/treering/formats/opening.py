@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..events.disk import OsDisk
-from ..events.disk.codecs import codec_of
-from ..events.disk.packed import PackedFile, log_path
+from ..events.disk.packed import PackedFile, codec_of, log_path
 from ..events.errors import ExtraMissing, ForeignFormatError, LogDamaged, TreeringError, Where
 from ..events.findings import Finding
 from .base import ForeignSession

@@ -30,7 +30,7 @@ from ..events.dialects.native import NativeDialect, is_object
 from ..events.entries import Entry, Header, OpaqueEntry
 from ..events.errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
 from ..events.findings import Finding
-from ..events.undecodable import UNDECODABLE
+from ..events.json_values import UNDECODABLE
 from .base import Format, KeptSession
 from .dialect_conversion import kept, own_line
 from .opening import opened

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..events.content import JSON, ToolResultPart, ToolUse, ToolUsePart
+from ..events.content import ToolResultPart, ToolUse, ToolUsePart
 from ..events.entries import (
     NATIVE_VERSION,
     Compaction,
@@ -37,6 +37,7 @@ from ..events.entries import (
 )
 from ..events.errors import ForeignFormatError, Where
 from ..events.findings import Finding
+from ..events.json_values import JSON
 from ..events.providers.common import url_of
 from .base import ForeignSession, Format
 from .chain import Chain, Names, derived_id

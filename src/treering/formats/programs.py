@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from inspect import getdoc
 
+from ..events.arguments import check_word
 from ..events.errors import ForeignFormatError
-from ..events.words import check_word
 from .base import Format, WritesFile, WritesFolder
 
 GROUP = "treering.formats"

@@ -16,10 +16,10 @@ from typing import TypeAlias, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..events.content import JSON, NESTING_MAX, raw_json
-from ..events.dialects.native import in_utc
+from ..events.dialects.base import in_utc
 from ..events.entries import EPOCH
 from ..events.errors import InvalidEntry
+from ..events.json_values import JSON, NESTING_MAX, raw_json
 
 Object: TypeAlias = dict[str, JSON]
 """A JSON object."""

@@ -18,10 +18,10 @@ from os import scandir
 from pathlib import Path
 from typing import NamedTuple
 
-from ..events.content import JSON
-from ..events.disk.private_folder import PRIVATE_FOLDER
+from ..events.disk.disk import PRIVATE_FOLDER
 from ..events.errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
 from ..events.health.surroundings import log_of
+from ..events.json_values import JSON
 from .base import ForeignSession, Format, KeptSession
 from .json_lines import beginning, decoded
 from .opening import HEAD_MAX, beginning_of, cannot_read, head_of, is_packed

@@ -20,9 +20,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, ToolCallStarted
-from ..events.content import JSON, MaybeRaw, json_object, json_value
 from ..events.entries import Message
 from ..events.errors import ModelError, RequestRefused
+from ..events.json_values import JSON, MaybeRaw, json_object, json_value
 from ..events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
 from ..events.providers.common import Block
 from .calls import arguments_of, with_ids, with_names

@@ -20,9 +20,10 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ..actors.agents.model import MALFORMED_ARGUMENTS
-from ..events.characters import whole_json
-from ..events.content import Content, ToolResultPart, ToolUsePart, raw_json
+from ..events.content import Content, ToolResultPart, ToolUsePart
 from ..events.entries import Message
+from ..events.json_values import raw_json
+from ..events.texts import whole_json
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_CHARS_MAX = 64

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..actors.agents.model import ModelEvent, ModelRequest, replayed
 from ..events.content import plain_text, text
 from ..events.entries import Message, Usage
-from ..events.wording import counted
+from ..events.texts import counted
 from ..projections.building.pairing import is_request
 from ..projections.tokens import Tokenizer, count_messages
 

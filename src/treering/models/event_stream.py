@@ -18,8 +18,8 @@ from typing import Protocol, Self, TypeVar
 import msgspec
 from anyio import move_on_after
 
-from ..events.characters import whole_json
 from ..events.errors import ModelUnavailable
+from ..events.texts import whole_json
 
 EVENT_BYTES_MAX = 64 * 1024 * 1024
 """The maximum size of an event, in bytes: no answer comes near it, and a faulty server must not exhaust memory."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Protocol, cast
 
-from ..events.words import check_word
+from ..events.arguments import check_word
 from .remote import require
 
 VOCABULARIES = ("o200k_base", "cl100k_base", "voyage3_base")

@@ -31,9 +31,9 @@ from ..actors.agents.model import (
     ToolCallStarted,
     ToolSpec,
 )
-from ..events.content import JSON, MaybeRaw, json_value
 from ..events.entries import Message, Usage
 from ..events.errors import ModelError, RequestRefused
+from ..events.json_values import JSON, MaybeRaw, json_value
 from ..events.providers.openai import REFUSAL, from_openai, to_openai
 from .calls import arguments_of, with_ids, with_names
 from .event_stream import EventData, decoded

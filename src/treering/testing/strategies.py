@@ -23,7 +23,6 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import Raw
 
 from ..events.content import (
-    JSON,
     Content,
     Image,
     ImagePart,
@@ -36,7 +35,6 @@ from ..events.content import (
     ToolResultPart,
     ToolUse,
     ToolUsePart,
-    raw_json,
 )
 from ..events.entries import (
     ROLES,
@@ -60,6 +58,7 @@ from ..events.entries import (
     UsageRecord,
     entry_of,
 )
+from ..events.json_values import JSON, raw_json
 
 __all__ = ["contents", "entries", "ids", "json_values", "messages", "parts", "payloads", "times", "trees"]
 

@@ -7,11 +7,10 @@ from typing import Literal, TypeAlias
 from ....disk import Disk
 from ....errors import AppendInDoubt, InvalidInput
 from ...base import Append, Committed, Cursor, Failed, InDoubt, Outcome
-from ..durability.flushing import make_durable
-from ..log.landed import LandedAppend, hold_back
+from .. import writing as writer
+from ..durability.flushing import make_durable, not_flushed
+from ..durability.own_journals import LandedAppend, hold_back
 from ..log.log import Log
-from ..log.outcomes import not_flushed
-from . import writer
 
 Barrier: TypeAlias = Literal["none", "file", "journal"]
 """What makes an append durable: nothing, a flush of its file, or the journal."""

@@ -18,14 +18,13 @@ from ....disk import Disk
 from ....errors import LogReplaced
 from ...base import Append, Fenced, Lease, Outcome
 from ...lines import check_lines
+from .. import writing as writer
+from ..appender import AppendJob, Barrier
+from ..durability.flushing import Syncer
 from ..durability.group_committer import GroupCommitter
-from ..durability.syncer import Syncer
-from ..log.landed import LandedAppend, hold_back
+from ..durability.own_journals import LandedAppend, hold_back
 from ..log.log import NOWHERE, Log
-from . import writer
-from .append_job import AppendJob, Barrier
-from .logs import Logs
-from .open_files import OpenFiles
+from ..logs import Logs, OpenFiles
 
 
 class Pace(NamedTuple):

@@ -9,10 +9,9 @@ from ....disk import Disk, write_all
 from ....errors import InvalidInput
 from ...base import Append, Committed, Failed, Outcome
 from ...lines import check_header
-from ..durability.flushing import flush_append
-from ..log.folders import make_folders
+from ..durability.flushing import flush_append, in_doubt, load_replaced, not_flushed, write_failed_error
 from ..log.log import NOWHERE, Log
-from ..log.outcomes import in_doubt, load_replaced, not_flushed, write_failed_error
+from ..names import make_folders
 
 
 def create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:

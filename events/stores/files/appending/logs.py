@@ -19,8 +19,8 @@ from ....offload import Offload, carried_out
 from ...base import Lease, Ref
 from ..log.log import Log
 from ..log.table import Table
+from ..logs import OpenFiles
 from ..names import Names
-from .open_files import OpenFiles
 
 T = TypeVar("T")
 

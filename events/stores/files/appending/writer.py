@@ -16,10 +16,9 @@ from itertools import accumulate
 
 from ....disk import Disk
 from ...base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
-from ..durability.flushing import flush_append
+from ..durability.flushing import flush_append, in_doubt, load_replaced, write_failed_error
 from ..log.log import Log
-from ..log.outcomes import in_doubt, load_replaced, write_failed_error
-from .creating import create
+from ..writing import create
 
 
 def append_at(

@@ -13,7 +13,6 @@ from ....dialects.base import Dialect
 from ....disk import Disk, write_all
 from ...base import InDoubt
 from ..log.log import Log
-from ..log.outcomes import not_flushed
 from ..log.table import chunks
 
 

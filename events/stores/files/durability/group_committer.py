@@ -23,13 +23,11 @@ from ....errors import AppendInDoubt
 from ....offload import Offload, carried_out
 from ....telemetry import logger
 from ...base import InDoubt
-from ..appending.logs import Logs
-from ..appending.open_files import OpenFiles
-from ..log.landed import LandedAppend
 from ..log.log import Log
-from ..ownership.released import ReleasedLogs
-from .own_journals import OwnJournals
-from .syncer import Syncer
+from ..logs import Logs, OpenFiles
+from ..ownership import ReleasedLogs
+from .flushing import Syncer
+from .own_journals import LandedAppend, OwnJournals
 
 
 class Round:

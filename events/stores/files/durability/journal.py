@@ -42,9 +42,9 @@ import msgspec
 from msgspec import Struct
 
 from ....disk import Disk, write_all
+from ....disk.disk import PRIVATE_FOLDER
 from ....disk.disk_errors import naming_errors
-from ....disk.private_folder import PRIVATE_FOLDER
-from ....undecodable import UNDECODABLE
+from ....json_values import UNDECODABLE
 
 JOURNALS = os.path.join(PRIVATE_FOLDER, "journal")
 """The folder of the journals, under a root."""

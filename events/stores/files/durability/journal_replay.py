@@ -20,11 +20,10 @@ from ....disk.disk_errors import naming_errors
 from ....disk.packed import stat_if_exists
 from ....errors import Conflict, SessionLocked, TreeringError
 from ....telemetry import logger
+from ..locks import Held, Locks
 from ..names import folders_between
-from ..ownership.locks import Held, Locks
 from . import journal
-from .journal import JOURNALS, StoredRecord
-from .journal_voids import read_voids, void
+from .journal import JOURNALS, StoredRecord, read_voids, void
 from .restoration import Restoration
 
 _STEP_S = 0.001

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from ....disk import Disk
 from ....errors import LogError, SessionLocked
 from ....telemetry import logger
+from ..locks import Held, Locks
 from ..log.head import read_head
-from ..log.landed import LandedAppend
 from ..log.log import Log
 from ..names import Names
-from ..ownership.locks import Held, Locks
 from . import journal
 from .journal import JOURNALS, Record, Segment
 

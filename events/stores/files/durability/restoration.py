@@ -25,12 +25,12 @@ from msgspec import Struct
 from ....disk import Disk, flush_file, opened, write_all
 from ....disk.atomic_files import removed_on_error, write_atomically, write_temporary
 from ....errors import Conflict, LogError
+from ....json_values import UNDECODABLE
 from ....telemetry import logger
-from ....undecodable import UNDECODABLE
-from ..log.beside import INDEX_SUFFIX
 from ..log.head import read_head
 from ..log.log import Log
 from ..log.table import CHUNK, chunks
+from ..names import INDEX_SUFFIX
 from .flushing import flush_or_write_again
 from .journal import StoredRecord
 

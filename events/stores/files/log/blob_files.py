@@ -12,8 +12,8 @@ from ....disk.disk_errors import remedy_of
 from ....errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced
 from ....telemetry import logger
 from ...base import Blob, BlobKind, Cursor
+from ..names import LEAF_SUFFIX
 from . import records, snapshots
-from .beside import LEAF_SUFFIX
 from .log import Log
 from .table import Table
 

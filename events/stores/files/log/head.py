@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from ....dialects.detect import Detected, detect, header_size
-from ....dialects.torn_header import TORN_HEADER_MAX, is_torn_header
+from ....dialects.detect import Detected, detect, header_size, is_torn_header
+from ....dialects.header import TORN_HEADER_MAX
 from ....disk import Disk, opened
 from ....errors import LogError, NotASession, Where
 

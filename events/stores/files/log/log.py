@@ -19,20 +19,18 @@ import anyio
 
 from ....dialects.base import Dialect
 from ....disk import Disk, FileStat, opened, write_all
+from ....disk.disk import is_slow_device
 from ....disk.disk_errors import naming_errors
-from ....disk.mounts import is_slow_device
-from ....disk.packed import stat_if_exists
-from ....disk.packed_disk import PackedDisk, reading_disk
+from ....disk.packed import PackedDisk, reading_disk, stat_if_exists
 from ....entries import Header
 from ....errors import AppendInDoubt, LogError, LogReplaced, NotASession
 from ....telemetry import logger
 from ...base import Cursor, Lease, Ref, TornTail
-from ..ownership.locks import Held
+from ..locks import Held
+from ..names import UnflushedFolders
+from ..replacing import migrate
 from . import snapshots, tail
-from .extent import Extent, extent_of
-from .folders import UnflushedFolders
-from .head import TornHeader, generation_of, header_crc, read_head
-from .migration import migrate
+from .head import Extent, TornHeader, extent_of, generation_of, header_crc, read_head
 from .snapshots import Snapshot
 from .table import Table
 

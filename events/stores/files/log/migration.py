@@ -9,7 +9,7 @@ from ....dialects.base import Dialect
 from ....disk import Disk
 from ....disk.atomic_files import removed_on_error, write_temporary
 from ....errors import Conflict
-from ..backups import back_up
+from ..replacing import back_up
 from .table import CHUNK, Table
 
 _TRIES_MAX = 8

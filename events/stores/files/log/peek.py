@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from ....disk import Disk
 from ....errors import SessionNotFound
 from ...base import Blob, BlobKind, Opening, Page, Ref
-from .blob_files import load_blob
 from .log import Log
+from .records import load_blob
 
 _PAGE_BYTES = 1024 * 1024
 

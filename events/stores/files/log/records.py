@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from ....disk import Disk, opened
 from ....disk.atomic_files import write_atomically
-from ....undecodable import UNDECODABLE
+from ....json_values import UNDECODABLE
 from ...base import BlobKind, Cursor
 from ...blobs import check_kind
-from .extent import Extent
+from .head import Extent
 
 
 class RecordLine(Struct, frozen=True, omit_defaults=True):

@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from ....disk import Disk, FileStat, opened
 from ....disk.atomic_files import write_atomically
-from .beside import INDEX_SUFFIX
-from .extent import Extent, extent_of
+from ..names import INDEX_SUFFIX
+from .head import Extent, extent_of
 
 _MAGIC = b"treering-index-1"
 _FIXED = struct.Struct("=16s5Q2I3Q2I")

@@ -13,7 +13,7 @@ from io import BytesIO
 from itertools import accumulate
 from zlib import crc32
 
-from ....block import Block
+from ....dialects.base import Block
 from ....dialects.native import is_object
 from ....disk import Disk
 

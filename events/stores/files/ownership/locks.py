@@ -37,8 +37,8 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from ....disk import FILE_MODE, Disk
+from ....disk.disk import PRIVATE_FOLDER
 from ....disk.disk_errors import naming_errors
-from ....disk.private_folder import PRIVATE_FOLDER
 from ....errors import SessionLocked
 from ....offload import share_of_descriptors
 

@@ -7,22 +7,21 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....disk import Disk, opened
+from ....disk.disk import is_slow_folder
 from ....disk.disk_errors import opening_log, refusing_to_write, refusing_when_full
-from ....disk.mounts import is_slow_folder
 from ....disk.packed import packed_forms
 from ....errors import SessionLocked
 from ....offload import Offload, carried_out
 from ...base import Cursor, Lease, Ref
-from .. import archiving
-from ..appending.logs import Logs
-from ..durability.flushing import make_durable, write_again
+from .. import packing as archiving
+from ..durability.flushing import flush_unjournaled, make_durable, resolve, write_again
 from ..durability.group_committer import GroupCommitter
 from ..durability.journal_replay import JournalReplay
+from ..locks import Locks
 from ..log.log import Log
+from ..logs import Logs
 from ..names import Names
-from .locks import Locks
-from .released import ReleasedLogs
-from .resolving import flush_unjournaled, resolve
+from . import ReleasedLogs
 
 
 class Ownership:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from ....disk import Disk, is_system_disk
 from ....errors import SessionLocked
-from .locks import Held, Locks, locks_of_this_system
+from ..locks import Held, Locks, locks_of_this_system
 
 _mutex = threading.Lock()
 _owners: WeakKeyDictionary[Disk, dict[str, PrivateLocks]] = WeakKeyDictionary()

@@ -15,7 +15,7 @@ from ...actors.agents.options import LeftWork
 from ...actors.agents.streaming import TurnStream
 from ...actors.session.open_calls import Recovery
 from ...events.errors import ModelError, TreeringError
-from ...events.wording import counted
+from ...events.texts import counted
 from ..home import Home
 from .conversation import Conversation
 from .job_runner import JobRunner

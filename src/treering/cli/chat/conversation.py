@@ -14,10 +14,9 @@ from ...actors.host.host import SessionHost
 from ...actors.session.branching import BranchReport
 from ...actors.session.compaction import CompactionReport
 from ...actors.session.session import Session
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.errors import Closed
-from ...projections.building.budget import ContextBudget, calculate_budget
-from ...projections.building.used_tokens import UsedTokens
+from ...projections.building.budget import ContextBudget, UsedTokens, calculate_budget
 from ...projections.tokens import ByteEstimator
 from .models import Models, summarizer_for
 

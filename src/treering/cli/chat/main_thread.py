@@ -12,7 +12,7 @@ from msgspec import Struct
 from ... import __version__
 from ...actors.agents.model import Model
 from ...actors.agents.options import LeftWork
-from ...events.characters import is_text
+from ...events.arguments import is_text
 from ...events.errors import InvalidInput
 from ..descriptions import short
 from ..home import Home

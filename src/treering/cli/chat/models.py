@@ -10,7 +10,7 @@ from msgspec import Struct
 from ...actors.agents.agent import summarizer_of
 from ...actors.agents.model import Model
 from ...events.content import plain_text
-from ...events.previews import preview
+from ...events.texts import preview
 from ...models.echo import EchoModel
 from ...models.naming import model_named
 from ...projections.building.summaries import Summarizer, SummaryRequest

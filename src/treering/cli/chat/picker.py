@@ -18,7 +18,7 @@ import click
 from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..columns import GAP, aligned, cut
 from ..output import clean, line

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from ...events.content import ThinkingPart, plain_text
 from ...events.entries import Usage
 from ...events.errors import InvalidInput, NotFound
-from ...events.previews import preview
-from ...events.wording import counted
+from ...events.texts import counted, preview
 from ...projections.context import Context
 from ...projections.usage import UsageProjection
 from ..commands.contexts import report_lines, sent_lines

@@ -12,7 +12,7 @@ from ...actors.agents.turn_storage import UNBOUNDED
 from ...actors.session.compaction import KEEP_TOKENS, CompactionReport
 from ...actors.session.session import Session
 from ...events.content import Content
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuildResult
 from ...projections.context import Context, json_fields

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 from ...actors.catalog.check import IndexCheck
 from ...events.disk import OsDisk
 from ...events.findings import Finding
-from ...events.health.doctor import Subject, examine_subject, news_of, subjects
+from ...events.health.doctor import SessionIds, Subject, examine_subject, news_of, subjects
 from ...events.health.known_damage import KnownDamage
 from ...events.health.repair import Repair, Repairer
-from ...events.health.session_ids import SessionIds
-from ...events.wording import counted
+from ...events.texts import counted
 from ..messages import advice_on
 from ..options import json_option
 from ..output import clean, echo_json, echo_lines, transient_progress

@@ -13,7 +13,7 @@ import click
 from ...actors.catalog.archiving import RetentionReport
 from ...actors.host.host import SessionHost
 from ...events.errors import TreeringError
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import SessionSummary
 from ..descriptions import short
 from ..home import Home, do_each, resolve_each

@@ -12,7 +12,7 @@ import click
 from ...actors.search.hits import Hit, Search
 from ...events.entries import ROLES
 from ...events.kinds import TYPE_NAMES
-from ...events.wording import counted
+from ...events.texts import counted
 from ..descriptions import ROLE_CHARS_MAX, colored, short
 from ..home import Home
 from ..messages import warn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...events.entries import ARCHIVED
-from ...events.wording import counted
+from ...events.texts import counted
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..home import Home
 from ..options import Count, json_option, quiet_option, root_option, session_argument, session_completion

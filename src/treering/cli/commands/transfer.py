@@ -14,7 +14,7 @@ from ...actors.transfer import EXPORTS
 from ...actors.transfer.reports import ImportReport, ImportReports
 from ...events.errors import TreeringError
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.texts import counted
 from ..descriptions import short
 from ..home import Home
 from ..messages import sentence

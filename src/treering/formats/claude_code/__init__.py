@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ...events.entries import EPOCH, NATIVE_VERSION, Header
 from ...events.errors import ForeignFormatError
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.texts import counted
 from ..base import ForeignSession, Format
 from ..opening import unreadable
 from .agents import PREFIX, AgentFiles, Callers, meta_of

@@ -18,7 +18,8 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, Content, json_value, text
+from ...events.content import Content, text
+from ...events.json_values import JSON, json_value
 from ...events.providers.common import image_at
 from ..json_lines import Notes, decoded
 from ..values import as_list, as_object, as_objects, as_text

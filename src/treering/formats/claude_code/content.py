@@ -20,9 +20,9 @@ from ...events.content import (
     ToolResultPart,
     ToolUse,
     ToolUsePart,
-    json_value,
 )
 from ...events.entries import Usage
+from ...events.json_values import json_value
 from ..json_lines import Notes
 from ..messages import Preambles, marks_of, opened, tagged
 from ..values import Object, as_arguments, as_objects, as_text

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, Content, TextPart, plain_text, raw_json
+from ...events.content import Content, TextPart, plain_text
 from ...events.entries import (
     Compaction,
     CompactionEntry,
@@ -21,7 +21,8 @@ from ...events.entries import (
 )
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.json_values import JSON, raw_json
+from ...events.texts import counted
 from ..chain import derived_id
 from ..json_lines import Notes, replaced_in
 from ..values import as_time

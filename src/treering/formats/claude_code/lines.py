@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from ...events.content import JSON, raw_json
+from ...events.json_values import JSON, raw_json
 from ..json_lines import decoded, tails
 from ..values import Object, dropped, salvaged
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
-from ...events.wording import counted
+from ...events.texts import counted
 from ..chain import derived_id
 from ..json_lines import Notes
 from .attachments import has_content, is_known

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from ...events.content import (
-    JSON,
     ImagePart,
     TextPart,
     Thinking,
@@ -21,6 +20,7 @@ from ...events.content import (
     tool_result,
 )
 from ...events.entries import CustomMessage, Message, ToolExecution, Usage
+from ...events.json_values import JSON
 from ...events.providers.common import image_at
 from ..json_lines import Notes
 from ..values import Object, as_arguments, as_count, as_json_text, as_list, as_number, as_object, as_text, kept_json

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from ...events.content import JSON, TextPart, plain_text, raw_json
+from ...events.content import TextPart, plain_text
 from ...events.entries import (
     NATIVE_VERSION,
     Batch,
@@ -36,6 +36,7 @@ from ...events.entries import (
 )
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
+from ...events.json_values import JSON, raw_json
 from ..base import ForeignSession, Format
 from ..chain import Chain, Names, derived_id
 from ..json_lines import Line, Notes, beginning, decoded, document, first_item, objects, unheard

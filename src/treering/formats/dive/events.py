@@ -19,9 +19,10 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from ...events.content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, text
+from ...events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, text
 from ...events.entries import CompactionEntry, Entry, Header, Message, SessionInfoEntry, Usage, UsageEntry
 from ...events.errors import InvalidEntry
+from ...events.json_values import JSON
 from ...events.providers.anthropic import from_anthropic
 from ..chain import derived_id
 from ..messages import is_empty_answer, message_of

@@ -28,10 +28,10 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from ...events.content import JSON
 from ...events.entries import NATIVE_VERSION, Custom, Header, KnownEntry, ModelChange, SessionInfo
 from ...events.errors import ForeignFormatError, Where
 from ...events.findings import Finding
+from ...events.json_values import JSON
 from ..base import ForeignSession, Format
 from ..chain import Chain, derived_id
 from ..json_lines import Notes, beginning, carries_text, document, first_object, objects

@@ -21,7 +21,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...events.content import (
-    JSON,
     Content,
     ImagePart,
     Text,
@@ -36,6 +35,7 @@ from ...events.content import (
     tool_result,
 )
 from ...events.entries import Message, Usage
+from ...events.json_values import JSON
 from ...events.providers.common import image_at
 from ..values import (
     Object,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...events.content import JSON
+from ...events.json_values import JSON
 from ..json_lines import Notes
 from ..values import Object, as_items, as_object, as_objects
 

@@ -18,10 +18,10 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...events.content import JSON
 from ...events.entries import EPOCH, NATIVE_VERSION, Entry, Header, KnownEntry, ModelChange, Provider, SessionInfo
 from ...events.errors import ExportExists, ForeignFormatError, Where
 from ...events.findings import Finding
+from ...events.json_values import JSON
 from ...events.providers.common import ANY_IMAGE
 from ..base import CountTokens, ForeignSession, Format
 from ..chain import Chain, derived_id

@@ -12,8 +12,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ...events.content import JSON, Content, raw_json, text, tool_result
+from ...events.content import Content, text, tool_result
 from ...events.entries import Compaction, Custom, Message, Payload, ToolExecution
+from ...events.json_values import JSON, raw_json
 from ..json_lines import Line, Notes
 from ..messages import check_call, read_call
 from ..values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time, as_words

@@ -32,8 +32,8 @@ from ...events.entries import (
     SessionInfoEntry,
 )
 from ...events.errors import InvalidSessionId
-from ...events.previews import TITLE_CHARS_MAX, preview
 from ...events.projects import HASH_DIGITS, project_hash, project_name
+from ...events.texts import TITLE_CHARS_MAX, preview
 from ..base import CountTokens
 from ..json_lines import decoded
 from ..messages import is_system

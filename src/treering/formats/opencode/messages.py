@@ -12,7 +12,6 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from ...events.content import (
-    JSON,
     Content,
     ImagePart,
     Text,
@@ -25,6 +24,7 @@ from ...events.content import (
     tool_result,
 )
 from ...events.entries import Compaction, Custom, Message, Payload, ToolExecution, Usage
+from ...events.json_values import JSON
 from ...events.providers.common import image_at
 from ..json_lines import Notes, carries_text
 from ..messages import marks_of

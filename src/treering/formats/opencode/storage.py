@@ -33,8 +33,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ...events.content import JSON
 from ...events.errors import ForeignFormatError, Where
+from ...events.json_values import JSON
 from ..base import ForeignSession
 from ..json_lines import Notes, decoded, document
 from ..opening import read_each

@@ -9,10 +9,9 @@ None of them supports locks between processes, since a `MemoryDisk` does not exi
 
 from __future__ import annotations
 
-from .changes import Operation
 from .faulty import Fault, FaultyDisk, Stall
+from .image import Operation
 from .memory import MemoryDisk
-from .recording import RecordingDisk
-from .wrapped import WrappedDisk
+from .wrapped import RecordingDisk, WrappedDisk
 
 __all__ = ["Fault", "FaultyDisk", "MemoryDisk", "Operation", "RecordingDisk", "Stall", "WrappedDisk"]

@@ -23,8 +23,7 @@ from hashlib import blake2b
 from itertools import product
 from math import prod
 
-from .changes import Naming, Node, Write, with_needs
-from .image import DiskImage
+from .image import DiskImage, Naming, Node, Write, with_needs
 
 SECTOR_BYTES = 512
 COMBINATIONS_MAX = 1024

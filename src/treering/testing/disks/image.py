@@ -14,8 +14,6 @@ import os
 from collections.abc import Iterable, Iterator
 from weakref import WeakValueDictionary
 
-from .changes import Cut, Naming, Node, Operation, Slot, Write, with_needs
-
 NAME_BYTES_MAX = 255
 TICK_NS = 1_000_000
 

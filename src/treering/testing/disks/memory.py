@@ -11,9 +11,8 @@ from functools import update_wrapper
 from typing import Concatenate, ParamSpec, TypeVar
 
 from ...events.disk import FileStat
-from .changes import Node, Operation, OperationKind
 from .crashes import Crashes, digest
-from .image import TICK_NS, DiskImage, os_error, parts_of
+from .image import TICK_NS, DiskImage, Node, Operation, OperationKind, os_error, parts_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...events.disk import Disk
-from .changes import Operation
 from .crashes import Crashes, digest
+from .image import Operation
 from .memory import MemoryDisk
 from .wrapped import WrappedDisk
 

@@ -27,9 +27,8 @@ from ...events.errors import (
 )
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset
-from .checks import Broken, tokens_of
-from .ledger import CommandRecord, Fate
-from .unwell import ERRORS
+from ..disks.faulty import ERRORS
+from .checks import Broken, CommandRecord, Fate, tokens_of
 from .world import World
 
 TRIES_MAX = 4

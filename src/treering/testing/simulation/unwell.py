@@ -9,7 +9,7 @@ from random import Random
 
 from ...events.disk import Disk, FileStat
 from ..disks import MemoryDisk, WrappedDisk
-from ..disks.changes import Operation
+from ..disks.image import Operation
 
 ERRORS: dict[str, tuple[int, ...]] = {
     "open": (errno.EMFILE, errno.EIO, errno.EACCES),

@@ -14,18 +14,16 @@ import anyio
 from ...actors.host.host import SessionHost
 from ...actors.host.runtime import Limits
 from ...actors.session.session import Session
-from ...events.disk.codecs import SUFFIXES, codec_of
+from ...events.disk.packed import SUFFIXES, codec_of
 from ...events.entries import Entry
 from ...events.errors import NotASession
 from ...events.index import LogIndex
 from ...events.stores.files import Durability, FileStore
 from ..disks import MemoryDisk
-from ..disks.changes import Cut, Operation, Write
-from ..disks.image import DiskImage
-from .checks import Broken, Replay, check_file, check_session, tokens_of
+from ..disks.faulty import UnwellDisk, describe
+from ..disks.image import Cut, DiskImage, Operation, Write
+from .checks import Broken, Ledger, Replay, check_file, check_session, tokens_of
 from .determinism import AtOnce, SeededIds, VirtualClock
-from .ledger import Ledger
-from .unwell import UnwellDisk, describe
 
 ROOT = "/sessions"
 SESSIONS_MAX = 3
