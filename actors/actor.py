@@ -22,7 +22,17 @@ from ..events.errors import AppendFailed, LogReplaced, TreeringError
 from ..events.stores import base as stores
 from ..events.stores.base import Committed, Failed, Fenced, Lease, Outcome
 from ..events.telemetry import logger
-from .commands import AnswerFromLog, Append, Command, MoveLeaf, Unarchive
+from .commands import (
+    AnswerFromLog,
+    Append,
+    Command,
+    CommandResult,
+    Decision,
+    Mail,
+    MoveLeaf,
+    Unarchive,
+    unreachable_error,
+)
 from .decide import (
     NO_ENTRIES,
     Draft,
@@ -36,7 +46,6 @@ from .decide import (
 from .host.runtime import Runtime
 from .log.open_log import OpenLog
 from .log.owned_log import TRIES_MAX, OwnedLog, outpaced_error
-from .mail import CommandResult, Decision, Mail, unreachable_error
 from .mailbox import Mailbox
 
 

@@ -39,8 +39,7 @@ from ..events.errors import CommandConflict, DialectCannot, EntryNotFound, Inval
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
-from .commands import AnswerFromLog, Append, Command, MoveLeaf
-from .mail import Decision
+from .commands import AnswerFromLog, Append, Command, Decision, MoveLeaf
 from .system_message import system_message
 
 Entries: TypeAlias = Mapping[int, Entry | None]

@@ -20,7 +20,7 @@ from ...events.telemetry import failure_of, logger
 from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..host.listing import Listing
-from ..host.naming import checked_path
+from ..host.names import checked_path
 from .current import Pointers
 from .file_listing import FileListing
 from .index_file import IndexFile

@@ -15,11 +15,10 @@ from ...events.entries import Entry, Payload
 from ...events.errors import AppendFailed, InvalidInput, LogReplaced, ReadOnly, SessionClosed, TreeringError
 from ...events.index import LogIndex
 from ...events.stores.base import Ref
-from ..commands import Append, AppendOptions, MoveLeaf, append_command
-from ..host.own_task import on_own_task
+from ..commands import Append, AppendOptions, MoveLeaf, append_command, unreachable_error
 from ..host.registry import NewLog
+from ..host.tasks import on_own_task
 from ..log.follower import Follower
-from ..mail import unreachable_error
 
 if TYPE_CHECKING:
     from ..host.core import HostCore

@@ -20,10 +20,7 @@ from ...events.offload import Offload, after_fork_in_child
 from ...events.stores.base import Store
 from ...events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
 from ..log.bodies import BodyCache
-from ..log.moved_logs import MovedLogs
-from .bounds import check_bounds
-from .statistics import Counters
-from .touched import Touched
+from ..log.moves import MovedLogs
 from .turns import Turns
 
 Clock: TypeAlias = Callable[[], datetime]

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from ...events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
 from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from ...projections.feed import LeafChange
-from ..commands import MoveLeaf
+from ..commands import Decision, MoveLeaf
 from ..decide import decide_move
 from ..host.runtime import Runtime
-from ..mail import Decision
-from .leaf_record import encode_leaf
-from .open_log import OpenLog
+from .open_log import OpenLog, encode_leaf
 
 TRIES_MAX = 64
 """How often something is decided anew because another program has appended in the meantime."""

@@ -33,7 +33,7 @@ from ...projections.search.snippets import snippet
 from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import SessionSummary
 from ..host.listing import Listing
-from ..host.naming import checked_path
+from ..host.names import checked_path
 from ..host.runtime import Runtime
 from .file import IndexUnavailable
 from .hits import Hit, Search
