@@ -15,17 +15,15 @@ from ..events.stores.blobs import VIEW, check_kind
 from ..events.telemetry import failure_of, logger
 from ..projections.base import OWN, Valued
 from ..projections.feed import LogView
+from ..projections.subscriptions import VIEWS as NAMED_VIEWS
 from ..projections.views import Failure
 from .host.runtime import Runtime
 
 V = TypeVar("V")
 
-VIEWS = {
-    "context": "await session.context()",
-    "entries": "await session.entries()",
-    "labels": "session.labels()",
-    "tree": "session.tree()",
-}
+VIEWS = dict(
+    sorted({"entries": "await session.entries()", **{name: view.read_by for name, view in NAMED_VIEWS.items()}}.items())
+)
 """The views that are not projections, and the call that returns each."""
 _METHODS = ("initial", "apply", "dump", "load")
 

@@ -32,6 +32,21 @@ class Appends(Struct, frozen=True, tag=True):
         return self.sessions * self.calls * self.batch
 
 
+class Begins(Struct, frozen=True, tag=True):
+    """Append to sessions that are not in use, one session after another; one operation is one session.
+
+    Attributes:
+        sessions: The number of sessions.
+        messages: The number of messages of 1 KB for each; with several, each session is created and closed as well.
+        again: Whether the sessions hold a message already, and are at rest.
+    """
+
+    verb: ClassVar[str] = "begin"
+    sessions: int
+    messages: int
+    again: bool = False
+
+
 class Reads(Struct, frozen=True, tag=True):
     """Read the whole history of one session of 1 KB messages from disk, in a process that has not read it before."""
 
@@ -163,6 +178,6 @@ class Stalls(Struct, frozen=True, tag=True):
 
 
 Job: TypeAlias = (
-    Appends | Reads | Opens | Contexts | Branches | Lists | Searches | FanOuts | Holds | Descriptors | Stalls
+    Appends | Begins | Reads | Opens | Contexts | Branches | Lists | Searches | FanOuts | Holds | Descriptors | Stalls
 )
 """Any job."""

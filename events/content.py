@@ -15,130 +15,15 @@ a million of them does not pause to traverse them.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
 
-import msgspec
 from msgspec import Meta, Raw, Struct, field
 
 from .arguments import check_word
 from .errors import InvalidEntry
-from .json_values import shown
-from .texts import why_unwritable
-
-JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
-"""Any JSON value, as the standard library decodes it."""
-
-if TYPE_CHECKING:
-    MaybeRaw: TypeAlias = Raw | None
-else:
-    MaybeRaw = Raw  # msgspec decodes a union of Raw and None only from null, and never checks a default
-"""The type of a field that holds raw JSON and defaults to None."""
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, object]", value))
-    return plain_str(value)
-
-
-def plain_str(value: object) -> str:
-    """Return an instance of a `str` subclass as a plain `str`: the hook that encoders call for types they do not know.
-
-    Raises:
-        TypeError: The value is not a string.
-    """
-    if isinstance(value, str):
-        return str.__str__(value)
-    raise TypeError(f"values of type `{type(value).__name__}` have no JSON form")
-
-
-_encode_quickly = msgspec.json.Encoder(enc_hook=_plain).encode
-_encode_strictly = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
-
-
-NESTING_MAX = 256
-"""How deep a JSON value may be nested. Beyond some depth decoders exhaust the stack; which depends on their caller."""
-
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKETS = re.compile(rb"[\[\]{}]").finditer
-
-
-def raw_json(value: object) -> Raw:
-    """Encode a JSON value once, so that it can be kept and shared but not changed.
-
-    Tuples become lists; raw JSON is returned unchanged.
-
-    Raises:
-        InvalidEntry: The value has no JSON form (a set, an object, a NaN), or is nested deeper than `NESTING_MAX`.
-    """
-    if isinstance(value, Raw):
-        _check_nesting(bytes(value))
-        return value
-    try:
-        encoded = _encode_quickly(value)
-        # msgspec writes a set as a list, bytes as base64, a NaN as null: the value would not survive a round trip.
-        if msgspec.json.decode(encoded) != value:
-            encoded = _encode_strictly(value).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidEntry(f"this value cannot be written as JSON: {why_unwritable(error)}") from error
-    _check_nesting(encoded)
-    return Raw(encoded)
-
-
-def raw_object(value: object, name: str) -> Raw:
-    """Encode a JSON object once; see `raw_json`.
-
-    Args:
-        value: A mapping, or the raw JSON of an object.
-        name: What the value is called in the error message.
-
-    Raises:
-        InvalidEntry: The value is not an object, or holds something that has no JSON form.
-    """
-    if isinstance(value, Raw):
-        _require_object(value, name)
-    elif not isinstance(value, Mapping):
-        raise InvalidEntry(f"Expected `object`, got `{type(value).__name__}` - as {name}: give a dict with str keys")
-    return raw_json(cast("object", value))
-
-
-def _check_nesting(encoded: bytes) -> None:
-    """Refuse JSON that a reader could not decode when its own stack is already deep.
-
-    Raises:
-        InvalidEntry: The JSON is nested deeper than `NESTING_MAX`.
-    """
-    if encoded.count(b"[") + encoded.count(b"{") <= NESTING_MAX:
-        return
-    depth = 0
-    for bracket in _BRACKETS(_STRINGS.sub(b"", encoded)):
-        depth += 1 if bracket[0] in b"[{" else -1
-        if depth > NESTING_MAX:
-            raise InvalidEntry(f"this value is nested deeper than {NESTING_MAX} levels: flatten it, or keep it as text")
-
-
-def json_value(raw: Raw) -> JSON:
-    """Decode raw JSON afresh, so that the caller may change the result."""
-    try:
-        value: JSON = msgspec.json.decode(raw)
-    except ValueError:  # a number too large for a float, or bytes that are not UTF-8: lines are not checked for these
-        value = json.loads(bytes(raw).decode(errors="replace"))
-    return value
-
-
-def json_object(raw: Raw) -> dict[str, JSON]:
-    """Decode a raw JSON object afresh; anything else counts as an empty object."""
-    value = json_value(raw)
-    return value if isinstance(value, dict) else {}
-
-
-def _require_object(raw: Raw, name: str) -> None:
-    if not bytes(raw).lstrip().startswith(b"{"):
-        raise InvalidEntry(f"Expected `object` at `{name}`")
+from .json_values import JSON, json_object, raw_object, require_object, shown
 
 
 class Text(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
@@ -183,7 +68,7 @@ class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defau
     __repr__ = shown
 
     def __post_init__(self) -> None:
-        _require_object(self.raw_input, "$.tool_use.input")
+        require_object(self.raw_input, "$.tool_use.input")
 
     @property
     def input(self) -> dict[str, JSON]:
@@ -358,6 +243,50 @@ def _content_error(name: str, value: object) -> InvalidEntry:
     elif isinstance(value, (bytes, bytearray, memoryview)):
         message += "; decode bytes first"
     return InvalidEntry(message)
+
+
+def shown_text(part: Content) -> str:
+    """Return the text that people see for a part."""
+    match part:
+        case TextPart():
+            return part.text.content
+        case ThinkingPart():
+            return f"(thinking) {part.thinking.content}"
+        case ImagePart():
+            return f"[image {part.image.source.media_type}]"
+        case ToolUsePart():
+            arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
+            return f"calls {part.tool_use.name}({'' if arguments == '{}' else arguments})"
+        case ToolResultPart():
+            result = part.tool_result
+            body = result.content if isinstance(result.content, str) else "\n".join(map(shown_text, result.content))
+            return f"failed: {body}" if result.is_error else body
+
+
+def searched_texts(content: Sequence[Content]) -> Iterator[str]:
+    """Yield the texts by which a search finds parts; images have none."""
+    for part in content:
+        if isinstance(part, TextPart):
+            yield part.text.content
+        elif isinstance(part, ThinkingPart):
+            yield part.thinking.content
+        elif isinstance(part, ToolUsePart):
+            yield part.tool_use.name
+            yield from _strings(part.tool_use.input)
+        elif isinstance(part, ToolResultPart):
+            yield part.tool_result.text
+
+
+def _strings(value: JSON) -> Iterator[str]:
+    """Yield the strings in a JSON value, in order, without the keys of objects."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _strings(each)
 
 
 def plain_text(content: Sequence[Content]) -> str:

@@ -1,8 +1,8 @@
 """The index of one log: what the session layer knows about every line without reading it again.
 
 The index is a fold over entries. `LogIndex.fold` both replays a stored log and follows a live one, so a reopened
-session knows exactly what the running one knew. The index is columnar: a handful of numbers and the id for each line;
-bodies stay on disk. Offsets belong to the store and are not part of it.
+session knows exactly what the running one knew. What an entry marks for those below it (`EntryBase.marks`) is read from
+the table of entry types.
 
 Damage never stops a fold:
 
@@ -16,169 +16,40 @@ Damage never stops a fold:
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import cast
+from typing import cast, get_args
 
-import msgspec
-from msgspec import Struct
-
+from .columns import CYCLE, MISSING, ROOT, Columns, LabelMark
 from .entries import (
-    EPOCH,
+    Column,
     Entry,
-    Header,
     LabelEntry,
     Message,
     MessageEntry,
-    SessionInfo,
+    OpaqueEntry,
     SessionInfoEntry,
     asked_text,
     names_model,
 )
-from .errors import CorruptTree, EntryNotFound
-from .ids import Ids
-from .kinds import KIND_OF_ROLE, MESSAGE_KINDS, TYPE_NAMES, Kind, UnknownTypes, kind_of, kinds_of_messages
+from .kinds import (
+    KIND_OF_ROLE,
+    Kind,
+    kind_of,
+    kinds_marking,
+    kinds_of_messages,
+)
 from .texts import preview
 
-ROOT = 0
-"""The parent of an entry that has none."""
-MISSING = -1
-"""The parent of an entry whose parent is not in the file before it."""
-CYCLE = -2
-"""The parent of an entry that is its own ancestor."""
-
-_MARKING = frozenset(
-    {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
-)
+_MARKING = frozenset({Kind.ASSISTANT, *(kind for column in get_args(Column) for kind in kinds_marking(column))})
 _SPOKEN = frozenset({Kind.USER, Kind.ASSISTANT})
 _RUN_MIN = 4  # for shorter runs, the search for a run costs more than it saves
-_SNAPSHOT_VERSION = 5
 
 
-class LabelMark(Struct, frozen=True):
-    """A current label: its text, and the seq of the entry that set it."""
+class LogIndex(Columns):
+    """The index of a log: the columns, and the folding of its lines."""
 
-    label: str
-    seq: int
-
-
-class _Dump(Struct, array_like=True):
-    """An index as stored in a snapshot."""
-
-    version: int
-    session_id: str
-    ids: tuple[memoryview, memoryview, memoryview]
-    columns: tuple[memoryview, ...]
-    type_names: dict[int, str]
-    labels: dict[str, LabelMark]
-    info: bytes  # JSON, since msgpack cannot hold raw JSON
-    counts: tuple[int, ...]
-    times: tuple[datetime, datetime]
-    tip: int
-    first_user: int
-    first_message: str
-    unresolved: dict[str, list[int]]
-
-
-def _stored(column: array[int]) -> memoryview:
-    """Return a column as stored in a snapshot: a single value if all are equal, as in a session without compactions."""
-    data, first = column.tobytes(), column[:1].tobytes()
-    return memoryview(first if data == first * len(column) else data)
-
-
-class LogIndex:
-    """The index of a log's lines, by seq (from 1).
-
-    Attributes:
-        header: The log's header.
-        model_changes_win: A change of the model stays in force although a later assistant's message names another.
-        ids: The ids by seq, and the seqs by id.
-        parents: By seq, the seq of the parent; `ROOT`, `MISSING` or `CYCLE` if there is none.
-        kinds: By seq, the kind of the entry; see `Kind`. Numbers from `Kind.FIRST_UNKNOWN` on are in `unknown_types`.
-        boundaries: By seq, the latest entry on its path at which a context begins: a compaction or a reset; 0 for none.
-        models: By seq, the latest entry on its path that names the model; 0 for none.
-        levels: By seq, the latest entry on its path that sets the thinking level; 0 for none.
-        edits: By seq, the latest entry on its path that edits the context; 0 for none.
-        unknown_types: The types of entries that this program does not know, and their numbers among the kinds.
-        message_counts: The number of messages on all branches, by kind.
-        damaged: The number of damaged lines.
-        leaf: The seq of the entry below which the next append goes; 0 in an empty session.
-        tip: The seq of the last entry that was not appended aside: the leaf, unless it was moved since.
-        labels: The label of each labelled entry, by the entry's id, in the order in which they were first set.
-        info: The merged fields of all session_info entries, the later over the earlier.
-        last_time: The latest timestamp so far.
-        last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
-        first_user: The seq of the first user message with a text that a person wrote, or 0; see `asked_text`.
-        first_message: How that message begins; see `preview`.
-    """
-
-    __slots__ = (
-        "_last_id",
-        "_missing_parents",
-        "_pending",
-        "boundaries",
-        "damaged",
-        "edits",
-        "first_message",
-        "first_user",
-        "header",
-        "ids",
-        "info",
-        "kinds",
-        "labels",
-        "last_message_time",
-        "last_time",
-        "leaf",
-        "levels",
-        "message_counts",
-        "model_changes_win",
-        "models",
-        "parents",
-        "tip",
-        "unknown_types",
-    )
-
-    def __init__(self, header: Header, *, model_changes_win: bool = False) -> None:
-        self.header = header
-        self.model_changes_win = model_changes_win
-        self.ids = Ids()
-        self.parents = array("i", [ROOT])
-        self.kinds = array("H", [0])
-        self.boundaries = array("I", [0])
-        self.models = array("I", [0])
-        self.levels = array("I", [0])
-        self.edits = array("I", [0])
-        self.unknown_types = UnknownTypes()
-        self.labels: dict[str, LabelMark] = {}
-        self.info = SessionInfo()
-        self.message_counts: dict[int, int] = dict.fromkeys(MESSAGE_KINDS, 0)
-        self.damaged = 0
-        self.last_time = EPOCH
-        self.last_message_time = header.timestamp
-        self.leaf = 0
-        self.tip = 0
-        self.first_user = 0
-        self.first_message = ""
-        self._last_id = ""
-        self._pending: list[Entry] = []
-        self._missing_parents = MissingParents()
-
-    # -- queries
-
-    @property
-    def head(self) -> int:
-        """The seq of the last visible line."""
-        return len(self.kinds) - 1
-
-    @property
-    def seen(self) -> int:
-        """The seq of the last line that was folded, withheld ones included."""
-        return len(self.kinds) - 1 + len(self._pending)
-
-    @property
-    def withheld(self) -> Sequence[Entry]:
-        """The lines of a batch whose last line has not been folded yet."""
-        return self._pending
+    __slots__ = ()
 
     def position(self) -> tuple[int, str | None, datetime]:
         """Return what the next append depends on: the seq of the last line, the leaf's id, and the latest time.
@@ -192,90 +63,9 @@ class LogIndex:
         return head, leaf_id, last_time
 
     @property
-    def message_count(self) -> int:
-        """The number of messages on all branches."""
-        return sum(self.message_counts.values())
-
-    @property
     def leaf_id(self) -> str | None:
         """The id of the leaf, or None in an empty session."""
         return self.position()[1]
-
-    def find(self, entry_id: object) -> int:
-        """Return the seq of the latest visible entry with this id; 0 if there is none or the value is not a text."""
-        return self.ids.find(entry_id)
-
-    def seq_of(self, entry_id: str) -> int:
-        """Return the seq of the latest visible entry with this id.
-
-        Raises:
-            EntryNotFound: No entry has this id.
-        """
-        seq = self.ids.find(entry_id)
-        if not seq:
-            raise EntryNotFound(entry_id)
-        return seq
-
-    def path_end(self, leaf_id: str | None) -> int:
-        """Return the seq of the entry at which a path ends: that of the leaf if no id is given.
-
-        Raises:
-            EntryNotFound: No entry has this id.
-        """
-        return self.leaf if leaf_id is None else self.seq_of(leaf_id)
-
-    def type_of(self, seq: int) -> str:
-        """Return the name of an entry's type."""
-        kind = self.kinds[seq]
-        return TYPE_NAMES.get(kind) or self.unknown_types.names[kind]
-
-    def label_of(self, entry_id: object) -> str | None:
-        """Return the entry's label, or None; also None if the id is not a string."""
-        mark = self.labels.get(entry_id) if isinstance(entry_id, str) else None
-        return mark.label if mark else None
-
-    def is_entry(self, seq: int) -> bool:
-        """Tell whether other entries can refer to the line; to damaged lines and lines without an id they cannot."""
-        return bool(self.ids[seq])
-
-    def becomes_leaf(self, entry: Entry) -> bool:
-        """Tell whether a visible entry became the leaf when it was appended: not if aside or of a torn batch."""
-        return not entry.aside and self.kinds[entry.seq] != Kind.ABORTED
-
-    def is_ancestor(self, ancestor: int, seq: int) -> bool:
-        """Tell whether an entry is on the path to `seq`; `seq` itself is."""
-        parents = self.parents
-        while seq > ancestor:
-            seq = parents[seq]
-        return seq == ancestor and ancestor > 0
-
-    def upward(self, seq: int) -> Iterator[int]:
-        """Yield the seqs from an entry up to its root.
-
-        Raises:
-            CorruptTree: The path runs into a cycle.
-        """
-        parents = self.parents
-        while seq > 0:
-            yield seq
-            parent = parents[seq]
-            if parent == CYCLE:
-                raise CorruptTree(
-                    f"entry {self.ids[seq]!r} (seq {seq}) is its own ancestor: branch from an entry outside the cycle"
-                )
-            seq = parent
-
-    def path(self, seq: int) -> list[int]:
-        """Return the seqs from the root to an entry.
-
-        Raises:
-            CorruptTree: The path runs into a cycle.
-        """
-        seqs = list(self.upward(seq))
-        seqs.reverse()
-        return seqs
-
-    # -- folding
 
     def fold(self, entry: Entry | None) -> None:
         """Fold the next line: its entry, or None if it is damaged."""
@@ -439,7 +229,7 @@ class LogIndex:
         self.edits.append(self.edits[above])
         self.models.append(self.models[above])
         if kind in _MARKING:
-            self._mark(entry, kind, seq, above)
+            self._mark(entry, seq, above)
         if self._missing_parents.children:
             own_ancestor = self._missing_parents.found(entry.id, seq, self.parents)
             if own_ancestor:
@@ -450,19 +240,16 @@ class LogIndex:
         if entry.timestamp > self.last_time:  # noqa: PLR1730 - max() costs a call on the hot path
             self.last_time = entry.timestamp
 
-    def _mark(self, entry: Entry, kind: int, seq: int, above: int) -> None:
+    def _mark(self, entry: Entry, seq: int, above: int) -> None:
         """Record that this entry is the latest of its kind from here on the path."""
-        if kind == Kind.MODEL_CHANGE:
-            self.models[seq] = seq
-        elif isinstance(entry, MessageEntry):
+        if isinstance(entry, MessageEntry):
             if names_model(entry.message) and not self._overrides_answers(self.models[above]):
                 self.models[seq] = seq
-        elif kind == Kind.THINKING_LEVEL:
-            self.levels[seq] = seq
-        elif kind == Kind.CONTEXT_EDIT:
-            self.edits[seq] = seq
-        else:
+        elif isinstance(entry, OpaqueEntry):  # a reset
             self.boundaries[seq] = seq
+        elif entry.marks is not None:
+            column: array[int] = getattr(self, entry.marks)
+            column[seq] = seq
 
     def _add_nameless(self, entry: Entry | None) -> None:
         """Add a line that nothing can refer to: it keeps its seq and is skipped."""
@@ -519,79 +306,6 @@ class LogIndex:
                 self.labels.pop(label.target_id, None)
         elif isinstance(entry, SessionInfoEntry):
             self.info = self.info.merged(entry.session_info)
-
-    # -- snapshots
-
-    def dump(self) -> bytes:
-        """Return the index as bytes, without withheld lines and leaf moves, which are restored from elsewhere."""
-        return msgspec.msgpack.encode(
-            _Dump(
-                version=_SNAPSHOT_VERSION,
-                session_id=self.header.id,
-                ids=self.ids.dump(),
-                columns=tuple(map(_stored, self._columns())),
-                type_names=self.unknown_types.names,
-                labels=self.labels,
-                info=msgspec.json.encode(self.info),
-                counts=(*self.message_counts.values(), self.damaged),
-                times=(self.last_time, self.last_message_time),
-                tip=self.tip,
-                first_user=self.first_user,
-                first_message=self.first_message,
-                unresolved=self._missing_parents.children,
-            )
-        )
-
-    @classmethod
-    def restore(cls, blob: bytes, header: Header, *, model_changes_win: bool = False) -> LogIndex | None:
-        """Rebuild an index from what `dump` returned; None if the blob is invalid or of another version or session."""
-        try:
-            dump = msgspec.msgpack.decode(blob, type=_Dump)
-            return cls._restore_into(dump, cls(header, model_changes_win=model_changes_win))
-        except (ValueError, IndexError, OverflowError):
-            return None
-
-    @staticmethod
-    def is_of_another_version(blob: bytes) -> bool:
-        """Tell whether `restore` refuses a blob only because another version of this module made it."""
-        try:
-            fields = msgspec.msgpack.decode(blob, type=list[object])
-        except ValueError:
-            return False
-        return bool(fields) and isinstance(fields[0], int) and fields[0] != _SNAPSHOT_VERSION
-
-    @classmethod
-    def _restore_into(cls, dump: _Dump, index: LogIndex) -> LogIndex | None:
-        if dump.version != _SNAPSHOT_VERSION or dump.session_id != index.header.id:
-            return None
-        columns = index._columns()
-        if len(dump.columns) != len(columns) or len(dump.counts) != len(index.message_counts) + 1:
-            return None
-        index.ids = Ids.restore(*dump.ids)
-        for column, stored in zip(columns, dump.columns, strict=True):
-            del column[:]
-            column.frombytes(stored)
-            if len(column) == 1:
-                column *= len(index.ids) + 1
-            if len(column) != len(index.ids) + 1:
-                return None
-        if not 0 <= dump.tip <= index.head or not 0 <= dump.first_user <= index.head:
-            return None
-        index.unknown_types = UnknownTypes(dump.type_names)
-        index.labels = dump.labels
-        index.info = SessionInfo().merged(msgspec.json.decode(dump.info, type=SessionInfo))
-        *counts, index.damaged = dump.counts
-        index.message_counts = dict(zip(MESSAGE_KINDS, counts, strict=True))
-        index.last_time, index.last_message_time = dump.times
-        index.leaf = index.tip = dump.tip
-        index.first_user = dump.first_user
-        index.first_message = dump.first_message
-        index._missing_parents = MissingParents(dump.unresolved)
-        index._last_id = index.ids[index.head] if index.head else ""
-        return index
-
-    def _columns(self) -> tuple[array[int], ...]:
-        return (self.parents, self.kinds, self.boundaries, self.models, self.levels, self.edits)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LogIndex):

@@ -6,6 +6,7 @@ must not be left half done goes through `carried_out`, which completes even if i
 
 from __future__ import annotations
 
+import os
 import resource
 import threading
 from collections.abc import Callable
@@ -123,3 +124,9 @@ async def carried_out(offload: Offload, fn: Callable[[*Ts], T], *args: *Ts) -> T
     if interruption is not None:
         raise interruption
     return once.outcome()
+
+
+def after_fork_in_child(give_up: Callable[[], None]) -> None:
+    """Call a function in every forked child of this process, if the operating system supports fork."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=give_up)

@@ -10,16 +10,15 @@ The messages are, in this order: the system message that the latest compaction s
 the entries from the first kept one through the leaf. An older compaction inside that range contributes nothing. Entries
 before the first kept one are neither read nor walked, so damage there goes unnoticed.
 
-A follower keeps a context current by applying changes. `extended` returns the change of an append without building
-anything; otherwise `diff` compares two contexts. A context whose path has only grown is extended: `plan_since` chooses
-the new entries, and `extended_to` adds what they contribute. Cutting a context to a budget happens elsewhere.
+A context whose path has only grown is extended: `plan_since` chooses the new entries, and `extended_to` adds what they
+contribute. `context_edits` applies edits, `context_changes` tells how a context changed; cutting a context to a budget
+happens elsewhere.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,38 +26,32 @@ from msgspec.structs import replace
 from ..events.columns import MISSING
 from ..events.content import (
     Content,
-    ImagePart,
-    TextPart,
-    ToolResult,
-    ToolResultPart,
-    ToolUsePart,
     text,
 )
 from ..events.entries import (
-    BranchSummaryEntry,
     CompactionEntry,
     ContextEdit,
-    ContextEditEntry,
-    CustomMessageEntry,
     Entry,
     Message,
     MessageEntry,
     ModelChangeEntry,
+    OpaqueEntry,
     ThinkingLevelEntry,
+    payload_of,
 )
 from ..events.index import LogIndex
-from ..events.kinds import MESSAGE_KINDS, Kind
+from ..events.kinds import CONTRIBUTING_KINDS, MESSAGE_KINDS, Kind, kinds_marking
 from ..events.providers.common import bash_text, with_sections
+from .context_edits import NO_EDIT, last_edits, referenced, with_edits
 
 DEFAULT_THINKING_LEVEL = "off"
 """The thinking level of a path that sets none."""
 
-LEFT_OUT = "[result left out]"
-"""The content of a tool result that an edit left out, while its call is shown."""
+RELEVANT = frozenset({*MESSAGE_KINDS, *CONTRIBUTING_KINDS, *kinds_marking("edits")})
+"""The kinds of the entries that contribute a message or an edit to contexts."""
 
-_EDITABLE = frozenset({"user", "assistant", "tool", "custom"})
-_RELEVANT = frozenset({*MESSAGE_KINDS, Kind.BRANCH_SUMMARY, Kind.CUSTOM_MESSAGE, Kind.CONTEXT_EDIT})
-_REARRANGING = frozenset({Kind.COMPACTION, Kind.RESET, Kind.CONTEXT_EDIT})
+REARRANGING = frozenset({*kinds_marking("boundaries"), *kinds_marking("edits")})
+"""The kinds of the entries that change what contexts show of earlier entries."""
 
 
 class ModelRef(Struct, frozen=True, gc=False):
@@ -134,22 +127,6 @@ class ContextPlan(Struct, frozen=True):
         return seqs
 
 
-class ContextChange(Struct, frozen=True):
-    """The change from one context of a session to another.
-
-    `delete` messages from position `start` are replaced by those of `insert`; the other fields hold the new values.
-    """
-
-    start: int
-    delete: int
-    insert: tuple[ContextMessage, ...]
-    leaf: int
-    leaf_id: str | None
-    model: ModelRef | None
-    thinking_level: str
-    warnings: tuple[str, ...] = ()
-
-
 def boundary(index: LogIndex, leaf: int) -> int:
     """Return the seq of the latest compaction or reset on the path to `leaf`, or 0."""
     return index.boundaries[leaf]
@@ -177,7 +154,7 @@ def plan(index: LogIndex, leaf: int, boundary_entry: Entry | None) -> ContextPla
     kinds, root = index.kinds, 0
     kept: list[int] = []
     for seq in index.upward(leaf):
-        if kinds[seq] in _RELEVANT:
+        if kinds[seq] in RELEVANT:
             kept.append(seq)
         if seq == stop:
             break
@@ -209,7 +186,7 @@ def plan_since(index: LogIndex, leaf: int, context: Context) -> ContextPlan | No
     kept: list[int] = []
     seq = leaf
     while seq > before:
-        if index.kinds[seq] in _RELEVANT:
+        if index.kinds[seq] in RELEVANT:
             kept.append(seq)
         seq = index.parents[seq]
     if seq != before:
@@ -273,7 +250,7 @@ def build(
         if stored is not None:
             # It repeats the system messages up to the compaction, so those are left out below.
             before = plan.compaction
-        if edits.get(plan.compaction, _NO_EDIT).replacement is not None:
+        if edits.get(plan.compaction, NO_EDIT).replacement is not None:
             # Truncating a history also writes a compaction, with an empty summary that contributes nothing.
             summary = start.compaction.summary
             summary_message = Message("compactionSummary", (text(summary),)) if summary else None
@@ -316,12 +293,7 @@ def message_of(entry: Entry) -> Message | None:
         if message.bash is None or message.role != "bashExecution" or message.content:
             return message
         return replace(message, content=(text(bash_text(message.bash)),))
-    if isinstance(entry, CustomMessageEntry):
-        custom = entry.custom_message
-        return Message("custom", custom.content, custom_type=custom.custom_type, display=custom.display)
-    if isinstance(entry, BranchSummaryEntry) and entry.branch_summary.summary:
-        return Message("branchSummary", (text(entry.branch_summary.summary),))
-    return None
+    return None if isinstance(entry, OpaqueEntry) else payload_of(entry).as_message()
 
 
 def messages_of(entries: Iterable[Entry]) -> list[ContextMessage]:
@@ -335,53 +307,11 @@ def messages_of(entries: Iterable[Entry]) -> list[ContextMessage]:
     return messages
 
 
-def edits_on(index: LogIndex, leaf: int) -> list[int]:
-    """Return the seqs of the edits on the path to `leaf`, in path order."""
-    seqs: list[int] = []
-    seq = index.edits[leaf]
-    while seq:
-        seqs.append(seq)
-        parent = index.parents[seq]
-        seq = index.edits[parent] if parent > 0 else 0
-    return seqs[::-1]
-
-
-def last_edits(index: LogIndex, entries: Iterable[Entry | None]) -> dict[int, ContextEdit]:
-    """Return the last of the edits among entries of a path for each target, by the seq of the target."""
-    return {
-        _referenced(index, entry.context_edit.target_id, entry.seq): entry.context_edit
-        for entry in entries
-        if isinstance(entry, ContextEditEntry)
-    }
-
-
-def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> list[Entry]:
-    """Return the entries of a path with their edits applied, without those that an edit leaves out.
-
-    A tool result stays the answer to its call: a replacement without a result part becomes the content of the result,
-    and a result that was left out says so (`LEFT_OUT`) while its call is shown. The call was answered, so it must not
-    look like one that waits.
-    """
-    if not edits:
-        return list(entries)
-    shown: list[Entry] = []
-    calls: set[str] = set()
-    for entry in entries:
-        edit = edits.get(entry.seq)
-        result = entry if edit is None else edited(entry, edit, calls)
-        if result is None:
-            continue
-        shown.append(result)
-        if isinstance(result, MessageEntry):
-            calls.update(part.tool_use.id for part in result.message.content if isinstance(part, ToolUsePart))
-    return shown
-
-
 def clears(entry: Entry | None, edits: Mapping[int, ContextEdit]) -> bool:
     """Return whether the compaction or reset at a boundary drops the earlier messages without a summary."""
     if not isinstance(entry, CompactionEntry) or not entry.compaction.summary:
         return True
-    return edits.get(entry.seq, _NO_EDIT).replacement is None
+    return edits.get(entry.seq, NO_EDIT).replacement is None
 
 
 def first_kept(index: LogIndex, seq: int, boundary_entry: Entry | None) -> int:
@@ -389,67 +319,6 @@ def first_kept(index: LogIndex, seq: int, boundary_entry: Entry | None) -> int:
     if not isinstance(boundary_entry, CompactionEntry):
         return seq
     return _first_kept(index, seq, boundary_entry.compaction.first_kept_entry_id) or seq
-
-
-def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange | None:
-    """Return the change that an entry just appended below the leaf makes to the context.
-
-    Takes constant time and reads nothing. None means that the context must be built again and compared with `diff`: the
-    entry has another parent, or rearranges the context, or the context has warnings, in which case a missing parent
-    that turns up could close a cycle.
-    """
-    seq = entry.seq
-    if not 0 < seq <= index.head or not entry.id or not index.becomes_leaf(entry) or context.warnings:
-        return None
-    if index.parents[seq] != context.leaf or index.kinds[seq] in _REARRANGING:
-        return None
-    message = message_of(entry) if index.kinds[seq] in _RELEVANT else None
-    if message is not None and message.role == "system":
-        message = with_sections(message, leads=not context.messages)
-    return ContextChange(
-        len(context.messages),
-        0,
-        () if message is None else (ContextMessage(entry.id, message),),
-        seq,
-        entry.id,
-        model_of(entry) if index.models[seq] == seq else context.model,
-        level_of(entry) or DEFAULT_THINKING_LEVEL if index.levels[seq] == seq else context.thinking_level,
-    )
-
-
-def diff(old: Context, new: Context) -> ContextChange:
-    """Return the change that turns `old` into `new`: the messages between their common beginning and common end."""
-    before, after = old.messages, new.messages
-    shorter = min(len(before), len(after))
-    start = next((place for place in range(shorter) if not _same(before[place], after[place])), shorter)
-    left = shorter - start
-    end = next((place for place in range(left) if not _same(before[-1 - place], after[-1 - place])), left)
-    return ContextChange(
-        start,
-        len(before) - start - end,
-        after[start : len(after) - end],
-        new.leaf,
-        new.leaf_id,
-        new.model,
-        new.thinking_level,
-        new.warnings,
-    )
-
-
-def apply_change(context: Context, change: ContextChange) -> Context:
-    """Return the context with the change applied."""
-    messages = context.messages
-    if change.delete or change.insert:
-        messages = (*messages[: change.start], *change.insert, *messages[change.start + change.delete :])
-    return Context(
-        context.session_id,
-        change.leaf,
-        change.leaf_id,
-        change.model,
-        change.thinking_level,
-        messages,
-        change.warnings,
-    )
 
 
 def json_fields(context: Context) -> dict[str, object]:
@@ -465,24 +334,12 @@ def json_fields(context: Context) -> dict[str, object]:
     }
 
 
-_NO_EDIT = ContextEdit("-", ())
-
-
 def _first_kept(index: LogIndex, compaction: int, entry_id: str | None) -> int:
     """Return the seq of a compaction's first kept entry, or 0 if no earlier entry is kept."""
     if not entry_id or entry_id == index.ids[compaction]:
         return 0
-    seq = _referenced(index, entry_id, compaction)
+    seq = referenced(index, entry_id, compaction)
     return seq if seq and index.is_ancestor(seq, compaction) else 0
-
-
-def _referenced(index: LogIndex, entry_id: str, before: int) -> int:
-    """Return the seq to which an id in the line `before` refers: the latest earlier line with that id, or 0."""
-    seq = index.find(entry_id)
-    if seq < before:
-        return seq
-    # A later line has the same id, or the reference points forward: both are damage, so the scan may be slow.
-    return next((each for each in range(before - 1, 0, -1) if index.ids[each] == entry_id), 0)
 
 
 def _edits(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> dict[int, ContextEdit]:
@@ -490,40 +347,6 @@ def _edits(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | Non
     if not plan.kept or index.edits[plan.leaf] < plan.kept[0]:
         return {}
     return last_edits(index, (entries.get(seq) for seq in plan.kept if index.kinds[seq] == Kind.CONTEXT_EDIT))
-
-
-def edited(entry: Entry, edit: ContextEdit, calls: AbstractSet[str]) -> Entry | None:
-    """Return an entry with an edit applied, or None if the edit leaves it out.
-
-    Args:
-        entry: The entry.
-        edit: Its last edit.
-        calls: The ids of the calls that are shown before it.
-    """
-    replacement = edit.replacement
-    if isinstance(entry, CustomMessageEntry):
-        custom = entry.custom_message
-        return None if replacement is None else replace(entry, custom_message=replace(custom, content=replacement))
-    if not isinstance(entry, MessageEntry) or (replacement is not None and entry.message.role not in _EDITABLE):
-        return None if replacement is None else entry
-    message = entry.message
-    results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
-    content: tuple[Content, ...]
-    if replacement is None:
-        content = _left_out([each for each in results if each.tool_use_id in calls])
-        if not content:
-            return None
-    elif results and not any(isinstance(part, ToolResultPart) for part in replacement):
-        answer = tuple(part for part in replacement if isinstance(part, (TextPart, ImagePart)))
-        content = (ToolResultPart(replace(results[0], content=answer)), *_left_out(results[1:]))
-    else:
-        content = replacement
-    return replace(entry, message=replace(message, content=content))
-
-
-def _left_out(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
-    """Return the results with `LEFT_OUT` as their content."""
-    return tuple(ToolResultPart(replace(each, content=LEFT_OUT)) for each in results)
 
 
 def model_of(entry: Entry | None) -> ModelRef | None:
@@ -538,7 +361,3 @@ def model_of(entry: Entry | None) -> ModelRef | None:
 def level_of(entry: Entry | None) -> str | None:
     """Return the thinking level that an entry sets, or None."""
     return entry.thinking_level.thinking_level if isinstance(entry, ThinkingLevelEntry) else None
-
-
-def _same(one: ContextMessage, other: ContextMessage) -> bool:
-    return one.entry_id == other.entry_id and (one.message is other.message or one.message == other.message)

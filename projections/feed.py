@@ -1,8 +1,11 @@
-"""The feed: the recent events of one session, shared by its subscribers.
+"""The feed: the recent events of one session, shared by its subscribers; and the interface through which views read.
 
 Each subscriber holds only its position in the feed. The writer adds an event and wakes all subscribers at once, so a
 waiting subscriber costs nothing, and one that has fallen behind the feed continues from the log. A feed exists while
 the session has subscribers.
+
+Subscriptions and views read a session through a `Source`, up to the committed end of its log, and need nothing else of
+it. The actors implement it.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from anyio import Event
 from msgspec import Raw, Struct
 
 from ..events.entries import Entry
+from ..events.index import LogIndex
 from ..events.json_values import JSON, json_value, raw_json
 from ..events.stores.base import Cursor
+from .context import Context
 
 
 class EntryAdded(Struct, frozen=True, gc=False):
@@ -262,3 +267,48 @@ def _section(start: int, events: Sequence[FeedEvent]) -> FeedSection:
             break
     first, last = (entries[0].seq, entries[-1].seq) if entries else (0, 0)
     return FeedSection(start, start + len(events), first, last, generation, tuple(entries), tuple(shown), reset)
+
+
+class LogView(Protocol):
+    """A log that is open for reading."""
+
+    @property
+    def index(self) -> LogIndex:
+        """The index of its lines."""
+        ...
+
+    @property
+    def cursor(self) -> Cursor:
+        """The end of the visible log."""
+        ...
+
+    async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
+        """Read the next visible entries of an interval; also return the seq up to which the log was read."""
+        ...
+
+    async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
+        """Read entries by seq; None for damaged lines."""
+        ...
+
+    async def context(self, leaf: int) -> Context:
+        """Build the context of a leaf."""
+        ...
+
+
+class Source(Protocol):
+    """A session that can be followed."""
+
+    def open_feed(self) -> Feed:
+        """Return the session's feed, and count one subscriber more."""
+        ...
+
+    def close_feed(self, feed: Feed) -> None:
+        """Count one subscriber of a feed less."""
+        ...
+
+    async def ready(self) -> LogView:
+        """Return the log that the feed publishes, caught up with the file.
+
+        A passivated session is activated, unless its log is being followed.
+        """
+        ...

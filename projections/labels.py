@@ -6,8 +6,8 @@ all labels, so the lists here read no entries. Labels never reach a context.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,7 @@ from msgspec import Struct
 from ..events.entries import Entry, Header, LabelEntry
 from ..events.index import LogIndex
 from .base import OWN
+from .feed import EntryAdded, LeafChange, LogView
 
 LabelledEntry: TypeAlias = tuple[str, str]
 """The id of an entry, and its label."""
@@ -98,3 +99,38 @@ def _path_down_to(lowest: int, index: LogIndex, seq: int) -> set[int]:
         path.add(seq)
         seq = index.parents[seq]
     return path
+
+
+class LabelStepper:
+    """The labelled entries, those of the path first. The changes carry labels, but not the order."""
+
+    name = "labels"
+    read_by: ClassVar[str] = "session.labels()"
+
+    def __init__(self) -> None:
+        self._labels: list[LabelledEntry] = []
+        self._leaf = 0
+
+    @property
+    def value(self) -> list[LabelledEntry]:
+        """The current labels."""
+        return list(self._labels)
+
+    async def begin(self, log: LogView) -> int:
+        """Load all labels."""
+        self._labels, self._leaf = labels(log.index), log.index.leaf
+        return log.index.head
+
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[LabelChange]:
+        """Return the change that an event causes in the labels; if the path only grows, their order stays."""
+        index = log.index
+        change = label_change(event.entry) if isinstance(event, EntryAdded) else None
+        grows = isinstance(event, EntryAdded) and index.parents[event.entry.seq] == self._leaf
+        if change is not None or not grows:
+            self._labels = labels(index)
+        self._leaf = event.leaf
+        return () if change is None else (change,)
+
+    def weigh(self, change: LabelChange) -> int:
+        """Count a change as one."""
+        return 1

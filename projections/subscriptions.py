@@ -7,21 +7,42 @@ feed, it starts over in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import length_hint
-from typing import Generic, Never, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Never, Protocol, Self, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
 
 from ..events.entries import Entry
 from ..events.errors import Closed, InvalidInput, LogReplaced
 from ..events.stores.base import Cursor
+from .context_changes import ContextStepper
 from .feed import Feed, FeedSection, Reset, Source, Transient
-from .views import Changed, SharedView, Snapshot
+from .labels import LabelStepper
+from .tree import TreeStepper
+from .views import Changed, SharedView, Snapshot, Stepper
 
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 C = TypeVar("C")
+
+
+class NamedStepper(Stepper[V_co, C], Protocol[V_co, C]):
+    """The steps of a view that has a name.
+
+    Attributes:
+        read_by: The call that returns the view's value.
+    """
+
+    read_by: ClassVar[str]
+
+
+VIEWS: Mapping[str, type[NamedStepper[Any, Any]]] = {
+    each.name: each for each in (ContextStepper, TreeStepper, LabelStepper)
+}
+"""The views that are subscribed to by name; any projection is one that needs no name."""
+
 T = TypeVar("T", bound=Transient)
 """The type of the events between the entries, if there are any."""
 

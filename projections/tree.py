@@ -13,15 +13,18 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..events.entries import Entry, LabelEntry
 from ..events.errors import EntryNotFound, InvalidInput
 from ..events.index import LogIndex
 from ..events.json_values import JSON
 from ..events.kinds import Kind
+from .feed import EntryAdded, LeafChange, LogView
+from .labels import label_change
 
 _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool", Kind.SYSTEM: "system"}
 
@@ -316,3 +319,51 @@ def _node_added(index: LogIndex, seq: int) -> NodeAdded:
         index.label_of(entry_id),
         _ROLES.get(index.kinds[seq]),
     )
+
+
+class TreeStepper:
+    """All entries as a tree."""
+
+    name = "tree"
+    read_by: ClassVar[str] = "session.tree()"
+
+    def __init__(self) -> None:
+        self._replica = TreeReplica()
+        self._labels: dict[str, str | None] = {}
+        self._tree: Tree | None = None
+
+    @property
+    def value(self) -> Tree:
+        """The current tree."""
+        if self._tree is None:
+            self._tree = self._replica.tree()
+        return self._tree
+
+    async def begin(self, log: LogView) -> int:
+        """Build the whole tree."""
+        self._tree = build_tree(log.index)
+        self._replica = TreeReplica(self._tree)
+        self._labels = {entry_id: mark.label for entry_id, mark in log.index.labels.items()}
+        return log.index.head
+
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[TreeChange]:
+        """Return the changes that an event causes in the tree."""
+        if isinstance(event, EntryAdded):
+            label = label_change(event.entry)
+            if label is not None:
+                self._labels[label.entry_id] = label.label
+            changes = [self._with_label_at_event(change) for change in tree_changes(log.index, event.entry)]
+        else:
+            changes = [LeafChanged(event.leaf)]
+        for change in changes:
+            self._replica.apply(change)
+        self._tree = None
+        return changes
+
+    def _with_label_at_event(self, change: TreeChange) -> TreeChange:
+        """Return the change with the label that the node has at this event, since the index may know a later one."""
+        return replace(change, label=self._labels.get(change.id)) if isinstance(change, NodeAdded) else change
+
+    def weigh(self, change: TreeChange) -> int:
+        """Count a change as one."""
+        return 1

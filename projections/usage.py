@@ -1,6 +1,7 @@
 """The usage: what a session has cost, in tokens and money, in total and by model.
 
-Usage is reported by assistant messages, by compactions and branch summaries, and by separate usage records. The totals
+Usage is reported by assistant messages, by compactions and branch summaries, and by separate usage records: every
+payload with a field `usage` counts. The totals
 are over all branches, since all were paid for; `usage_totals` over the entries of a path gives that path's usage. Usage
 does not say how large a context is.
 
@@ -16,13 +17,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.entries import (
-    BranchSummaryEntry,
-    CompactionEntry,
     Entry,
     Header,
     MessageEntry,
+    OpaqueEntry,
     Usage,
     UsageEntry,
+    payload_of,
 )
 from .base import OWN
 
@@ -95,17 +96,11 @@ class UsageProjection:
 
 def usage_of(entry: Entry) -> ModelUsage | None:
     """Return the usage that an entry reports, or None."""
-    match entry:
-        case MessageEntry(message=message) if message.usage is not None:
-            return ModelUsage(message.provider, message.model, message.usage)
-        case UsageEntry(usage=record):
-            return ModelUsage(record.provider, record.model, record.usage)
-        case CompactionEntry(compaction=compaction) if compaction.usage is not None:
-            return ModelUsage(None, None, compaction.usage)
-        case BranchSummaryEntry(branch_summary=summary) if summary.usage is not None:
-            return ModelUsage(None, None, summary.usage)
-        case _:
-            return None
+    payload = None if isinstance(entry, OpaqueEntry) else payload_of(entry)
+    usage: object = getattr(payload, "usage", None)
+    if not isinstance(usage, Usage):
+        return None
+    return ModelUsage(getattr(payload, "provider", None), getattr(payload, "model", None), usage)
 
 
 def apply_change(totals: UsageTotals, added: ModelUsage) -> UsageTotals:

@@ -1,24 +1,76 @@
 """Views with subscribers: one value, folded once for all of them.
 
 A shared view has a position in the session's feed. The subscriber that wakes first advances it; the others find the
-change already made. The writer does no work for it.
+change already made. The writer does no work for it. A `Stepper` says how one kind of view advances: those of the named
+views are beside their views, and `FoldStepper` is that of every projection. A subscriber receives a snapshot of the
+view, then its changes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from ..events.errors import LogReplaced, ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
+from ..events.telemetry import failure_of, logger
+from .base import Projection
 from .feed import EntryAdded, Feed, FeedEvent, LeafChange, LogView, Reset, Source
 
 V = TypeVar("V")
 C = TypeVar("C")
 V_co = TypeVar("V_co", covariant=True)
+
+
+class Snapshot(Struct, Generic[V], frozen=True):
+    """The whole view at `cursor`; it replaces the subscriber's previous value."""
+
+    cursor: Cursor
+    value: V
+
+
+class Changed(Struct, Generic[C], frozen=True):
+    """The change of the view in the step to `cursor`."""
+
+    cursor: Cursor
+    change: C
+
+
+class Failure(Struct, frozen=True):
+    """The reason why a projection does not advance: remembered until it is rebuilt, and reported by a new exception.
+
+    Raising the same exception object again and again would accumulate the tracebacks of all callers, and keep their
+    frames alive.
+
+    Attributes:
+        message: The error message for callers.
+        cause: The exception that the projection raised.
+    """
+
+    message: str
+    cause: BaseException | None
+
+    @classmethod
+    def of(cls, name: str, session_id: str, error: Exception) -> Self:
+        """Log an exception that a projection raised, and remember it."""
+        logger().error("projection_failed", projection=name, session_id=session_id, **failure_of(error))
+        return cls(f"the projection {name!r} raised {type(error).__name__}: fix it and call `rebuild`", error)
+
+    @classmethod
+    def from_error(cls, error: ProjectionFailed) -> Self:
+        """Remember a failure that has been logged already."""
+        return cls(str(error), error.__cause__)
+
+    def error(self) -> ProjectionFailed:
+        """Return a new exception for this failure, to be raised once."""
+        error = ProjectionFailed(self.message)
+        error.__cause__ = self.cause
+        return error
+
 
 CHANGES_MAX = 1024
 """The number of changes that a view retains for slow subscribers; a subscriber that missed more gets a snapshot."""
@@ -212,3 +264,51 @@ class SharedView(Generic[V, C]):
         while len(self._changes) > CHANGES_MAX or (self._weight > WEIGHT_MAX and len(self._changes) > 1):
             self._weight -= self._stepper.weigh(self._changes.popleft().change)
             self.start += 1
+
+
+Fold: TypeAlias = Callable[[LogView, Projection[V, C]], Awaitable[tuple[V, int]]]
+"""Returns a projection's value over a log's entries, and the seq of the last line that it includes."""
+
+
+class FoldStepper(Generic[V, C]):
+    """A projection, built-in or custom.
+
+    Args:
+        projection: The projection.
+        fold: Computes its value, from a checkpoint if there is one.
+    """
+
+    def __init__(self, projection: Projection[V, C], fold: Fold[V, C]) -> None:
+        self._projection = projection
+        self._fold = fold
+        self._value: tuple[V] | None = None
+
+    @property
+    def name(self) -> str:
+        """The projection's name."""
+        return self._projection.name
+
+    @property
+    def value(self) -> V:
+        """The projection's current value."""
+        if self._value is None:
+            raise ProjectionFailed(f"the projection {self.name!r} has no value yet: wait for its first snapshot")
+        return self._value[0]
+
+    async def begin(self, log: LogView) -> int:
+        """Compute the value over all entries."""
+        value, seq = await self._fold(log, self._projection)
+        self._value = (value,)
+        return seq
+
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[C]:
+        """Fold one entry; a move of the leaf changes nothing."""
+        if not isinstance(event, EntryAdded):
+            return ()
+        value, change = self._projection.apply(self.value, event.entry)
+        self._value = (value,)
+        return () if change is None else (change,)
+
+    def weigh(self, change: C) -> int:
+        """Count a change as one."""
+        return 1

@@ -59,7 +59,7 @@ def test_an_installation_contains_only_treering(tmp_path: Path) -> None:
     assert modules(site / "treering") == modules(PROJECT / "src" / "treering")
     assert (site / "treering" / "py.typed").is_file()
     for part in ["page.css", "page.js"]:
-        assert (site / "treering" / "projections" / "exporting" / part).is_file()
+        assert (site / "treering" / "projections" / "documents" / part).is_file()
 
 
 def test_the_version_is_that_of_pyproject() -> None:

@@ -17,9 +17,7 @@ from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, WrongThread
 from ...events.stores.base import Cursor, Ref
 from ...projections.base import Projection, Valued
-from ...projections.context_changes import ContextStepper
-from ...projections.labels import LabelStepper
-from ...projections.tree import TreeStepper
+from ...projections.subscriptions import VIEWS as NAMED_VIEWS
 from ...projections.views import FoldStepper, SharedView, Stepper
 from ..folds import VIEWS, kind_of
 from ..log.open_log import OpenLog
@@ -29,12 +27,6 @@ from .registry import Registry
 from .runtime import Runtime
 
 V = TypeVar("V")
-
-_BUILT_IN: dict[str, type[Stepper[Any, Any]]] = {
-    "context": ContextStepper,
-    "tree": TreeStepper,
-    "labels": LabelStepper,
-}
 
 
 class HostCore:
@@ -163,7 +155,7 @@ class HostCore:
             stepper = FoldStepper(view, lambda log, projection: source.values().value(log, projection))
         else:
             check_word("view", view, VIEWS)
-            stepper = _BUILT_IN[view]()
+            stepper = NAMED_VIEWS[view]()
         key = (source.ref, stepper.name)
         shared = self._views.get(key)
         if shared is None or shared.closed:

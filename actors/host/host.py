@@ -28,6 +28,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import anyio
 
 from ...events.arguments import check_word, scheme_of, without_file_scheme
+from ...events.dialects.detect import DialectName, dialect_named
 from ...events.disk import Disk, OsDisk
 from ...events.errors import HostClosed, InvalidInput, TreeringError, WrongThread
 from ...events.offload import Offload, ThreadOffload, after_fork_in_child
@@ -38,7 +39,7 @@ from ...events.stores.opening import Durability, Writes, check_scheme, file_stor
 from ...events.telemetry import failure_of, logger
 from ..catalog.settings import Settings
 from .core import HostCore
-from .names import DialectName, checked_path, dialect_named
+from .names import checked_path
 from .opening import SessionOpening
 from .runtime import Clock, HostStatistics, Limits, NewId, Runtime, SessionStatistics, random_id, system_clock
 from .tasks import HostTask, attempt, keep_running

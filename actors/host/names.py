@@ -20,13 +20,12 @@ from __future__ import annotations
 import os
 import re
 from hashlib import sha256
-from typing import Literal, TypeAlias, cast, get_args
+from typing import cast
 
 from msgspec import Struct
 
-from ...events.arguments import check_word
 from ...events.dialects.base import Dialect
-from ...events.dialects.native import NativeDialect
+from ...events.dialects.detect import dialect_named
 from ...events.entries import Header
 from ...events.errors import InvalidInput, InvalidSessionId
 from ...events.stores.base import Ref
@@ -36,28 +35,6 @@ SUFFIX = ".jsonl"
 
 _ID_BYTES_MAX = 255 - len(SUFFIX)
 _NEW_ID_BYTES_MAX = 180  # leaves room for the time in pi's file names, and for the longer names of files beside a log
-
-
-DialectName: TypeAlias = Literal["native", "pi", "omp"]
-"""The dialects in which a host can write new sessions."""
-
-
-def dialect_named(name: str) -> Dialect:
-    """Return a dialect by its name: "native", "pi" or "omp".
-
-    Raises:
-        InvalidInput: There is no such dialect.
-    """
-    check_word("dialect", name, get_args(DialectName))
-    if name == "native":
-        return NativeDialect()
-    if name == "pi":
-        from ...events.dialects.pi.dialect import PiDialect
-
-        return PiDialect()
-    from ...events.dialects.omp import OmpDialect
-
-    return OmpDialect()
 
 
 def current(dialect: Dialect) -> Dialect:
@@ -138,12 +115,7 @@ def new_ref(dialect: Dialect, header: Header) -> Ref:
     """Return the name of the log of a new session: derived from its key, or as its dialect names files."""
     if header.key is not None:
         return ref_of_key(header.key)
-    if dialect.name == "native":
-        return header.id + SUFFIX
-    from ...events.dialects.pi.camel import pi_directory_name, pi_file_name
-
-    name = pi_file_name(header)
-    return f"{pi_directory_name(header.cwd)}/{name}" if header.cwd is not None else name
+    return dialect.file_name(header)
 
 
 KEY_BYTES_MAX = 1024

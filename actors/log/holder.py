@@ -34,6 +34,27 @@ class Creation(Struct, frozen=True):
     dialect: Dialect
 
 
+class _Change:
+    """A change of what holds a log, for whose end others may wait; nobody does for most, which then cost no event."""
+
+    __slots__ = ("_event", "_is_over")
+
+    def __init__(self) -> None:
+        self._event: anyio.Event | None = None
+        self._is_over = False
+
+    async def wait(self) -> None:
+        if not self._is_over:
+            if self._event is None:
+                self._event = anyio.Event()
+            await self._event.wait()
+
+    def end(self) -> None:
+        self._is_over = True
+        if self._event is not None:
+            self._event.set()
+
+
 class Holders:
     """What the holders of a host share.
 
@@ -99,7 +120,7 @@ class Holder:
         self.creation: Creation | None = None
         self.feed: Feed | None = None
         self.recent = True
-        self._changed: anyio.Event | None = None
+        self._changed: _Change | None = None
         self._follower: Follower | None = None
         self._readers: WeakSet[object] | None = None
         self._values: Values | None = None
@@ -167,14 +188,14 @@ class Holder:
         """Let all others wait while what holds the log changes; the log is not watched meanwhile."""
         if self._follower is not None:
             self._follower.pause()
-        done = self._changed = anyio.Event()
+        change = self._changed = _Change()
         self.holders.changing[self.ref] = self
         try:
             yield
         finally:
             del self.holders.changing[self.ref]
             self._changed = None
-            done.set()
+            change.end()
             if self._follower is not None and self.feed is not None:
                 self._follower.watch()
 

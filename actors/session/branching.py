@@ -176,10 +176,10 @@ async def _read(source: Reading, log: OpenLog, seqs: Sequence[int], leaf: str | 
 def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> tuple[Ref, SessionCopy]:
     """Turn a copied session into a new one that names it as its parent.
 
-    A pi session names its parent by the path of its file, the others by its id.
+    The dialect tells whether a session names its parent by the path of its file or by its id.
     """
     source, dialect = copy.header, copy.dialect
-    parent = (copy.path if dialect.name == "pi" else None) or source.id
+    parent = (copy.path if dialect.parent_by_path else None) or source.id
     header, ref = core.new_header(session_id, dialect=dialect, cwd=source.cwd, parent_session=parent)
     lines = list(copy.lines)
     if session_id is not None and session_id != source.id:  # an id may be that of a session that wrote some lines

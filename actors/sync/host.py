@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from ...events.arguments import check_word
+from ...events.dialects.detect import DialectName
 from ...events.disk import Disk
 from ...events.errors import InvalidInput
 from ...events.offload import Offload
@@ -21,7 +22,6 @@ from ..host.host import SessionHost
 from ..host.keyed import SAVE_EVERY_S, KeyedSessions
 from ..host.listing import SessionChanged
 from ..host.lookup import SessionLike
-from ..host.names import DialectName
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
 from ..session.session import fork, put
 from .bridge import Bridge, exit_on_signals

@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from ...events.arguments import check_word
 from ...events.dialects.base import Dialect, still_torn
+from ...events.dialects.detect import dialect_named
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header, KnownEntry
 from ...events.errors import InvalidInput
@@ -32,7 +33,7 @@ from ...formats.programs import format_named, format_names, is_written, written_
 from ...projections.context_edits import last_edits
 from ...projections.documents.document import About, BranchBegins, BranchEnds, Show, Step, View, reading_order
 from ...projections.tokens import message_tokens
-from ..host.names import current, dialect_named
+from ..host.names import current
 from ..log.open_log import OpenLog
 from ..session.reading import read_log
 from . import EXPORTS

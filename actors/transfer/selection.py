@@ -136,7 +136,7 @@ def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dia
     """
     own = selection.log.index.header
     if not selection.whole:
-        parent = core.path_of(handle.ref) if dialect.name == "pi" else own.id
+        parent = core.path_of(handle.ref) if dialect.parent_by_path else own.id
         return core.new_header(None, dialect=dialect, cwd=own.cwd, parent_session=parent or own.id)[0]
     return Header(
         id=own.id,

@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from ..driving import Call, call_repeatedly
-from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Opens, Reads, Stalls
+from ..jobs import TEXT_1_KB, Appends, Begins, Branches, Contexts, FanOuts, Opens, Reads, Stalls
 from ..many_sessions import ManySessions, create_sessions
 from ..peer import Peer
 from ..timing import Sample, timed
@@ -35,6 +35,30 @@ class Treering(ManySessions):
         from treering import SessionHost
 
         return self._run(lambda: append_to_sessions(SessionHost(space.new_folder()), job))
+
+    def begin(self, job: Begins, space: Workspace) -> Sample:
+        """Append to each session in turn: to new ones, to passivated ones, or creating and closing each."""
+        from treering import SessionHost
+
+        async def run() -> Sample:
+            sample = Sample(job.sessions)
+            async with SessionHost(space.new_folder()) as host:
+                await create_sessions(host, 1)
+                sessions = [] if job.messages > 1 else [await host.create() for _ in range(job.sessions)]
+                if job.again:
+                    for session in sessions:
+                        await session.append_message("user", TEXT_1_KB)
+                        await session.passivate()
+                with timed(sample):
+                    for number in range(job.sessions):
+                        session = sessions[number] if sessions else await host.create()
+                        for _ in range(job.messages):
+                            await session.append_message("user", TEXT_1_KB)
+                        if not sessions:
+                            await session.close()
+            return sample
+
+        return self._run(run)
 
     def stall(self, job: Stalls, space: Workspace) -> Sample:
         """Append to all sessions as fast as possible, and measure the delay of a ticker."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import msgspec
 
-from ..jobs import TEXT_1_KB, Appends, Descriptors, Opens, Reads, Searches
+from ..jobs import TEXT_1_KB, Appends, Begins, Descriptors, Opens, Reads, Searches
 from ..peer import Peer
 from ..process import open_descriptors
 from ..search_data import write_sessions
@@ -145,6 +145,19 @@ class Floor(PlainLoop):
         with timed(sample):
             lines = decoder.decode_lines(_body(path))
         assert len(lines) == job.entries
+        return sample
+
+    def begin(self, job: Begins, space: Workspace) -> Sample:
+        """Open each file, write a line for each message, and close it."""
+        folder, encode, sample = space.new_folder(), _with_msgspec(), Sample(job.sessions)
+        for number in range(job.sessions if job.again else 0):
+            os.close(_open(folder, number))
+        with timed(sample):
+            for number in range(job.sessions):
+                file = _open(folder, number)
+                for _ in range(job.messages):
+                    os.write(file, encode(str(uuid4()), None))
+                os.close(file)
         return sample
 
     def read(self, job: Reads, space: Workspace) -> Sample:

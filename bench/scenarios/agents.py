@@ -14,7 +14,6 @@ from random import Random
 import anyio
 import msgspec
 from msgspec import Struct
-from treering.projections.building.strategies import FullHistory, MaskedTools, RecentPlusSummary
 
 from treering import (
     AgentOptions,
@@ -29,6 +28,7 @@ from treering import (
 )
 from treering.agents import ModelRequest
 from treering.projections.building.minimal_state import MinimalState
+from treering.projections.building.strategies import FullHistory, MaskedTools, RecentPlusSummary
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 

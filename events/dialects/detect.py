@@ -1,4 +1,4 @@
-"""Detect a file's dialect from its first bytes.
+"""The table of dialects, and the detection of a file's dialect from its first bytes.
 
 Every dialect begins with a header line; oh-my-pi has a slot for the title before it. A store reads some bytes, checks
 with `header_size` whether they suffice, and passes the block to `detect`::
@@ -13,20 +13,87 @@ session; nothing here changes files.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Literal, Protocol, TypeAlias, get_args
+
 from msgspec import Struct
 
+from ..arguments import check_word
 from ..entries import Header
 from ..errors import NotASession, Where
 from .base import Dialect, RawFields, as_int, as_string, attempt, object_of, well_formed
-from .header import TitleSlot, read_slot
-from .native import NativeDialect
+from .header import NATIVE_FORM, OMP_FORM, PI_FORM, HeaderForm, TitleSlot, read_slot
 
 HEADER_MAX = 16 * 1024 * 1024
 """The most bytes up to the end of the header line; a file whose header does not end by then is not a session."""
 
 _BOM = b"\xef\xbb\xbf"
 _NATIVE_VERSION = 1  # pi's own version 1 has no version key
+_NO_SLOT = b'{"type":"session"'  # the beginning of nearly all headers, which is none of a title slot
 _OMP_KEYS = frozenset({"titleSource", "additionalDirectories", "previousSessionFiles", "providerPromptCacheKey"})
+
+
+class DialectClass(Protocol):
+    """The class of a dialect: called, it makes the dialect of a new session."""
+
+    def __call__(self) -> Dialect:
+        """Make the dialect of a new session, in the version that is written."""
+        ...
+
+    def opened(self, line: bytes, where: Where, slot: TitleSlot | None) -> tuple[Header, Dialect]:
+        """Decode a header line, and make the dialect of its log.
+
+        Args:
+            line: The line.
+            where: Its place, for errors.
+            slot: The title slot before it, if there is one.
+
+        Raises:
+            NotASession: The line is not a header.
+            UnsupportedVersion: A newer program wrote it.
+        """
+        ...
+
+
+class Row(Struct, frozen=True):
+    """A dialect in the table.
+
+    Attributes:
+        place: Its module below this package, and its class. Modules of other programs' dialects are imported on first
+            use, which would take longer than everything else that a program with native sessions imports of them.
+        form: How its headers begin, to recognize one that a crash left torn.
+        recognizes: Tells whether a header is of this dialect, from its fields and the title slot before it.
+    """
+
+    place: str
+    form: HeaderForm
+    recognizes: Callable[[RawFields, TitleSlot | None], bool]
+
+    def load(self) -> DialectClass:
+        """Return its class."""
+        module, _, name = self.place.partition(":")
+        loaded: DialectClass = getattr(import_module(f"{__package__}.{module}"), name)
+        return loaded
+
+
+def _is_omp(fields: RawFields, slot: TitleSlot | None) -> bool:
+    return slot is not None or not _OMP_KEYS.isdisjoint(fields)
+
+
+def _is_native(fields: RawFields, _: TitleSlot | None) -> bool:
+    return attempt(as_int, fields.get("version")) == _NATIVE_VERSION
+
+
+DialectName: TypeAlias = Literal["native", "pi", "omp"]
+"""The dialects in which a host can write new sessions."""
+
+DIALECTS: Mapping[str, Row] = {
+    "omp": Row("omp:OmpDialect", OMP_FORM, _is_omp),
+    "native": Row("native:NativeDialect", NATIVE_FORM, _is_native),
+    "pi": Row("pi.dialect:PiDialect", PI_FORM, lambda fields, slot: True),
+}
+"""All dialects, in the order in which a header is held against them."""
 
 
 class Detected(Struct, frozen=True):
@@ -85,24 +152,28 @@ def detect(block: bytes, path: str) -> Detected:
     fields = object_of(line)
     if fields is None or attempt(as_string, fields.get("type")) != "session":
         raise NotASession("this is not a session header; the file was left as it is", where=where)
-    header, dialect = _choose(line, fields, head.slot, where)
+    chosen = next(each for each in DIALECTS.values() if each.recognizes(fields, head.slot))
+    header, dialect = chosen.load().opened(line, where, head.slot)
     return Detected(header, dialect, head.size)
 
 
-def _choose(line: bytes, fields: RawFields, slot: TitleSlot | None, where: Where) -> tuple[Header, Dialect]:
-    """Choose the dialect; the modules of other programs' dialects are imported on first use."""
-    by_omp = slot is not None or not _OMP_KEYS.isdisjoint(fields)
-    if not by_omp and attempt(as_int, fields.get("version")) == _NATIVE_VERSION:
-        return NativeDialect.decode_header(line, where), NativeDialect()
-    if by_omp:
-        from .omp import OmpDialect
+def dialect_named(name: str) -> Dialect:
+    """Return a dialect, in its current version, by its name.
 
-        return OmpDialect.decode_header(line, where, slot), OmpDialect()
-    from .pi.camel import read_header
-    from .pi.dialect import PiDialect, PiOldDialect
+    Raises:
+        InvalidInput: There is no such dialect.
+    """
+    check_word("dialect", name, get_args(DialectName))
+    return DIALECTS[name].load()()
 
-    header = read_header(line, where)
-    return header, PiDialect() if header.version == PiDialect.version else PiOldDialect(header)
+
+def is_torn_header(data: bytes) -> bool:
+    """Tell whether a file's content is the beginning of a header as treering writes it, and nothing else.
+
+    A file system may leave zeros after it.
+    """
+    begun = data.rstrip(b"\0")
+    return bool(begun) and any(each.form.is_begun_by(begun) for each in DIALECTS.values())
 
 
 def _scan(data: bytes, *, at_end: bool) -> _Head | None:
@@ -117,7 +188,7 @@ def _scan(data: bytes, *, at_end: bool) -> _Head | None:
         line = data[start:end].strip()
         if newline < 0 and not at_end and _may_be_header(line, len(data)):
             return None
-        if line and slot is None and (slot := read_slot(line)) is not None:
+        if line and slot is None and not line.startswith(_NO_SLOT) and (slot := read_slot(line)) is not None:
             line = b""
         if line or newline < 0:
             return _Head(line, number, start, end, slot)

@@ -26,10 +26,10 @@ from msgspec.structs import astuple
 
 from ..content import Text, TextPart
 from ..entries import (
-    ENTRY_CLASSES,
     ENTRY_TYPES,
     EPOCH,
     NATIVE_VERSION,
+    PAYLOADS,
     Batch,
     Entry,
     Header,
@@ -39,15 +39,14 @@ from ..entries import (
     OpaqueEntry,
 )
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
-from ..json_values import JSON, UNDECODABLE, plain_str
+from ..json_values import JSON, UNDECODABLE
 from ..texts import whole, why_unwritable
-from .base import Block, check_as_given
+from .base import Block, check_as_given, encode_json, in_utc, object_of, time_of, well_formed, with_key
 
 Fields: TypeAlias = dict[str, JSON]
 
 _ENVELOPE = frozenset({"type", "id", "parent_id", "timestamp", "seq", "aside", "command_id", "batch"})
 _ALIASES = {"thinking_level_change": "thinking_level"}
-_PAYLOADS = {entry.type: payload for payload, entry in ENTRY_CLASSES.items()}
 _ALL_UNSET = (None,) * (
     len(Message.__struct_fields__) - 2
 )  # the other fields of a message with a role and content only
@@ -55,7 +54,6 @@ _CONTENT = frozenset({"content", "replacement"})
 _NO_LINE_BREAKS = -1  # the indent for `msgspec.json.format`
 _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
-_encoder = msgspec.json.Encoder(enc_hook=plain_str)
 _decode_known: Callable[[bytes], KnownEntry] = msgspec.json.Decoder(KnownEntry).decode
 _decode_lines: Callable[[bytes], list[KnownEntry]] = msgspec.json.Decoder(KnownEntry).decode_lines
 _decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict).decode
@@ -80,6 +78,22 @@ class NativeDialect:
     can_append_aside = True
     model_changes_win = False
     old = False
+    states_seq = True
+    answers_apart = False
+    parent_by_path = False
+
+    @classmethod
+    def opened(cls, line: bytes, where: Where, slot: object) -> tuple[Header, NativeDialect]:
+        """Decode a header line, and make the dialect of its log; see `DialectClass.opened`."""
+        return cls.decode_header(line, where), cls()
+
+    def file_name(self, header: Header) -> str:
+        """Return the id with the suffix of logs; see `Dialect.file_name`."""
+        return f"{header.id}.jsonl"
+
+    def may_copy(self, entry_type: str) -> bool:
+        """Return True: a line of an unknown type stays one; see `Dialect.may_copy`."""
+        return True
 
     @staticmethod
     def decode_header(line: bytes, where: Where) -> Header:
@@ -109,9 +123,9 @@ class NativeDialect:
         """Return the header line, newline included."""
         fields = msgspec.structs.asdict(header)
         fields["timestamp"] = in_utc(header.timestamp)
-        return _encoder.encode(_HeaderLine(**fields)) + b"\n"
+        return encode_json(_HeaderLine(**fields)) + b"\n"
 
-    def encode(self, entry: KnownEntry) -> bytes:
+    def encode(self, entry: KnownEntry, model: tuple[str, str] | None = None) -> bytes:
         """Return the entry's line, newline included; see `Dialect.encode`."""
         return self.write(entry)[0]
 
@@ -121,7 +135,7 @@ class NativeDialect:
         if not is_plain:
             entry = _checked(entry)
         try:
-            line = _encoder.encode(entry)
+            line = encode_json(entry)
             read = entry if is_plain else _decode_known(line)
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
@@ -158,6 +172,10 @@ class NativeDialect:
             raise InvalidEntry(f"the id source returned {uuid!r} twice: it must return a fresh id each time")
         return uuid
 
+    def with_batch(self, line: bytes, batch: Batch | None) -> bytes:
+        """Return a line with another batch mark or without one; see `Dialect.with_batch`."""
+        return encode_json(with_key(object_of(well_formed(line)) or {}, "batch", batch))
+
     def migrated(self, line: bytes, seq: int) -> bytes:
         """Return the line unchanged: there is no older native version."""
         return line + b"\n"
@@ -180,9 +198,9 @@ def _checked(entry: KnownEntry) -> KnownEntry:
     if ENTRY_TYPES.get(name) is not type(entry):
         raise InvalidEntry(f"{type(entry).__name__} cannot be encoded: copy the line that it was read from")
     payload = getattr(entry, name)
-    if type(payload) is not _PAYLOADS[name]:
+    if type(payload) is not PAYLOADS[name]:
         raise InvalidEntry(
-            f"Expected `{_PAYLOADS[name].__name__}`, got `{type(payload).__name__}` - at `$.{name}` of a {name} entry"
+            f"Expected `{PAYLOADS[name].__name__}`, got `{type(payload).__name__}` - at `$.{name}` of a {name} entry"
         )
     timestamp = cast(object, entry.timestamp)  # callers without a type checker pass anything
     if not isinstance(timestamp, datetime):
@@ -230,7 +248,7 @@ def _decode_slowly(line: bytes, seq: int) -> Entry | None:
         return None
     try:
         # Encoded and decoded again, since msgspec cannot convert a decoded value to `Raw`.
-        entry = _decode_known(_encoder.encode(_normalized(fields)))
+        entry = _decode_known(encode_json(_normalized(fields)))
     except (ValueError, TypeError, RecursionError) as error:
         # later readers of the raw line could not decode half of a character either
         return opaque(fields, bytes(whole(Raw(line))), seq, str(error))
@@ -296,24 +314,6 @@ def _batch_of(value: JSON) -> Batch | None:
     return None
 
 
-def time_of(value: JSON) -> datetime:
-    """Return the timestamp of a line, taken as UTC if it has no zone; anything else is the epoch."""
-    try:
-        return in_utc(msgspec.convert(value, datetime))
-    except msgspec.ValidationError:
-        return EPOCH
-
-
-def in_utc(time: datetime) -> datetime:
-    """Return a time in UTC, taken as UTC if it has no zone; the epoch if its year is out of range in UTC."""
-    if time.tzinfo is UTC:
-        return time
-    try:
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    except OverflowError:
-        return EPOCH
-
-
 def _normalized(fields: Fields) -> Mapping[str, object]:
     """Return an entry in the nested shape, without unknown keys.
 
@@ -341,7 +341,7 @@ def _payload(fields: Fields, name: str) -> Fields:
     Raises:
         ValueError: The line has several payloads or none.
     """
-    known = _PAYLOADS[name].__struct_encode_fields__
+    known = PAYLOADS[name].__struct_encode_fields__
     nested = {_ALIASES.get(key, key): key for key, value in fields.items() if isinstance(value, dict)}
     payloads = [key for key in nested if key in ENTRY_TYPES]
     flat = {key: value for key, value in fields.items() if key not in _ENVELOPE}

@@ -36,7 +36,6 @@ from .base import as_string, attempt, object_of, well_formed
 from .header import TitleSlot, read_slot, write_slot
 from .pi.camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
 from .pi.lines import (
-    OWN_SESSION_INFO,
     PI_LINES,
     PI_WRITERS,
     Line,
@@ -64,8 +63,7 @@ class TitleChangeLine(Line, tag="title_change", kw_only=True):
 
     title: str | None = None
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return SessionInfo((self.title or "").strip())
 
 
@@ -77,8 +75,7 @@ class ModelUsageLine(Line, tag="model_usage", kw_only=True):
     model: str | None = None
     usage: Raw = ABSENT
 
-    def payload(self) -> Payload:
-        """Return the line's payload."""
+    def _payload(self) -> Payload:
         return UsageRecord(self.purpose, read_usage(self.usage)[0] or Usage(), self.provider, self.model)
 
 
@@ -102,7 +99,7 @@ def _write_model_change(entry: ModelChangeEntry) -> Written:
 
 def _write_title_change(entry: SessionInfoEntry) -> Written:
     if entry.session_info.name is None:
-        return write_own(OWN_SESSION_INFO, entry)
+        return write_own(entry)
     return "title_change", {"title": name_on_one_line(entry.session_info.name), "source": "user"}
 
 
@@ -134,6 +131,11 @@ class OmpDialect(CamelDialect):
         "usage": _write_model_usage,
     }
     _read = staticmethod(line_decoder(OMP_LINES))
+
+    @classmethod
+    def opened(cls, line: bytes, where: Where, slot: TitleSlot | None) -> tuple[Header, OmpDialect]:
+        """Decode a header line, and make the dialect of its log; see `DialectClass.opened`."""
+        return cls.decode_header(line, where, slot), cls()
 
     @staticmethod
     def decode_header(line: bytes, where: Where, slot: TitleSlot | None = None) -> Header:

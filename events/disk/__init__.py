@@ -1,11 +1,9 @@
 """Tools for files that know no store: the calls of a disk, and what is built from them.
 
-- `disk`: the file system calls that treering makes, which tests and simulations replace
+- `disk`: the file system calls that treering makes, which tests and simulations replace, and which disks may block
 - `atomic_files`: files that are replaced as a whole
-- `packed`, `packed_disk`, `codecs`: compressed files, read as if they were not
-- `mounts`: which file systems may block or lie
+- `packed`: compressed files, read as if they were not
 - `disk_errors`: what an error of the disk means, and what to do about it
-- `private_folder`: the name of treering's own folder under a root
 
 Nothing here knows what a log or a session is. Arrows point from the stores to this package.
 """

@@ -13,10 +13,16 @@ import os
 import stat
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Protocol
 
 from msgspec import Struct
+
+PRIVATE_FOLDER = ".treering"
+"""The folder for files that are neither logs nor beside a log; logs in a folder of this name are ignored."""
+
+ASIDE = f"{PRIVATE_FOLDER}/aside"
+"""Where a repair moves files, relative to the folder that is repaired."""
 
 FILE_MODE = 0o600
 """The mode of every file that treering creates."""
@@ -137,11 +143,7 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
 
 
 def flush_file(disk: Disk, path: str) -> None:
-    """Make a file's bytes, but not its name, survive a power cut.
-
-    Raises:
-        OSError: The file cannot be flushed.
-    """
+    """Make a file's bytes, but not its name, survive a power cut."""
     with opened(disk, path) as fd:
         disk.datasync(fd)
 
@@ -149,6 +151,10 @@ def flush_file(disk: Disk, path: str) -> None:
 def _file_stat(status: os.stat_result) -> FileStat:
     is_directory = status.st_mode & 0o170000 == 0o040000
     return FileStat(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, is_directory)
+
+
+_REAL_FOLDERS_MAX = 4096
+_real_folders: dict[str, tuple[int, int, str]] = {}  # inodes, devices and real paths
 
 
 class OsDisk:
@@ -161,8 +167,20 @@ class OsDisk:
     unlink = staticmethod(os.unlink)
 
     def real_path(self, path: str) -> str:
-        """Return the path with all links followed."""
-        return os.path.realpath(path)
+        """Return the path with all links followed; a folder that is still the same one is not resolved anew."""
+        folder, _, name = path.rpartition("/")
+        try:
+            status = os.stat(folder)
+        except OSError:
+            return os.path.realpath(path)
+        known = _real_folders.get(folder)
+        if known is None or known[0] != status.st_ino or known[1] != status.st_dev:
+            if len(_real_folders) >= _REAL_FOLDERS_MAX:
+                _real_folders.clear()
+            known = _real_folders[folder] = status.st_ino, status.st_dev, os.path.realpath(folder).rstrip("/")
+        if name in ("", ".", "..") or os.path.islink(path):
+            return os.path.realpath(path)
+        return f"{known[2]}/{name}"
 
     def open(self, path: str, flags: int) -> int:
         """Open a file with the flags of `os.open`; refuse anything but regular files and directories.
@@ -170,8 +188,12 @@ class OsDisk:
         Opening a pipe blocks until another process opens its other end, and opening a device may do anything.
         """
         if not flags & os.O_EXCL:
-            with suppress(FileNotFoundError):
+            try:
                 kind = stat.S_IFMT(os.stat(path).st_mode)
+            except FileNotFoundError:
+                if not flags & os.O_CREAT:
+                    raise
+            else:
                 if kind not in (stat.S_IFREG, stat.S_IFDIR):
                     raise OSError(errno.EINVAL, "not a regular file", path)
         return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
@@ -280,3 +302,41 @@ def is_system_disk(disk: Disk) -> bool:
     except OSError:
         return False
     return (disk_stat.device, disk_stat.inode) == (os_stat.st_dev, os_stat.st_ino)
+
+
+# The file systems that may block a writer: those of networks, and FUSE.
+_SLOW = frozenset(
+    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
+    | {"ocfs2", "smb3", "smbfs", "sshfs", "virtiofs"}
+)
+_known: dict[int, bool] = {}
+
+
+def is_slow_device(device: int) -> bool:
+    """Tell whether a device is a network or FUSE file system; False if the system does not say."""
+    slow = _known.get(device)
+    if slow is None:
+        slow = _known[device] = _look_up(f"{os.major(device)}:{os.minor(device)}")
+    return slow
+
+
+def is_slow_folder(disk: Disk, folder: str) -> bool:
+    """Tell the same of a folder, or of the folder in which it will be created."""
+    while True:
+        try:
+            return is_slow_device(disk.stat(folder).device)
+        except FileNotFoundError:
+            folder = os.path.dirname(folder)
+
+
+def _look_up(number: str) -> bool:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+            for mount in mounts:
+                before, _, after = mount.partition(" - ")
+                if before.split(" ", 3)[2] == number:
+                    kind = after.split(" ", 1)[0]
+                    return kind in _SLOW or kind.startswith("fuse")
+    except (OSError, IndexError):
+        pass
+    return False

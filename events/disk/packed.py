@@ -1,4 +1,4 @@
-"""Reading of packed logs: the compressed form of a log at rest, `abc.jsonl.zst` or `abc.jsonl.gz`.
+"""Packed logs: the compressed form of a log at rest, `abc.jsonl.zst` or `abc.jsonl.gz`, and a disk that unpacks it.
 
 A packed log consists of pieces: each holds `PIECE` bytes of the log and is compressed by itself. Common tools can read
 such a file: `zcat` and `zstdcat` print the log. It can also be read from the middle: only the pieces that hold the
@@ -14,14 +14,102 @@ zstd needs the package `zstandard`; gzip comes with Python.
 from __future__ import annotations
 
 import errno
+import os
+import zlib
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import NoReturn, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..errors import LogDamaged, Where
+from ..errors import ExtraMissing, LogDamaged, Where
 from .disk import Disk, FileStat
+
+ZST = ".zst"
+GZ = ".gz"
+SUFFIXES = (ZST, GZ)
+"""The suffixes that packing adds to a log's name, in the order in which they are looked for."""
+
+_GZIP = 31  # the `wbits` with which zlib uses the gzip format
+_GZIP_LEVEL = 6
+_ZSTD_LEVEL = 9
+
+
+class Unpacker(Protocol):
+    """A decompressor for one piece, whose bytes may be passed in portions of any size."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class Codec(Protocol):
+    """A compression format."""
+
+    def pack(self, data: bytes) -> bytes:
+        """Compress data into one piece."""
+        ...
+
+    def unpacker(self) -> Unpacker:
+        """Return a decompressor for the next piece; it raises `errors`."""
+        ...
+
+    @property
+    def errors(self) -> type[Exception]: ...
+
+
+class _Gzip:
+    errors = zlib.error
+
+    def pack(self, data: bytes) -> bytes:
+        packer = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP)
+        return packer.compress(data) + packer.flush()
+
+    def unpacker(self) -> Unpacker:
+        return zlib.decompressobj(_GZIP)
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        import zstandard
+
+        self.errors: type[Exception] = zstandard.ZstdError
+        self._unpacker = zstandard.ZstdDecompressor()
+        self._packer = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
+
+    def pack(self, data: bytes) -> bytes:
+        return self._packer.compress(data)
+
+    def unpacker(self) -> Unpacker:
+        return self._unpacker.decompressobj()
+
+
+def best_suffix() -> str:
+    """Return the suffix for newly packed logs: that of zstd if its package is installed, otherwise that of gzip."""
+    try:
+        _Zstd()
+    except ImportError:
+        return GZ
+    return ZST
+
+
+def codec_of(path: str) -> Codec:
+    """Return the codec of a packed log, by its name.
+
+    Raises:
+        ExtraMissing: The codec needs a package that is not installed.
+    """
+    if path.endswith(GZ):
+        return _Gzip()
+    try:
+        return _Zstd()
+    except ImportError as error:
+        raise ExtraMissing(f"{path} is compressed with zstd: install treering[zstd] to read it") from error
+
 
 PIECE = 1024 * 1024
 """How many bytes of a log are compressed into one piece."""
@@ -67,9 +155,7 @@ class PackedFile:
     """A packed log that is open for reading.
 
     Args:
-        disk: The disk.
         fd: The packed file.
-        path: Its path.
         pieces: Its pieces, if they are known already.
 
     Attributes:
@@ -159,3 +245,102 @@ class PackedFile:
             f"The part before the damage holds {before} bytes of the session",
             where=Where(self._path, None, at),
         )
+
+
+def reading_disk(disk: Disk, path: str) -> PackedDisk | None:
+    """Return a disk on which a packed log can be read like any other; None if the log is not packed."""
+    if stat_if_exists(disk, path) is not None or not packed_forms(disk, path):
+        return None
+    return PackedDisk(disk)
+
+
+class PackedDisk:
+    """A disk on which packed logs are read under their original names, as if they were not packed.
+
+    It only supports the calls that are needed to read a log; all calls that write raise an error. A file that exists
+    under its own name is read unchanged.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._files: dict[int, PackedFile] = {}
+        self._walked: tuple[str, FileStat, Sequence[Piece]] | None = None
+
+    def open(self, path: str, flags: int) -> int:
+        """Open a file, or else its packed form."""
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            self._refuse(path)
+        if log_path(path) == path:
+            try:
+                return self._disk.open(path, flags)
+            except FileNotFoundError:
+                packed = packed_forms(self._disk, path)
+                if not packed:
+                    raise
+                path = packed[0]
+        fd = self._disk.open(path, flags)
+        try:
+            stat = self._disk.fstat(fd)
+            known_pieces = self._walked[2] if self._walked is not None and self._walked[:2] == (path, stat) else None
+            self._files[fd] = file = PackedFile(self._disk, fd, path, known_pieces)
+            self._walked = (path, stat, file.pieces)
+        except BaseException:
+            self._disk.close(fd)
+            raise
+        return fd
+
+    def close(self, fd: int) -> None:
+        """Close a descriptor."""
+        self._files.pop(fd, None)
+        self._disk.close(fd)
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        """Read bytes of the log."""
+        file = self._files.get(fd)
+        return self._disk.pread(fd, length, offset) if file is None else file.read(length, offset)
+
+    def fstat(self, fd: int) -> FileStat:
+        """Return the status of an open file, with the size of the log."""
+        stat, file = self._disk.fstat(fd), self._files.get(fd)
+        return stat if file is None else replace(stat, size=file.size)
+
+    def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
+        """Tell whether a file is unchanged."""
+        return self.stat(path).is_still(device, inode, size)
+
+    def stat(self, path: str) -> FileStat:
+        """Return the status of a file, or else of its packed form."""
+        try:
+            stat = self._disk.stat(path)
+        except FileNotFoundError:
+            if not packed_forms(self._disk, path):
+                raise
+        else:
+            if log_path(path) == path:
+                return stat
+        fd = self.open(path, os.O_RDONLY)
+        try:
+            return self.fstat(fd)
+        finally:
+            self.close(fd)
+
+    def unchanged(self) -> bool:
+        """Tell whether the packed file that was opened last is still the same."""
+        if self._walked is None:
+            return False
+        path, stat, _ = self._walked
+        return stat_if_exists(self._disk, path) == stat
+
+    def list_directory(self, path: str) -> Sequence[str]:
+        """Return the names in a directory, sorted."""
+        return self._disk.list_directory(path)
+
+    def real_path(self, path: str) -> str:
+        """Return the path with all links followed."""
+        return self._disk.real_path(path)
+
+    def _refuse(self, what: str | int, *_: object) -> NoReturn:
+        """Refuse a call that writes."""
+        raise PermissionError(errno.EROFS, "a packed log is read-only", str(what))
+
+    write = position = seek = truncate = datasync = sync_directory = rename = unlink = make_directory = _refuse

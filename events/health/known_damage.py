@@ -21,7 +21,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from ..disk import Disk
+from ..disk import Disk, opened
 from ..disk.atomic_files import write_atomically
 from ..disk.disk import PRIVATE_FOLDER
 from ..disk.packed import log_path
@@ -75,26 +75,17 @@ class _Record(Struct):
 def read_known(disk: Disk, folder: str) -> frozenset[Seen] | None:
     """Return the damage recorded for a folder; None if the record itself is damaged or unreadable."""
     try:
-        fd = disk.open(os.path.join(folder, KNOWN), os.O_RDONLY)
+        with opened(disk, os.path.join(folder, KNOWN)) as fd:
+            record = msgspec.json.decode(disk.pread(fd, disk.fstat(fd).size, 0), type=_Record)
     except FileNotFoundError:
         return frozenset()
-    except OSError:
-        return None
-    try:
-        record = msgspec.json.decode(disk.pread(fd, disk.fstat(fd).size, 0), type=_Record)
     except (OSError, *UNDECODABLE):
         return None
-    finally:
-        disk.close(fd)
     return frozenset(record.damage) if record.version == _VERSION else None
 
 
 def write_known(disk: Disk, folder: str, seen: Iterable[Seen]) -> None:
-    """Replace the record of a folder.
-
-    Raises:
-        OSError: The record cannot be written.
-    """
+    """Replace the record of a folder."""
     damage = sorted(seen, key=lambda each: (each.file, -1 if each.byte is None else each.byte, each.code))
     lines = b",\n".join(map(msgspec.json.encode, damage))
     disk.make_directory(os.path.join(folder, PRIVATE_FOLDER))
@@ -122,22 +113,15 @@ def seen_of(disk: Disk, folder: str, finding: Finding) -> Seen | None:
 
 def _checksum(disk: Disk, path: str, byte: int | None) -> int:
     """Return a checksum of the line at an offset, or of a whole file; of a long one, only of its beginning."""
-    fd = disk.open(path, os.O_RDONLY)
-    try:
+    with opened(disk, path) as fd:
         data = disk.pread(fd, _EDGE, byte or 0)
         if byte is None:
             return crc32(b"%d" % disk.fstat(fd).size, crc32(data))
         return crc32(data.partition(b"\n")[0])
-    finally:
-        disk.close(fd)
 
 
 class KnownDamage:
-    """The damage known from the records in all folders above a file.
-
-    Args:
-        disk: The disk.
-    """
+    """The damage known from the records in all folders above a file."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

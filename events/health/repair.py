@@ -33,7 +33,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..disk import Disk, OsDisk
+from ..disk import Disk, OsDisk, opened
 from ..disk.atomic_files import write_atomically
 from ..disk.disk import ASIDE
 from ..disk.packed import log_path
@@ -99,7 +99,6 @@ def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Rep
 
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
-        disk: The disk that holds them.
 
     Raises:
         OSError: A path does not exist.
@@ -112,11 +111,7 @@ def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Rep
 
 
 class Repairer:
-    """Repairs one subject after the other, folders first, and finally records the damage that stays.
-
-    Args:
-        disk: The disk.
-    """
+    """Repairs one subject after the other, folders first, and finally records the damage that stays."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -298,11 +293,8 @@ class Repairer:
     def _copy_aside(self, root: str, path: str) -> str:
         disk = self._disk
         target = self._free_aside(root, path)
-        source = disk.open(path, os.O_RDONLY)
-        try:
+        with opened(disk, path) as source:
             write_atomically(disk, target, chunks(disk, source, 0, disk.fstat(source).size), sync=True)
-        finally:
-            disk.close(source)
         for folder in folders_between(root, target)[1:]:
             disk.sync_directory(folder)
         return target

@@ -10,25 +10,27 @@ import os
 import re
 from array import array
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import msgspec
 from msgspec import Struct
 
 from ..dialects.detect import Detected
-from ..disk import Disk
+from ..disk import Disk, opened
 from ..disk.disk import PRIVATE_FOLDER
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex
 from ..json_values import UNDECODABLE
 from ..stores.files.durability.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_header, read_records, read_voids
-from ..stores.files.locks import holder_of
+from ..stores.files.locks import Holder, locks_of
 from ..stores.files.log import records, snapshots
-from ..stores.files.log.head import extent_of, generation_of, header_crc, read_head
+from ..stores.files.log.head import FIRST_LINE, extent_of, generation_of, header_crc, read_head
 from ..stores.files.log.table import Table, checksum
 from ..stores.files.names import BESIDE, LEAF_SUFFIX
 from ..texts import counted
 from .known_damage import KNOWN, read_known
+from .lines import unreadable
 
 _STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{BESIDE.pattern}))")
 _TEMPORARY = re.compile(r".*\.tmp-(\d+)-\d+")
@@ -53,12 +55,15 @@ def is_beside(name: str, log: str) -> bool:
     return name != log and name.startswith(log) and BESIDE.fullmatch(name, len(log)) is not None
 
 
+def _holder_of(disk: Disk, path: str) -> Holder | None:
+    path = disk.real_path(os.path.abspath(path))
+    return locks_of(disk, os.path.dirname(path)).holder(path)
+
+
 class Surroundings:
     """The files beside one log.
 
     Args:
-        disk: The disk.
-        path: The log.
         names: The names of the files beside it.
         index: The index folded from the log's lines; None if the file is not a log.
     """
@@ -71,32 +76,27 @@ class Surroundings:
         self._found: list[Finding] = []
 
     def findings(self) -> list[Finding]:
-        """Return all findings, in the order of the names.
-
-        Raises:
-            OSError: The log cannot be read.
-        """
+        """Return all findings, in the order of the names."""
         disk, path = self._disk, self._path
-        holder = holder_of(disk, disk.real_path(os.path.abspath(path)))
+        holder = _holder_of(disk, path)
         if holder is not None:
             self._add(path, "locked", "note", f"the session is owned by {holder}, which may be writing to it")
         if not self._names:
             return self._found
-        try:
-            fd = disk.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            self._judge(None, live=holder is not None)
-            return self._found
-        try:
+        live = holder is not None
+        with ExitStack() as stack:
+            try:
+                fd = stack.enter_context(opened(disk, path))
+            except FileNotFoundError:
+                self._judge(None, live=live)
+                return self._found
             size = disk.fstat(fd).size
             try:
                 log = _Lines(disk, fd, path, size) if size else None
             except LogError:
-                self._report_leftovers(live=holder is not None)  # the rest may be of use once the header is repaired
+                self._report_leftovers(live=live)  # the rest may be of use once the header is repaired
             else:
-                self._judge(log, live=holder is not None)
-        finally:
-            disk.close(fd)
+                self._judge(log, live=live)
         return self._found
 
     def _report_leftovers(self, *, live: bool) -> list[tuple[str, str]]:
@@ -121,14 +121,11 @@ class Surroundings:
 
     def _report_fragment(self, path: str, offset: int, crc: int) -> None:
         try:
-            fd = self._disk.open(path, os.O_RDONLY)
-            try:
+            with opened(self._disk, path) as fd:
                 size = self._disk.fstat(fd).size
                 same = checksum(self._disk, fd, 0, size) == crc
-            finally:
-                self._disk.close(fd)
         except OSError as error:
-            self._add(path, "unreadable", "error", f"the file cannot be read ({error.strerror or error})")
+            self._found.append(unreadable(path, error))
             return
         if same:
             what = f"a fragment of {counted(size, 'byte')}, left by a crash at byte {offset} of the session"
@@ -163,15 +160,12 @@ class Surroundings:
         A file that the disk or its permissions withhold is reported and left alone.
         """
         try:
-            fd = self._disk.open(path, os.O_RDONLY)
-            try:
+            with opened(self._disk, path) as fd:
                 self._disk.pread(fd, self._disk.fstat(fd).size, 0)
-            finally:
-                self._disk.close(fd)
         except IsADirectoryError:
-            return True
+            pass
         except OSError as error:
-            self._add(path, "unreadable", "error", f"the file cannot be read ({error.strerror or error})")
+            self._found.append(unreadable(path, error))
             return False
         return True
 
@@ -261,7 +255,8 @@ class _Lines:
 
     def generation(self, counter: int) -> str:
         """Return the generation, given the number of histories before it."""
-        return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, self.table.first)
+        first = self.table.first_line(self._disk, self.fd, FIRST_LINE)
+        return generation_of(self._disk.fstat(self.fd).inode, self.crc, counter, first)
 
     def has(self, record: records.RecordLine) -> bool:
         """Return whether a record refers to a line of this log."""
@@ -315,29 +310,24 @@ def _temporary(path: str, pid: int) -> Finding:
 def examine_journal(disk: Disk, path: str) -> list[Finding]:
     """Examine one journal: its holder, the appends that wait in it, and where it is torn."""
     try:
-        fd = disk.open(path, os.O_RDONLY)
+        with opened(disk, path) as fd:
+            return _examine_journal(disk, fd, path)
     except OSError as error:
-        what = f"the file cannot be read ({error.strerror or error})"
-        return [Finding(path, None, None, "unreadable", "error", what)]
-    try:
-        holder = holder_of(disk, disk.real_path(os.path.abspath(path)))
-        if holder is not None:
-            what = f"the journal of a running host: {holder}"
-            return [Finding(path, None, None, "journal_held", "note", what)]
-        header, line = read_header(disk, fd)
-        if not line:
-            return [Finding(path, None, None, "journal_unused", "note", "a journal that was never used")]
-        if header is None and b'"treering-journal"' in line:
-            what = "a newer version of treering wrote this journal: open the sessions with that version to replay it"
-            return [Finding(path, 1, 0, "journal_newer", "error", what)]
-        if header is None:
-            return [Finding(path, 1, 0, "journal_foreign", "error", "the file does not begin like a journal")]
-        return _examine_records(disk, fd, path, line)
-    except OSError as error:
-        what = f"the file cannot be read ({error.strerror or error})"
-        return [Finding(path, None, None, "unreadable", "error", what)]
-    finally:
-        disk.close(fd)
+        return [unreadable(path, error)]
+
+
+def _examine_journal(disk: Disk, fd: int, path: str) -> list[Finding]:
+    if (holder := _holder_of(disk, path)) is not None:
+        return [Finding(path, None, None, "journal_held", "note", f"the journal of a running host: {holder}")]
+    header, line = read_header(disk, fd)
+    if not line:
+        return [Finding(path, None, None, "journal_unused", "note", "a journal that was never used")]
+    if header is None and b'"treering-journal"' in line:
+        what = "a newer version of treering wrote this journal: open the sessions with that version to replay it"
+        return [Finding(path, 1, 0, "journal_newer", "error", what)]
+    if header is None:
+        return [Finding(path, 1, 0, "journal_foreign", "error", "the file does not begin like a journal")]
+    return _examine_records(disk, fd, path, line)
 
 
 def _examine_records(disk: Disk, fd: int, path: str, header: bytes) -> list[Finding]:

@@ -7,15 +7,17 @@ log is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, groupby
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import Content, ToolResultPart, ToolUse, ToolUsePart, plain_text, tool_result
+from ...events.content import Content, ToolResult, ToolResultPart, ToolUse, ToolUsePart, plain_text, tool_result
 from ...events.entries import Message, is_asked
 from ...events.providers.common import rendered
 from ..context import ContextMessage
+from ..tokens import Tokenizer, context_tokens, counts_whole_messages, message_tokens, tokenizer_of
 
 NO_RESULT = "[no result: the turn ended before the tool answered]"
 """The content of the placeholder result for a call without a result."""
@@ -223,3 +225,106 @@ def _with_content(each: ContextMessage, parts: list[Content]) -> ContextMessage:
     if len(parts) == len(each.content):
         return each
     return ContextMessage(each.entry_id, replace(each.message, content=tuple(parts)))
+
+
+class PairedMessages(Struct, frozen=True):
+    """The paired messages of a context, with their sizes; made by `PairedMessages.of`.
+
+    Both cost a few microseconds per message, so they are made from those of an earlier context as far as it begins
+    alike. The result is the same as from scratch: what is reused depends only on the messages that were compared.
+
+    Attributes:
+        originals: The messages of the context.
+        messages: The same messages as `paired` returns them.
+        tokenizer: What counted the tokens.
+        sizes: The tokens of each message; empty if the tokenizer only counts messages together.
+        tokens: The tokens of all messages together.
+        original_turn: The position among the originals at which the assistant's last turn begins.
+        turn: The position of that turn among the paired messages.
+    """
+
+    originals: tuple[ContextMessage, ...]
+    messages: tuple[ContextMessage, ...]
+    tokenizer: Tokenizer
+    sizes: tuple[int, ...]
+    tokens: int
+    original_turn: int
+    turn: int
+
+    @classmethod
+    def of(
+        cls, originals: tuple[ContextMessage, ...], tokenizer: Tokenizer, earlier: PairedMessages | None = None
+    ) -> PairedMessages:
+        """Pair and count the messages of a context.
+
+        Args:
+            originals: The messages of the context.
+            tokenizer: Counts the tokens.
+            earlier: The paired messages of another context, probably one that begins alike.
+        """
+        if earlier is None or not _begins_alike(originals, earlier):
+            earlier = _NOTHING
+        elif originals == earlier.originals and tokenizer is earlier.tokenizer:
+            return earlier
+        start = earlier.original_turn
+        original_turn = start + last_turn(originals[start:])
+        settled = (*earlier.messages[: earlier.turn], *paired(originals[start:original_turn]))
+        messages = (*settled, *paired(originals[original_turn:]))
+        if counts_whole_messages(tokenizer):
+            sizes: tuple[int, ...] = ()
+            tokens = context_tokens(messages, tokenizer)
+        else:
+            known = _alike(earlier, messages) if tokenizer is earlier.tokenizer else 0
+            new_sizes = [message_tokens(each.message, tokenizer) for each in messages[known:]]
+            sizes = (*earlier.sizes[:known], *new_sizes)
+            tokens = sum(sizes)
+        return cls(originals, messages, tokenizer, sizes, tokens, original_turn, len(settled))
+
+
+def _begins_alike(originals: tuple[ContextMessage, ...], earlier: PairedMessages) -> bool:
+    """Return whether messages begin like earlier ones, up to and including the first message of their last turn."""
+    through = earlier.original_turn + 1
+    return originals[:through] == earlier.originals[:through]
+
+
+def _alike(earlier: PairedMessages, messages: tuple[ContextMessage, ...]) -> int:
+    """Return how many messages from the beginning on are the same; those before the earlier one's last turn are."""
+    shorter = min(len(earlier.messages), len(messages))
+    places = range(earlier.turn, shorter)
+    return next((place for place in places if earlier.messages[place] != messages[place]), shorter)
+
+
+_NOTHING = PairedMessages((), (), tokenizer_of(None), (), 0, 0, 0)
+
+
+def tool_names(messages: Sequence[ContextMessage]) -> Mapping[str, str]:
+    """Return the tool names by call id; for two calls with the same id, the later one's."""
+    return {
+        part.tool_use.id: part.tool_use.name
+        for each in messages
+        for part in each.content
+        if isinstance(part, ToolUsePart)
+    }
+
+
+def with_results(
+    each: ContextMessage, names: Mapping[str, str], change: Callable[[ToolResult, str], ToolResult]
+) -> ContextMessage:
+    """Return a message with its results changed, or the message itself if none changed.
+
+    Args:
+        each: The message.
+        names: The tool names by call id.
+        change: Takes a result and its tool name, and returns a new result, or the same one to keep it.
+    """
+    changed = False
+    parts = list(each.content)
+    for place, part in enumerate(parts):
+        if isinstance(part, ToolResultPart):
+            result = part.tool_result
+            name = each.message.tool_name or names.get(result.tool_use_id, "")
+            new_result = change(result, name)
+            if new_result is not result:
+                parts[place] = ToolResultPart(new_result)
+                changed = True
+    return ContextMessage(each.entry_id, replace(each.message, content=tuple(parts))) if changed else each

@@ -1,4 +1,4 @@
-"""The strategy protocol: one way of making a conversation smaller.
+"""The strategy protocol: one way of making a conversation smaller, what it is given, and what it returns.
 
 A custom strategy needs three attributes and one method, and may be registered at any time::
 
@@ -17,14 +17,128 @@ A strategy that uses only the messages may set `needs_path = False`; a session t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from ...events.arguments import check_word
-from ..context import ContextMessage
-from ..tokens import Tokenizer
+from ...events.entries import Entry
+from ..context import Context, ContextMessage
+from ..tokens import Tokenizer, context_tokens, message_tokens
+from .pairing import PairedMessages, is_request, paired, request_at
+from .summaries import StoredSummary
+
+
+class ContextSource(Struct, frozen=True):
+    """The input of the strategies; made by `ContextSource.of`.
+
+    Attributes:
+        messages: The messages that can be sent, oldest first, each call with its result.
+        original_count: The number of messages in the original context.
+        entry_ids: The entries of those messages.
+        entries: The entries of the path with their edits applied, oldest first, for the state of the work; if empty,
+            the messages are used.
+        project_path: The directory of the project.
+        summaries: The stored summaries.
+        counted: The messages with their sizes, if the library has counted them before.
+    """
+
+    messages: tuple[ContextMessage, ...]
+    original_count: int
+    entry_ids: frozenset[str]
+    entries: tuple[Entry, ...] = ()
+    project_path: str = ""
+    summaries: tuple[StoredSummary, ...] = ()
+    counted: PairedMessages | None = None
+
+    @classmethod
+    def of(
+        cls,
+        context: Context,
+        entries: Iterable[Entry] = (),
+        *,
+        project_path: str = "",
+        summaries: Sequence[StoredSummary] = (),
+        request: ContextMessage | None = None,
+        counted: PairedMessages | None = None,
+    ) -> ContextSource:
+        """Make a source from a context.
+
+        Args:
+            context: The context of the leaf.
+            entries: The entries of its path, oldest first.
+            project_path: The directory of the project.
+            summaries: The stored summaries.
+            request: The last user message of the path, in case a compaction kept none: it is inserted after the
+                compaction's summary, so that the model sees the request.
+            counted: The messages of the context, if they were paired and counted before.
+        """
+        messages = paired(context.messages) if counted is None else counted.messages
+        if request is not None and not any(is_request(each.message) for each in messages):
+            place = _opening(messages, ("system", "compactionSummary"))
+            messages = (*messages[:place], request, *messages[place:])
+        return cls(
+            messages,
+            len(context.messages),
+            frozenset([each.entry_id for each in context.messages]),
+            tuple(entries),
+            project_path,
+            tuple(summaries),
+            counted,
+        )
+
+    @property
+    def opening(self) -> int:
+        """The number of system messages at the beginning; they are always sent."""
+        return _opening(self.messages, ("system",))
+
+    @property
+    def request(self) -> int:
+        """The position of the last request, see `request_at`; -1 if there is none."""
+        return request_at(self.messages)
+
+    def tokens(self, tokenizer: Tokenizer, messages: Sequence[ContextMessage] | None = None) -> int:
+        """Return the number of tokens of the messages, or of those that a strategy made of them.
+
+        Messages that were counted before are not counted again, unless the tokenizer counts messages together.
+
+        Args:
+            tokenizer: Counts the tokens.
+            messages: What a strategy made of the messages; by default the messages themselves.
+        """
+        counted = self._counted_by(tokenizer)
+        messages = self.messages if messages is None else messages
+        if counted is not None and counted.messages is messages:
+            return counted.tokens
+        if counted is None or not counted.sizes:
+            return context_tokens(messages, tokenizer)
+        size_by_id = dict(zip(map(id, counted.messages), counted.sizes, strict=True))
+        known_sizes = [size_by_id.get(id(each), 0) for each in messages]
+        others = [each for each in messages if id(each) not in size_by_id]
+        return sum(known_sizes) + context_tokens(others, tokenizer)
+
+    def sizes(self, tokenizer: Tokenizer) -> Sequence[int]:
+        """Return the number of tokens of each message."""
+        counted = self._counted_by(tokenizer)
+        if counted is not None and counted.sizes:
+            return counted.sizes
+        return [message_tokens(each.message, tokenizer) for each in self.messages]
+
+    def _counted_by(self, tokenizer: Tokenizer) -> PairedMessages | None:
+        """Return the known sizes if they are those of the messages, and this tokenizer's."""
+        counted = self.counted
+        is_valid = counted is not None and counted.messages is self.messages and counted.tokenizer is tokenizer
+        return counted if is_valid else None
+
+    def originals(self, messages: Iterable[ContextMessage]) -> int:
+        """Count the messages that come from the original context."""
+        ids = self.entry_ids
+        return sum(each.entry_id in ids for each in messages)
+
+
+def _opening(messages: Sequence[ContextMessage], roles: tuple[str, ...]) -> int:
+    return next((place for place, each in enumerate(messages) if each.role not in roles), len(messages))
 
 
 class StrategyResult(Struct, frozen=True):

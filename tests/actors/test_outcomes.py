@@ -12,7 +12,6 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
-from treering.events.dialects.pi.dialect.dialect import PiDialect
 
 from treering import (
     AppendFailed,
@@ -32,8 +31,9 @@ from treering import (
     text,
 )
 from treering.actors.commands import AppendOptions
-from treering.actors.host.names import DialectName
 from treering.errors import LeafMoved
+from treering.events.dialects.detect import DialectName
+from treering.events.dialects.pi.dialect import PiDialect
 from treering.events.entries import EPOCH, MessageEntry
 from treering.events.stores.base import (
     Append,

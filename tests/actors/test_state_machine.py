@@ -30,11 +30,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from msgspec.structs import replace
-from treering.events.columns import ROOT
 
 from treering import CommandConflict, InvalidInput, Limits, Message, Session, SessionHost
 from treering.entries import BranchSummary, Compaction, ContextEdit, Custom, Label, Payload, SessionInfo, ToolExecution
 from treering.errors import LeafMoved
+from treering.events.columns import ROOT
 from treering.events.dialects.native import NativeDialect
 from treering.events.index import LogIndex
 from treering.events.kinds import Kind

@@ -17,7 +17,6 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from msgspec import Raw
 from structlog.testing import capture_logs
-from treering.events.json_values import JSON
 
 from treering import (
     AgentOptions,
@@ -37,6 +36,7 @@ from treering.agents import Suspend, ToolOutput
 from treering.entries import ToolExecutionEntry, ToolUsePart
 from treering.errors import InvalidEntry, TurnTooLong
 from treering.events.content import ToolUse
+from treering.events.json_values import JSON
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 

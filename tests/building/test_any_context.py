@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from treering.projections.building.strategies import MaskedTools, PrunedTools, RecentPlusSummary
 
 from treering import Context, Entry, Header, Message, image, message, text, tool_result, tool_use
 from treering.contexts import ContextMessage
@@ -22,6 +21,7 @@ from treering.events.index import LogIndex
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder, ContextBuildResult, default_strategies
 from treering.projections.building.minimal_state import MinimalState
+from treering.projections.building.strategies import MaskedTools, PrunedTools, RecentPlusSummary
 from treering.projections.building.strategy import ContextSource, ContextStrategy
 from treering.projections.building.summaries import StoredSummary
 from treering.projections.context import boundary, build, plan

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from treering.projections.context_edits import LEFT_OUT
 
 from treering import AgentSession, Session, SessionHost, image, text, tool_result, tool_use
 from treering.agents import AgentHooks, LeftWork
 from treering.contexts import ContextMessage
 from treering.entries import Content, ToolResultPart
 from treering.projections.building.pairing import pairing_fault
+from treering.projections.context_edits import LEFT_OUT
 from treering.testing.models import ScriptedModel
 
 from .making import append_call, budget, content

@@ -8,13 +8,13 @@ from random import Random
 from typing import Literal
 
 import pytest
-from treering.projections.building.strategies import MaskedTools
 
 from treering import Limits, Message, Session, SessionHost, Usage, message, text, tool_result, tool_use
 from treering.entries import Compaction, ContextEdit, Label, ModelChange, Payload, ThinkingLevel
 from treering.events.errors import DialectCannot, InvalidEntry, UnsafeCut
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
+from treering.projections.building.strategies import MaskedTools
 from treering.projections.tokens import ByteEstimator, count_messages
 
 STEPS = 40

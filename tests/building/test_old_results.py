@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from treering.projections.building.strategies import FullHistory, MaskedTools, PrunedTools, prune_tool_result
 
 from treering import Message, image, message, text, tool_result, tool_use
 from treering.entries import ToolResultPart
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
+from treering.projections.building.strategies import FullHistory, MaskedTools, PrunedTools, prune_tool_result
 from treering.projections.tokens import ByteEstimator, count_messages, message_tokens
 
 from .making import budget, context_of, source_of, words

@@ -7,13 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-from treering.events.json_values import raw_json
-from treering.projections.building.strategies import RecentPlusSummary, summary_budget, summary_message
 
 from treering import Entry, Message, MessageEntry, SessionHost, message, plain_text, text, tool_result, tool_use
 from treering.contexts import ContextMessage, SummaryRequest
 from treering.entries import ToolExecution, ToolExecutionEntry
 from treering.events.errors import ContextOverflow
+from treering.events.json_values import raw_json
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.minimal_state import (
@@ -25,6 +24,7 @@ from treering.projections.building.minimal_state import (
     shortened,
 )
 from treering.projections.building.pairing import pairing_fault
+from treering.projections.building.strategies import RecentPlusSummary, summary_budget, summary_message
 from treering.projections.building.strategy import ContextSource, NeededSummary, StrategyResult
 from treering.projections.building.summaries import (
     SUMMARY_TYPE,

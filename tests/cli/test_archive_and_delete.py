@@ -8,12 +8,12 @@ import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from treering.events.stores.files.locks import locks_of_this_system
 
 from treering import SyncHost
 from treering.cli import main
 from treering.entries import SessionInfo
 from treering.events.disk import OsDisk
+from treering.events.stores.files.locks import locks_of
 
 from .conftest import Cli
 
@@ -148,7 +148,7 @@ def test_errors_name_options_of_the_command_line(cli: Cli) -> None:
     error = cli.error("export", "one", "-o", target)
     assert ("--force" in error, "overwrite" in error) == (True, False)
     assert "without --redact" in cli.error("import", target)
-    locks = locks_of_this_system(OsDisk(), str(cli.root))
+    locks = locks_of(OsDisk(), str(cli.root))
     locks.take(os.path.realpath(cli.root / "one.jsonl"))
     for command in (["rename", "one", "x"], ["chat", "-r", "one", "-p", "x"]):
         error = cli.error(*command)

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from treering.events.stores.files.locks import locks_of_this_system
 
 from treering.events.disk import OsDisk
 from treering.events.findings import Finding
-from treering.events.health.doctor import examine, examine_file, places
+from treering.events.health.doctor import examine
+from treering.events.health.lines import examine_file, places
+from treering.events.stores.files.locks import locks_of
 from treering.testing.disks import MemoryDisk
 
 Line = dict[str, Any] | bytes
@@ -262,7 +263,7 @@ def test_examining_a_large_file_takes_little_memory(cli: Cli) -> None:
     path = cli.write(*(line_of_message(f"e{n}", f"e{n - 1}" if n else None, "x" * 20_000, n + 1) for n in range(3000)))
     code = (
         "import resource, sys\n"
-        "from treering.events.health.doctor import examine_file\n"
+        "from treering.events.health.lines import examine_file\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "assert examine_file(sys.argv[1]) == []\n"
         "grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before\n"
@@ -388,7 +389,7 @@ def test_the_command_prints_repairs_as_json(cli: Cli) -> None:
 
 def test_a_locked_session_is_not_repaired_and_the_command_fails(cli: Cli) -> None:
     path = cli.write(line_of_message("a", None, "x", 1), b'{"torn')
-    locks = locks_of_this_system(OsDisk(), str(path.parent))
+    locks = locks_of(OsDisk(), str(path.parent))
     locks.take(os.path.realpath(path))
     before = path.read_bytes()
     result = cli("doctor", path, "--repair")

@@ -13,16 +13,16 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 import pytest
-from treering.events.stores.files.locks import locks_of_this_system
 
 from treering import Limits, SessionHost
-from treering.events import index
+from treering.events import columns
 from treering.events.disk import OsDisk
 from treering.events.findings import Finding
 from treering.events.health.doctor import examine
 from treering.events.health.repair import Repair, repair
 from treering.events.index import LogIndex
 from treering.events.stores.files.durability.journal import JOURNALS, Record, Segment
+from treering.events.stores.files.locks import locks_of
 from treering.events.stores.files.log.log import Log
 from treering.events.stores.files.log.records import save_blob
 from treering.testing.disks import FaultyDisk, MemoryDisk
@@ -369,7 +369,7 @@ def test_a_session_in_use_is_not_repaired(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", NATIVE, native("a", "gone", 1), b'{"torn')
     companion(path, ".index").write_bytes(b"torn")
     before = lines_of(tmp_path)
-    locks = locks_of_this_system(OsDisk(), str(tmp_path))
+    locks = locks_of(OsDisk(), str(tmp_path))
     held = locks.take(os.path.realpath(path))
     (locked,) = [each for each in examine(path) if each.code == "locked"]
     assert (locked.severity, f"process {os.getpid()} on " in locked.message) == ("note", True)
@@ -470,7 +470,7 @@ def test_a_locked_journal_is_not_replayed(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", NATIVE)
     block = path.read_bytes()
     kept = write_journal(tmp_path, "a.jsonl", len(block), block, json.dumps(A).encode() + b"\n")
-    locks = locks_of_this_system(OsDisk(), str(tmp_path))
+    locks = locks_of(OsDisk(), str(tmp_path))
     locks.take(os.path.realpath(kept))
     assert (examine(tmp_path), repair(tmp_path)) == ([], [])
     assert [each.code for each in examine(tmp_path, known=True)] == ["journal_held"]
@@ -576,7 +576,7 @@ def test_companions_of_an_archived_session_are_moved_aside(tmp_path: Path, suffi
     before = packed.read_bytes()
     assert [each.code for each in examine(tmp_path)] != []
 
-    locks = locks_of_this_system(OsDisk(), str(tmp_path))
+    locks = locks_of(OsDisk(), str(tmp_path))
     held = locks.take(os.path.realpath(path))
     assert not isinstance(held, Exception)
     assert actions(repair(tmp_path)) == [("a.jsonl.gz", "locked")]
@@ -592,7 +592,7 @@ async def test_a_snapshot_of_another_version_is_a_note_and_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(index, "_SNAPSHOT_VERSION", index._SNAPSHOT_VERSION - 1)
+        earlier.setattr(columns, "_SNAPSHOT_VERSION", columns._SNAPSHOT_VERSION - 1)
         async with SessionHost(tmp_path, limits=Limits(snapshot_after_lines=1)) as host:
             session = await host.create("main")
             await session.append_message("user", "still here")

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
-from treering.events.json_values import JSON, NESTING_MAX, json_value, raw_json
 
 from treering.events.content import (
     Content,
@@ -34,6 +33,7 @@ from treering.events.content import (
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import Custom, CustomEntry, Message, MessageEntry, OpaqueEntry
 from treering.events.errors import InvalidEntry
+from treering.events.json_values import JSON, NESTING_MAX, json_value, raw_json
 from treering.testing import strategies
 
 NATIVE = NativeDialect()

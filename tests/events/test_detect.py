@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from treering.events.dialects.header import write_slot
-from treering.events.dialects.pi.dialect.dialect import PiDialect, PiOldDialect
 
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import HEADER_MAX, detect, header_size
+from treering.events.dialects.header import write_slot
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
+from treering.events.dialects.pi.dialect import PiDialect, PiOldDialect
 from treering.events.entries import Header
 from treering.events.errors import NotASession, UnsupportedVersion
 

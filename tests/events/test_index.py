@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
-from treering.events.columns import CYCLE, MISSING, ROOT, LabelMark
-from treering.events.json_values import raw_json
 
+from treering.events.columns import CYCLE, MISSING, ROOT, LabelMark
 from treering.events.content import image, text
 from treering.events.entries import (
     Batch,
@@ -38,6 +37,7 @@ from treering.events.entries import (
 )
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
+from treering.events.json_values import raw_json
 from treering.events.kinds import Kind
 from treering.testing import strategies
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from treering.events.texts import whole, whole_json
 
 from treering.events.content import text, thinking, tool_use
 from treering.events.dialects.base import Block, lines_of, size_of
 from treering.events.dialects.native import NativeDialect
 from treering.events.entries import Message, Usage
+from treering.events.texts import whole, whole_json
 
 LINE = (
     b'{"type":"message","id":"%d","parent_id":null,"timestamp":"2026-01-01T00:00:00Z","seq":%d,'

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
-from treering.events.json_values import JSON
 
 from treering.events.content import Text, TextPart, image, text, thinking, tool_result
 from treering.events.dialects.base import Dialect, time_of
@@ -48,6 +47,7 @@ from treering.events.entries import (
     entry_class,
 )
 from treering.events.errors import InvalidEntry, NotASession, UnsupportedVersion, Where
+from treering.events.json_values import JSON
 from treering.testing import strategies
 
 NATIVE = NativeDialect()

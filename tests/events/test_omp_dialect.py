@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from treering.events.dialects.header import SLOT_SIZE, read_slot, write_slot
-from treering.events.dialects.pi.dialect.dialect import PiDialect
-from treering.events.json_values import raw_json
 
 from treering.events.content import image, text
 from treering.events.dialects.detect import detect
+from treering.events.dialects.header import SLOT_SIZE, read_slot, write_slot
 from treering.events.dialects.omp import OmpDialect
+from treering.events.dialects.pi.dialect import PiDialect
 from treering.events.entries import (
     BranchSummary,
     Compaction,
@@ -35,6 +34,7 @@ from treering.events.entries import (
     entry_class,
 )
 from treering.events.errors import DialectCannot, Where
+from treering.events.json_values import raw_json
 from treering.events.kinds import Kind, kind_of
 
 AT = datetime(2026, 1, 1, 10, 0, 1, 250000, UTC)

@@ -16,9 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
-from treering.events.dialects.pi.camel import pi_directory_name, pi_file_name
-from treering.events.dialects.pi.dialect.dialect import PiDialect, PiOldDialect
-from treering.events.json_values import raw_json
 
 from treering.events.content import (
     Content,
@@ -40,6 +37,8 @@ from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import detect
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
+from treering.events.dialects.pi.camel import pi_directory_name, pi_file_name
+from treering.events.dialects.pi.dialect import PiDialect, PiOldDialect
 from treering.events.entries import (
     EPOCH,
     BashExecution,
@@ -68,6 +67,7 @@ from treering.events.entries import (
     entry_class,
 )
 from treering.events.errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
+from treering.events.json_values import raw_json
 
 AT = datetime(2026, 1, 1, 10, 0, 1, 250000, UTC)
 AT_MS = 1767261601250

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from treering.events.json_values import raw_json
 
 from treering.events.content import (
     Content,
@@ -31,6 +30,7 @@ from treering.events.content import (
 )
 from treering.events.entries import ROLES, BashExecution, Message, Usage
 from treering.events.errors import InvalidEntry
+from treering.events.json_values import raw_json
 from treering.events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
 from treering.events.providers.common import Block, rendered
 from treering.events.providers.google import UNSIGNED, GooglePrompt, from_google, to_google

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from treering.events.json_values import raw_json
 
 from treering import Message, MessageEntry, SessionHost, SyncHost, Usage, message, tool_result, tool_use
 from treering.agents import Recovered, ToolSpec, Turn
 from treering.entries import BashExecution, Custom, OpaqueEntry, Payload, SessionInfo, ToolExecution
+from treering.events.json_values import raw_json
 
 
 @pytest.mark.parametrize(

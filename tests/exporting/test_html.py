@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
-from treering.projections.documents.document import BranchBegins, BranchEnds, Show, Step, reading_order
-from treering.projections.documents.html import NESTED_MAX
-from treering.projections.documents.texts import RichText, is_plain
 
 from treering import Session, SessionHost, image, thinking, tool_result, tool_use
 from treering.events.kinds import Kind
+from treering.projections.documents.document import BranchBegins, BranchEnds, Show, Step, reading_order
+from treering.projections.documents.html import NESTED_MAX
+from treering.projections.documents.texts import RichText, is_plain
 
 from .conftest import DOT, append_everywhere
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from treering.projections.documents.markdown import code_span, fenced, passage, plain
 
 from treering import Session, image, text, thinking, tool_result, tool_use
+from treering.projections.documents.markdown import code_span, fenced, passage, plain
 
 
 def headings(document: str) -> list[str]:

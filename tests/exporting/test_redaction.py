@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
-from treering.events.json_values import JSON
 
 from treering import (
     Entry,
@@ -34,6 +33,7 @@ from treering import (
     tool_use,
 )
 from treering.entries import Content, Custom, CustomEntry, OpaqueEntry
+from treering.events.json_values import JSON
 from treering.sessions import Redaction
 
 from .conftest import append_everywhere

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from treering.events.json_values import raw_json
 
 from treering import (
     Cursor,
@@ -28,6 +27,7 @@ from treering import (
 )
 from treering.entries import Custom, CustomEntry
 from treering.events.index import LogIndex
+from treering.events.json_values import raw_json
 from treering.events.stores.base import Page, Ref
 from treering.events.stores.files import FileStore
 from treering.subscriptions import EntrySubscription

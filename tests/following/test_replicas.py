@@ -14,8 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from treering import Changed, Context, InvalidInput, Limits, Session, SessionHost, SessionSummary, Snapshot, message
 from treering.entries import CustomMessage, Label, ModelChange, Payload, ThinkingLevel
-from treering.projections import context as contexts
-from treering.projections import labels
+from treering.projections import context_changes, labels
 from treering.subscriptions import ContextChange, LabelChanged, LeafChanged, NodeAdded, SessionChanged, TreeReplica
 
 T = TypeVar("T")
@@ -99,7 +98,7 @@ class ContextReplica:
             self.value = item.value
         else:
             assert self.value is not None
-            self.value = contexts.apply_change(self.value, item.change)
+            self.value = context_changes.apply_change(self.value, item.change)
         return self.value
 
 

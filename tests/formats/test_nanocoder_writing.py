@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from treering.events.json_values import raw_json
 
 from treering.events.content import Content, image, text, thinking, tool_result, tool_use
 from treering.events.entries import (
@@ -31,6 +30,7 @@ from treering.events.entries import (
     ToolExecutionEntry,
 )
 from treering.events.errors import InvalidSessionId
+from treering.events.json_values import raw_json
 from treering.events.projects import project_hash
 from treering.formats.chain import Chain
 from treering.formats.nanocoder.writing import write_nanocoder

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from treering import AppendFailed, AppendInDoubt, InvalidInput, Session, SessionHost, SyncHost, plain_text
-from treering.actors.host.names import DialectName
 from treering.errors import ForeignFormatError, SessionExists
+from treering.events.dialects.detect import DialectName
 from treering.events.disk import OsDisk
 from treering.events.offload import ThreadOffload
 from treering.events.stores.files import Durability

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treering import Session, SessionHost
-from treering.actors.host.names import DialectName
+from treering.events.dialects.detect import DialectName
 
 
 @pytest.fixture(params=["pi", "omp"])

@@ -24,7 +24,6 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.actors.host.names import DialectName
 from treering.entries import (
     BranchSummary,
     BranchSummaryEntry,
@@ -42,6 +41,7 @@ from treering.entries import (
     ThinkingLevelEntry,
 )
 from treering.errors import InvalidEntry
+from treering.events.dialects.detect import DialectName
 
 HEADER = '{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}'
 FIRST = '{"type":"message","id":"aaaaaaaa","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":MESSAGE}'

@@ -17,7 +17,7 @@ import pytest
 
 import treering
 from treering import NotASession, SessionHost, SessionNotFound, UnsupportedVersion
-from treering.actors.host.names import DialectName
+from treering.events.dialects.detect import DialectName
 
 AT = datetime(2026, 11, 21, 20, 55, 54, 39000, UTC)
 UUID = "01a1ffe4-e7b6-761f-804f-fd94109d518e"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from treering import EntryNotFound, Session, SessionHost, plain_text
-from treering.actors.host.names import DialectName
 from treering.contexts import ModelRef
 from treering.entries import OpaqueEntry
+from treering.events.dialects.detect import DialectName
 
 
 def file_bytes(session: Session) -> bytes:

@@ -12,7 +12,6 @@ import pytest
 from anyio.lowlevel import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from treering.projections.context_changes import apply_change
 
 from treering import (
     Changed,
@@ -33,6 +32,7 @@ from treering.entries import ToolResultPart, ToolUsePart
 from treering.errors import LeafMoved, UnsafeCut
 from treering.events.stores.base import Ref
 from treering.events.stores.memory import MemoryStore
+from treering.projections.context_changes import apply_change
 
 Transcript = Callable[[Sequence[Message]], list[str]]
 KEY = "telegram:123456"

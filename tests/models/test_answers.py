@@ -13,12 +13,12 @@ import pytest
 from anyio import to_thread
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from treering.events.json_values import NESTING_MAX
 
 from treering import AgentSession, Message, SessionHost, Usage, message, text, thinking, tool_result, tool_use
 from treering.agents import ModelRequest, TextDelta, ThinkingDelta, ToolCallStarted, ToolSpec, malformed_arguments
 from treering.errors import ModelUnavailable
 from treering.events.content import ToolUsePart
+from treering.events.json_values import NESTING_MAX
 from treering.models import event_stream
 from treering.models.event_stream import EventData
 from treering.testing.model_server import Call, Counts, ModelServer, Speech

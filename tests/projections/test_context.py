@@ -13,8 +13,6 @@ import anyio
 import msgspec
 import pytest
 from msgspec import Raw
-from treering.events.json_values import raw_json
-from treering.projections.context_changes import apply_change, diff, extended
 
 from treering import SessionHost
 from treering.events.content import Content, text, tool_result, tool_use
@@ -45,6 +43,7 @@ from treering.events.entries import (
 )
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
+from treering.events.json_values import raw_json
 from treering.events.providers.common import rendered
 from treering.projections.context import (
     Context,
@@ -56,6 +55,7 @@ from treering.projections.context import (
     plan,
     plan_since,
 )
+from treering.projections.context_changes import apply_change, diff, extended
 from treering.projections.tokens import entry_tokens
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -34,7 +34,7 @@ class ReadingDisk(FaultyDisk):
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
         data = super().pread(fd, length, offset)
-        if self._path(fd).endswith(".jsonl"):
+        if self.path_of(fd).endswith(".jsonl"):
             self.of_logs += len(data)
         return data
 

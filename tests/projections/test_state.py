@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from treering.events.json_values import raw_json
 
 from treering.events.content import tool_result, tool_use
 from treering.events.entries import Custom, Entry, Header, Payload, ToolExecution, entry_of, message
+from treering.events.json_values import raw_json
 from treering.projections.base import replay
 from treering.projections.state import FileTouch, Task, WorkProjection, WorkState, apply_change
 

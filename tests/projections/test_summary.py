@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
-from treering.events.texts import preview
 
 from treering.events.content import image, text
 from treering.events.entries import Entry, Header, Payload, SessionInfo, entry_of, message
 from treering.events.index import LogIndex
+from treering.events.texts import preview
 from treering.projections.summary import SessionSummary, summarize
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

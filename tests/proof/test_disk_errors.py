@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from treering.events.stores.files.locks import SHARDS
 
 from treering import (
     AppendFailed,
@@ -27,6 +26,7 @@ from treering import (
 )
 from treering.events.disk import OsDisk
 from treering.events.stores.files import Durability, FileStore
+from treering.events.stores.files.locks import SHARDS
 from treering.testing.disks import FaultyDisk
 from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_session, tokens_of

@@ -25,7 +25,7 @@ from treering import (
 )
 from treering.entries import OpaqueEntry
 from treering.errors import CorruptTree, InvalidEntry, SessionExists
-from treering.events.health.doctor import examine_file
+from treering.events.health.lines import examine_file
 
 Dialect: TypeAlias = Literal["native", "pi", "omp"]
 Row: TypeAlias = dict[str, Any]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from treering.events.arguments import check_word
 
 from treering import (
     ContextBuilder,
@@ -38,6 +37,7 @@ from treering import (
 from treering.contexts import SummaryRequest
 from treering.entries import BashExecution, Label, TextPart, ToolExecution
 from treering.errors import InvalidEntry, InvalidSessionId
+from treering.events.arguments import check_word
 from treering.events.stores.base import Cursor
 from treering.models.echo import EchoModel
 from treering.models.exact_tokens import ExactTokenizer

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from treering import NotFound, Session, SessionHost, SessionNotFound, plain_text
-from treering.actors.host.names import DialectName
 from treering.errors import InvalidSessionId, SessionExists
+from treering.events.dialects.detect import DialectName
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import MemoryDisk
 

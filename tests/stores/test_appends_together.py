@@ -53,7 +53,7 @@ class OtherProgramDisk(FaultyDisk):
     emptied = ""
 
     def write(self, fd: int, data: bytes) -> int:
-        path = self._path(fd)
+        path = self.path_of(fd)
         if path == self.emptied:
             self.inner.truncate(fd, 0)
         if path != self.meanwhile:

@@ -10,13 +10,12 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from treering.events.stores.files.logs import INLINE_MAX
 
 from treering.events.disk import FileStat, OsDisk
 from treering.events.errors import LogReplaced
 from treering.events.stores.base import Cursor
 from treering.events.stores.files import FileStore
-from treering.events.stores.files.log.table import CHUNK
+from treering.events.stores.files.log.table import CHUNK, INLINE_MAX
 from treering.testing.disks import WrappedDisk
 from treering.testing.stores.case import bare, line, read_all
 

@@ -54,7 +54,7 @@ class SharedDisk(FaultyDisk):
     meanwhile = b""
 
     def write(self, fd: int, data: bytes) -> int:
-        if self.meanwhile and self._path(fd) == LOG:
+        if self.meanwhile and self.path_of(fd) == LOG:
             append_to(self.inner, LOG, self.meanwhile)
             self.meanwhile = b""
         return super().write(fd, data)
@@ -339,7 +339,7 @@ async def test_after_any_failing_call_a_replaced_log_is_the_old_one_or_the_new_o
 async def test_a_log_is_put_chunk_by_chunk(size: int) -> None:
     class Sizes(FaultyDisk):
         def write(self, fd: int, data: bytes) -> int:
-            if self._path(fd).startswith(f"{LOG}.tmp-"):
+            if self.path_of(fd).startswith(f"{LOG}.tmp-"):
                 written.append(len(data))
             return super().write(fd, data)
 

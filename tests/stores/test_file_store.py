@@ -574,7 +574,7 @@ async def test_acquiring_a_log_flushes_it_only_if_it_changed_since_its_release(d
 
 
 async def test_what_is_kept_about_released_logs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treering.events.stores.files.ownership.FLUSHED_MAX", 2)
+    monkeypatch.setattr("treering.events.stores.files.durability.flushing.FLUSHED_MAX", 2)
     disk = RecordingDisk()
     store = FileStore("/sessions", disk=disk, durability="file")
 

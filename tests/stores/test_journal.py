@@ -14,13 +14,13 @@ import anyio
 import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
-from treering.events.stores.files.locks import Held, PrivateLocks
 
 from treering.events.disk import Disk, OsDisk
 from treering.events.errors import AppendFailed, AppendInDoubt, InvalidInput
 from treering.events.stores.base import Committed, Fenced, InDoubt
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Segment
+from treering.events.stores.files.locks import Held, PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.disks.faulty import UnwellDisk
 from treering.testing.simulation.determinism import AtOnce

@@ -12,10 +12,10 @@ from typing import Literal
 import anyio
 import pytest
 from structlog.testing import capture_logs
-from treering.events.stores.files.watching import Notices, Place
 from watchfiles import _rust_notify
 
 from treering.events.stores.files import watching as notices
+from treering.events.stores.files.watching import Notices, Place
 
 TICK_S = 2**-10  # what passes with each look at the clock
 EVERYWHERE = {(1, "/elsewhere/file")}

@@ -13,13 +13,13 @@ from zlib import crc32
 
 import pytest
 from structlog.testing import capture_logs
-from treering.events.stores.files.locks import Held, PrivateLocks
 
 from treering.events.disk import Disk
 from treering.events.errors import AppendFailed, Conflict, LogError
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.durability.journal import Record, Segment
+from treering.events.stores.files.locks import Held, PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.faulty import UnwellDisk
 from treering.testing.disks.image import Operation

@@ -9,13 +9,13 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from treering.events.dialects.pi.dialect.dialect import PiDialect
 
 from treering import NotASession, SessionHost, SessionLocked, SessionNotFound
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.detect import is_torn_header
 from treering.events.dialects.native import NativeDialect
 from treering.events.dialects.omp import OmpDialect
+from treering.events.dialects.pi.dialect import PiDialect
 from treering.events.entries import Header
 from treering.events.stores.base import TornTail
 from treering.events.stores.files import FileStore

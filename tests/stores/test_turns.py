@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from treering import MemoryStore, Message, Session, SessionHost, Usage, message, plain_text, tool_result, tool_use
-from treering.actors.host.names import DialectName
 from treering.errors import InvalidSessionId
+from treering.events.dialects.detect import DialectName
 from treering.events.disk import OsDisk
 from treering.events.entries import ENTRY_TYPES
 from treering.events.stores.base import Append, Outcome

@@ -2,13 +2,16 @@
 
 Begin with `store`: the protocol, each call of which is handed to the room that carries it out. From the ground up:
 
-- `log`: one file, its lines, and the files beside it
-- `ownership`: who may append to it
+- `names`: refs, paths, the files beside a log and the folders above it
+- `locks`: which process may append
+- `log`: one file, its lines, its torn tail, and the files beside it
+- `logs`: the logs in memory, and their descriptors
 - `durability`: flushes, the journal of durability "group", and its replay
-- `appending`: how lines reach the file
-- `rewriting`, `backups`, `removal`, `archiving`: replacing, removing and compressing whole files
-- `names`, `second_names`, `listing`, `scan`, `unreadable_folders`: finding logs under the root
-- `watcher`, `notices`: noticing changes
+- `ownership`: acquiring and releasing logs
+- `writing`, `appender`: how lines reach the file
+- `reading`: how they are read
+- `packing`, `replacing`: compressing, replacing and removing whole files
+- `listing`, `watching`: which logs there are, and noticing changes
 """
 
 from .store import Durability as Durability

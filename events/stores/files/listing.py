@@ -1,75 +1,183 @@
-"""The listing of logs: all `.jsonl` files under the root, folder by folder, ordered by ref.
+"""The listing of logs: all `.jsonl` files under the root, by ref, without opening any file.
 
-A packed log is listed under the ref of the log, unless the log itself exists as well.
+A packed log is listed under the ref of the log, unless the log itself exists as well. Every listing begins with a scan,
+so it is designed for tens of thousands of files: one `stat` per log, none for the files beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
+from operator import itemgetter
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ...disk import Disk, FileStat
 from ...disk.disk import PRIVATE_FOLDER
-from ...disk.packed import GZ, ZST, log_path
+from ...disk.packed import SUFFIXES, log_path, stat_if_exists
 from ...entries import EPOCH
+from ...errors import TreeringError
+from ...telemetry import logger
 from ..base import LogInfo, Ref
-from .names import SUFFIX, is_second_name
+from .durability.journal_replay import JournalReplay
+from .log.head import holds_session
+from .logs import Logs
+from .names import LOG_SUFFIXES, SUFFIX, is_second_name
+
+T = TypeVar("T")
+Trail: TypeAlias = tuple[tuple[int, int], ...]
+"""The devices and inodes of the folders above, to which a link may lead back."""
 
 
-def page_of(disk: Disk, root: str, prefix: str, after: Ref, limit: int, unreadable: UnreadableFolders) -> list[LogInfo]:
-    """Return the first logs after a ref, reading only the folders that can hold them.
+class UnreadableFolders:
+    """The unreadable folders of a root that were logged already."""
 
-    Raises:
-        OSError: The root cannot be listed.
+    def __init__(self) -> None:
+        self._logged: set[str] = set()
+
+    def list_folder(self, folder: str, list_entries: Callable[[str], Sequence[T]], *, is_root: bool) -> Sequence[T]:
+        """Return the entries of a folder; nothing if it does not exist, is not a folder, or may not be listed.
+
+        Args:
+            folder: The folder. If it may not be listed, this is logged the first time.
+            list_entries: Lists it.
+            is_root: Whether it is the root, which must not be skipped.
+
+        Raises:
+            PermissionError: The root may not be listed.
+            OSError: The folder cannot be listed for another reason.
+        """
+        try:
+            return list_entries(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except PermissionError as error:
+            if is_root:
+                raise
+            if folder not in self._logged:
+                self._logged.add(folder)
+                logger().warning("folder_unreadable", path=folder, why=error.strerror or str(error))
+            return ()
+
+
+@runtime_checkable
+class ScanningDisk(Protocol):
+    """A disk that can read the status of many files in a folder faster than one by one."""
+
+    def scan_directory(self, path: str, suffixes: tuple[str, ...], /) -> Sequence[tuple[str, FileStat, bool]]:
+        """Return the directories in a directory, and the files whose names end in one of the suffixes.
+
+        Each is returned with its name, its status, and whether it is a link.
+        """
+        ...
+
+
+class Listing:
+    """The logs that exist, as their files tell.
+
+    Args:
+        replay: Restores the logs that journals hold.
     """
-    return list(islice(_Walk(disk, root, prefix, after, unreadable).logs_in(root, "", ()), limit))
+
+    def __init__(self, logs: Logs, replay: JournalReplay) -> None:
+        self._logs = logs
+        self._disk = logs.disk
+        self._root = logs.names.root
+        self._replay = replay
+        self._unreadable = UnreadableFolders()
+
+    def page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
+        """Return the first logs after a ref, in order, reading only the folders that can hold them. Blocks."""
+        return [
+            LogInfo(ref, stat.size, EPOCH + timedelta(microseconds=stat.modified_ns // 1000))
+            for ref, stat in islice(self._walk(prefix, after), limit)
+        ]
+
+    def scan(self) -> dict[Ref, FileStat]:
+        """Return the file status of all logs, including empty files; nothing if the root does not exist. Blocks.
+
+        For a packed log, it is the status of the packed form.
+        """
+        return dict(self._walk("", ""))
+
+    def _walk(self, prefix: str, after: Ref) -> Iterator[tuple[Ref, FileStat]]:
+        """Yield logs in order, after replaying journals: a power cut may have lost the names of logs that they hold."""
+        self._logs.check_open()
+        try:
+            self._replay.under(self._root)
+        except (OSError, TreeringError) as error:
+            logger().warning("replay_waits", ref=self._root, why=str(error))
+        return _Walk(self._disk, self._root, self._unreadable, prefix, after).logs_in(self._root, "", ())
+
+    def look_at(self, ref: Ref) -> FileStat | None:
+        """Return the file status of a log, or else of its packed form; None if neither exists."""
+        self._logs.check_open()
+        path = self._logs.names.path_of(ref)
+        for each in (path, *(path + suffix for suffix in SUFFIXES)):
+            if (stat := stat_if_exists(self._disk, each)) is not None:
+                return None if stat.is_directory else stat
+        return None
+
+    def holds(self, ref: Ref) -> bool:
+        """Tell whether there is a log of this name that holds more than the beginning of a header."""
+        stat = self.look_at(ref)
+        return stat is not None and holds_session(self._disk, self._logs.names.path_of(ref), stat.size)
 
 
 class _Walk:
-    """One walk through a root."""
+    """One walk through a root, for the logs whose refs have a prefix and sort after another ref."""
 
-    def __init__(self, disk: Disk, root: str, prefix: str, after: Ref, unreadable: UnreadableFolders) -> None:
+    def __init__(self, disk: Disk, root: str, unreadable: UnreadableFolders, prefix: str, after: Ref) -> None:
         self._disk = disk
         self._root = root
+        self._unreadable = unreadable
         self._prefix = prefix
         self._after = after
-        self._unreadable = unreadable
 
-    def logs_in(self, folder: str, parent_ref: str, trail: tuple[tuple[int, int], ...]) -> Iterator[LogInfo]:
+    def logs_in(
+        self, folder: str, parent_ref: str, trail: tuple[tuple[int, int], ...]
+    ) -> Iterator[tuple[Ref, FileStat]]:
         """Yield the logs in a folder and below it. A folder sorts by its name with a slash, as the refs in it do."""
-        names = self._unreadable.list_folder(folder, self._disk.list_directory, is_root=not parent_ref)
-        for name, file, stat in sorted(self._candidates(folder, parent_ref, names), key=lambda candidate: candidate[0]):
-            ref, path = parent_ref + name, f"{folder}/{file}"
-            if is_second_name(self._disk, self._root, path, is_directory=stat.is_directory):
+        found: dict[str, FileStat] = {}
+        packed: list[tuple[str, FileStat]] = []
+        for name, stat, is_link in self._unreadable.list_folder(folder, self._list_entries, is_root=not parent_ref):
+            if name == PRIVATE_FOLDER or (is_link and self._is_second_name(f"{folder}/{name}", stat)):
                 continue
+            if stat.is_directory:
+                found[f"{name}/"] = stat
+            elif name.endswith(SUFFIX):
+                found[name] = stat
+            else:
+                packed.append((name, stat))
+        for name, stat in sorted(packed, key=itemgetter(0), reverse=True):  # ".zst" counts before ".gz"
+            found.setdefault(log_path(name), stat)
+        for name in sorted(found):
+            ref, stat = parent_ref + name, found[name]
             if not stat.is_directory:
-                if name.endswith(SUFFIX) and ref.startswith(self._prefix) and ref > self._after:
-                    yield LogInfo(ref, stat.size, EPOCH + timedelta(microseconds=stat.modified_ns // 1000))
-            elif (stat.device, stat.inode) not in trail:  # a link may lead back to a folder above
-                yield from self.logs_in(path, ref, (*trail, (stat.device, stat.inode)))
+                if ref.startswith(self._prefix) and ref > self._after:
+                    yield ref, stat
+            elif self._may_hold(ref) and (node := (stat.device, stat.inode)) not in trail:
+                yield from self.logs_in(folder + "/" + name[:-1], ref, (*trail, node))
 
-    def _candidates(self, folder: str, parent_ref: str, names: Sequence[str]) -> Iterator[tuple[str, str, FileStat]]:
-        """Yield the files and folders that may be or hold logs: their names in refs, their file names, their status."""
+    def _may_hold(self, folder: str) -> bool:
+        """Tell whether refs that begin with `folder` may have the prefix and sort after the other ref."""
         prefix, after = self._prefix, self._after
-        existing = set(names)
-        for file in names:
-            name = log_path(file)
-            ref = parent_ref + name
-            is_log = name.endswith(SUFFIX)
-            if file != name and (name in existing or (file.endswith(GZ) and name + ZST in existing)):
-                continue
-            if name == PRIVATE_FOLDER or not (is_log or _may_hold(ref + "/", prefix, after)):
-                continue
-            if is_log and not (ref.startswith(prefix) and ref > after) and not _may_hold(ref + "/", prefix, after):
-                continue
+        has_prefix = folder.startswith(prefix) or prefix.startswith(folder)
+        return has_prefix and (after.startswith(folder) or after < folder)
+
+    def _is_second_name(self, path: str, stat: FileStat) -> bool:
+        return is_second_name(self._disk, self._root, path, is_directory=stat.is_directory)
+
+    def _list_entries(self, path: str) -> Sequence[tuple[str, FileStat, bool]]:
+        """List the logs and folders in a folder: at once if the disk supports it, otherwise one by one."""
+        if isinstance(self._disk, ScanningDisk):
+            return self._disk.scan_directory(path, LOG_SUFFIXES)
+        entries: list[tuple[str, FileStat, bool]] = []
+        for name in self._disk.list_directory(path):
             try:
-                stat = self._disk.stat(f"{folder}/{file}")
+                stat = self._disk.stat(f"{path}/{name}")
             except OSError:
                 continue  # removed in the meantime, or a broken link
-            yield name + "/" if stat.is_directory else name, file, stat
-
-
-def _may_hold(folder: str, prefix: str, after: Ref) -> bool:
-    """Tell whether refs that begin with `folder` may have the prefix and sort after `after`."""
-    return (folder.startswith(prefix) or prefix.startswith(folder)) and (after.startswith(folder) or after < folder)
+            if stat.is_directory or name.endswith(LOG_SUFFIXES):
+                entries.append((name, stat, True))  # any of them may be a link
+        return entries

@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal, TypeAlias, TypeVar, get_args
 from uuid import uuid4
 
@@ -35,19 +35,10 @@ from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
 from ...disk.disk import is_slow_folder
-from ...disk.disk_errors import naming_errors, opening_log, refusing_to_write
-from ...disk.packed import SUFFIXES, reading_disk, stat_if_exists
-from ...errors import (
-    Conflict,
-    InvalidInput,
-    LogError,
-    LogReplaced,
-    SessionLocked,
-    TreeringError,
-    Where,
-)
+from ...disk.disk_errors import opening_log, refusing_to_write
+from ...disk.packed import reading_disk, stat_if_exists
+from ...errors import InvalidInput, LogError, SessionLocked, Where
 from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
-from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
 from ..capabilities import (
@@ -62,26 +53,22 @@ from ..capabilities import (
     offered,
 )
 from ..lines import check_header
-from . import listing
-from . import packing as archiving
-from . import replacing as removal
 from .appender import Appender, Pace
-from .durability.flushing import Syncer
+from .durability.flushing import ReleasedLogs, Syncer
 from .durability.group_committer import GroupCommitter
 from .durability.journal_replay import JournalReplay
 from .durability.own_journals import OwnJournals
-from .listing import UnreadableFolders, scan
+from .listing import Listing
 from .locks import Locks, locks_of
-from .log.head import holds_session, read_head
+from .log.head import read_head
 from .log.log import Log
-from .log.records import load_blob, save_blob, suffix_of
-from .log.table import CHUNK
+from .log.records import save_blob
 from .logs import Logs, OpenFiles
 from .logs import open_files_max as default_open_files_max
 from .names import Names, folders_between
-from .ownership import Ownership, ReleasedLogs
-from .reading import FilePeek
-from .replacing import put
+from .ownership import Ownership
+from .reading import FilePeek, Reader
+from .replacing import WholeLogs
 from .watching import Watch
 
 T = TypeVar("T")
@@ -108,6 +95,9 @@ _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
 class FileStore:
     """A store that keeps logs in files; see `Store` for its guarantees.
+
+    What needs a lease raises `Conflict` if that has ended. If the disk fails in another way than a method says,
+    `OSError` is raised, with the name of the file; what was to be changed is then unchanged.
 
     Args:
         root: The folder that holds the logs; it need not exist yet. A text that begins like an address is refused; see
@@ -159,55 +149,30 @@ class FileStore:
         self._disk: Disk = OsDisk() if disk is None else disk
         self._offload: Offload = ThreadOffload() if offload is None else offload
         self._names = Names(self._disk, os.path.expanduser(os.fspath(root)))
-        self._locks = locks_of(self._disk, self._names.root) if locks is None else locks
-        self._open_files = OpenFiles(self._disk, files_max)
-        self._logs = Logs(self._disk, self._names, self._offload, self._open_files, readers_max)
+        self._locks = locks_of(self._disk, self.root) if locks is None else locks
+        logs = self._logs = Logs(self._disk, self._names, self._offload, OpenFiles(self._disk, files_max), readers_max)
         self._sync = durability != "os"
-        pace = Pace(durability == "file", writes != "thread", writes == "auto", slow_write_s, slow_for_s)
-        syncer = Syncer(self._offload, syncs_max)
-        released = ReleasedLogs(sync=self._sync)
+        syncer, released = Syncer(self._offload, syncs_max), ReleasedLogs(sync=self._sync)
         self._group: GroupCommitter | None = None
+        own_journals: Collection[str] = ()
         if durability == "group":
-            self._refuse_remote_root()
-            self._group = GroupCommitter(
-                self._disk,
-                OwnJournals(self._disk, self._names, self._locks, new_id),
-                self._logs,
-                released,
-                self._open_files,
-                self._offload,
-                syncer,
-                journal_max_bytes,
-            )
-        own_journals = self._group.journals.paths if self._group is not None else frozenset[str]()
+            if is_slow_folder(self._disk, self.root):
+                raise InvalidInput(
+                    f"durability 'group' needs a local disk, but {self.root} is on a network or FUSE file system, "
+                    "where another machine could not replay the journal: use 'file'"
+                )
+            journals = OwnJournals(self._disk, self._names, self._locks, new_id)
+            self._group = GroupCommitter(logs, journals, released, syncer, journal_max_bytes)
+            own_journals = journals.paths
         self._replay = JournalReplay(self._disk, self._locks, own_journals)
-        self._ownership = Ownership(
-            self._disk,
-            self._names,
-            self._logs,
-            self._locks,
-            self._offload,
-            self._replay,
-            released,
-            self._group,
-            sync=self._sync,
-        )
-        self._appender = Appender(self._disk, self._logs, self._open_files, syncer, pace, timer, self._group)
+        self._ownership = Ownership(logs, self._locks, self._replay, released, self._group, sync=self._sync)
+        pace = Pace(durability == "file", writes != "thread", writes == "auto", slow_write_s, slow_for_s)
+        self._appender = Appender(logs, syncer, pace, timer, self._group)
+        self._reader = Reader(logs)
+        self._whole = WholeLogs(logs, self._ownership)
+        self._listing = Listing(logs, self._replay)
         self._watch_poll_s = watch_poll_s
-        self._unreadable = UnreadableFolders()
         _stores.add(self)
-
-    def _refuse_remote_root(self) -> None:
-        """Refuse "group" where another machine may use the same files, or where a flush may not be trusted.
-
-        Raises:
-            InvalidInput: The root is on a network or FUSE file system.
-        """
-        if is_slow_folder(self._disk, self.root):
-            raise InvalidInput(
-                f"durability 'group' needs a local disk, but {self.root} is on a network or FUSE file system, where "
-                "another machine could not replay the journal: use 'file'"
-            )
 
     @property
     def root(self) -> str:
@@ -231,7 +196,7 @@ class FileStore:
     @property
     def open_files(self) -> int:
         """The number of log files that are open now."""
-        return len(self._open_files)
+        return len(self._logs.open_files)
 
     def path_of(self, ref: Ref) -> str:
         """Return the path of a log's file.
@@ -292,7 +257,7 @@ class FileStore:
             HostClosed: The store is closed.
         """
         self._logs.check_open()
-        return await self._ownership.acquire(refs, owner)
+        return await self._ownership.acquire(refs, owner, at_once=self._appender.quick)
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Tell which leases are still held; they do not expire."""
@@ -305,9 +270,7 @@ class FileStore:
 
     def holder(self, ref: Ref) -> str | None:
         """Return who holds a log; see `Leases.holder`."""
-        from .locks import holder_of  # only needed where something else uses the session
-
-        holder = holder_of(self._disk, self._disk.real_path(self.path_of(ref)))
+        holder = self._locks.holder(self._disk.real_path(self.path_of(ref)))
         return None if holder is None else str(holder)
 
     # -- appending
@@ -332,21 +295,14 @@ class FileStore:
         """Examine the log again; see `Store.resolve`.
 
         Raises:
-            Conflict: The lease has ended.
             AppendInDoubt: The disk failed again.
             LogError: The file is no longer a session.
-            OSError: The file cannot be read.
         """
         log = self._logs.require_lease(lease)
         return await self._logs.exclusively(log, lambda: self._ownership.resolve(log))
 
     async def checkpoint(self, lease: Lease) -> None:
-        """Make a log durable without a journal, for example before its file is moved or copied elsewhere.
-
-        Raises:
-            Conflict: The lease has ended.
-            OSError: The log cannot be flushed.
-        """
+        """Make a log durable without a journal, for example before its file is moved or copied elsewhere."""
         log = self._logs.require_lease(lease)
         await self._logs.exclusively(log, lambda: self._ownership.detach_from_journals(log))
 
@@ -355,10 +311,15 @@ class FileStore:
     async def open(self, ref: Ref) -> Opening:
         """Open a log for reading; see `Store.open`."""
         with opening_log(self.path_of(ref)):
-            log = await self._logs.current(ref)
-        if log.header is None or log.dialect is None:
-            raise self._logs.not_found_error(ref)
-        return Opening(log.header, log.dialect, log.head)
+            return await self._reader.open(ref)
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        """Read the next page; see `Store.read`."""
+        return await self._reader.read(ref, generation, after, through)
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        """Read single lines; see `Store.bodies`."""
+        return await self._reader.bodies(ref, generation, seqs)
 
     def peek(self, ref: Ref) -> FilePeek:
         """Open a log for a single read; see `LooksAtOnce.peek`."""
@@ -374,55 +335,18 @@ class FileStore:
 
     def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
         """Find the positions of lines in their file; see `NamesPlaces.places`."""
-        from ...health.doctor import places  # only needed to report damage
+        from ...health.lines import places  # only needed to report damage
 
         try:
             return places(self.path_of(ref), seqs, disk=self._disk)
         except (OSError, LogError):
             return {}
 
-    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
-        """Read the next page; see `Store.read`."""
-        log = await self._logs.at_generation(ref, generation)
-        table, end = log.table, log.head.seq
-        last = end if through is None else min(through, end)
-        if after >= last:
-            return Page(after + 1, [], after < end)
-        last = table.last_that_fits(after, last, CHUNK)
-        lines = await self._logs.lines(log, table, [(after + 1, last)])
-        return Page(after + 1, lines, last < end)
-
-    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
-        """Read single lines; see `Store.bodies`.
-
-        Raises:
-            InvalidInput: A line does not exist.
-        """
-        log = await self._logs.at_generation(ref, generation)
-        sorted_seqs = sorted(set(seqs))
-        if sorted_seqs and not 0 < sorted_seqs[0] <= sorted_seqs[-1] <= log.head.seq:
-            raise InvalidInput(f"{ref} has only the lines 1 to {log.head.seq}, and others were requested")
-        runs = log.table.runs(sorted_seqs, CHUNK)
-        lines = dict(zip(sorted_seqs, await self._logs.lines(log, log.table, runs), strict=True))
-        return [lines[seq] for seq in seqs]
-
     # -- beside a log
 
     async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
-        """Return data kept beside a log; see `Store.load`.
-
-        Raises:
-            InvalidInput: The kind is unknown.
-        """
-        suffix = suffix_of(kind)
-        try:
-            log = await self._logs.current(ref)
-            table, head = log.table, log.head
-            if stat_if_exists(self._disk, log.path + suffix) is None:
-                return None
-            return await self._offload(load_blob, log, kind, head, table)
-        except FileNotFoundError:
-            return None
+        """Return data kept beside a log; see `Store.load`."""
+        return await self._reader.load(ref, kind)
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
         """Save data beside a log; see `Store.save`.
@@ -431,7 +355,6 @@ class FileStore:
 
         Raises:
             InvalidInput: The kind is unknown.
-            Conflict: The lease has ended.
             LeafMoved: A leaf record was to be saved, and the log does not end at `head`.
             AppendFailed: The leaf record cannot be written; the previous one remains.
             AppendInDoubt: The leaf record was written, but may not survive a power cut.
@@ -442,136 +365,75 @@ class FileStore:
 
     # -- whole logs
 
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
+        """Write a whole log atomically, and keep the replaced one as `.bak`; see `Store.put`.
+
+        Raises:
+            Conflict: Another program appended to the log: read it again.
+            InvalidInput: The header is not valid, or a line is not whole.
+            AppendInDoubt: The log was written, but may not survive a power cut.
+        """
+        log = self._logs.require_lease(lease)
+        check_header(header, log.path)
+        return await self._logs.exclusively(log, lambda: self._whole.put(log, header, lines))
+
     async def remove(self, lease: Lease) -> None:
         """Delete a log with the files beside it, including fragments and backups; see `Store.remove`.
 
         Raises:
-            Conflict: The lease has ended.
             OSError: A file cannot be deleted. The log still exists, and the lease is kept.
         """
-        log = self._logs.require_lease(lease)
-        await self._logs.exclusively(log, lambda: self._remove(log))
-        if self._logs.leased(lease) is log:
-            log.header = None  # its state must not be reused by readers
-            self._ownership.release_now(log)
-
-    def _remove(self, log: Log) -> None:
-        with naming_errors(log.path, "delete the session again"):
-            self._ownership.detach_from_journals(log)
-            removal.remove(self._disk, self.root, log.path)
+        await self._give_up(lease, self._whole.remove)
 
     async def pack(self, lease: Lease) -> None:
         """Pack a log; see `Packs.pack`.
 
         Raises:
-            Conflict: The lease has ended, another program changed the log meanwhile, or its content is in doubt.
-            OSError: The packed form cannot be written. The log is unchanged, and the lease is kept.
+            Conflict: Another program changed the log meanwhile, or its content is in doubt.
         """
+        await self._give_up(lease, self._whole.pack)
+
+    async def _give_up(self, lease: Lease, work: Callable[[Log], None]) -> None:
+        """Do something to a log after which its lease ends."""
         log = self._logs.require_lease(lease)
-        await self._logs.exclusively(log, lambda: self._pack(log))
+        await self._logs.exclusively(log, lambda: work(log))
         if self._logs.leased(lease) is log:
             log.header = None  # its state must not be reused by readers
             self._ownership.release_now(log)
-
-    def _pack(self, log: Log) -> None:
-        if log.header is None or log.packed is not None:
-            return
-        if log.doubt is not None:
-            raise Conflict(f"the content of {log.path} is in doubt: load the session, then archive it")
-        with naming_errors(log.path, "archive the session again"):
-            self._ownership.detach_from_journals(log)
-            self._ownership.flush(log)
-            archiving.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
 
     async def unpack(self, lease: Lease) -> Lease:
         """Unpack a packed log; see `Packs.unpack`.
 
         Raises:
-            Conflict: The lease has ended.
             LogReplaced: Another program has put a file in the log's place, which is owned now.
             LogDamaged: The packed form is damaged. It is left unchanged.
             ExtraMissing: Reading the packed form needs a package that is not installed.
-            OSError: The log cannot be written. The packed form is unchanged.
         """
         log = self._logs.require_lease(lease)
-        await self._logs.exclusively(log, lambda: self._unpack(log))
+        await self._logs.exclusively(log, lambda: self._whole.unpack(log))
         return self._ownership.lease(log, lease.owner)
 
-    def _unpack(self, log: Log) -> None:
-        if log.packed is not None:
-            try:
-                with log.naming_errors():
-                    archiving.unpack(self._disk, log.path)
-            except LogReplaced:
-                log.note_unpacked(self._disk)
-                raise
-            log.note_unpacked(self._disk)
-
-    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        """Write a whole log atomically, and keep the replaced one as `.bak`; see `Store.put`.
-
-        Raises:
-            Conflict: The lease has ended, or another program appended to the log: read it again.
-            InvalidInput: The header is not valid, or a line is not whole.
-            AppendInDoubt: The log was written, but may not survive a power cut.
-            OSError: The log cannot be written. The existing one is unchanged.
-        """
-        log = self._logs.require_lease(lease)
-        check_header(header, log.path)
-        return await self._logs.exclusively(log, lambda: self._put(log, header, lines))
-
-    def _put(self, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        self._unpack(log)
-        self._ownership.detach_from_journals(log)
-        with naming_errors(log.path, "write the session again"):
-            head = put(self._disk, log, header, lines)
-        log.unjournaled = False
-        return head
+    # -- which logs there are
 
     async def exists(self, ref: Ref) -> bool:
         """Tell whether a log of this name exists; see `Store.exists`."""
-        stat = self.look_at(ref)
-        return stat is not None and holds_session(self._disk, self.path_of(ref), stat.size)
+        return self._listing.holds(ref)
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """List the logs under the root; see `Store.page`."""
         self._logs.check_open()
-        return await self._offload(self._page, prefix, after, limit)
-
-    def _page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
-        self._replay_journals()
-        return listing.page_of(self._disk, self.root, prefix, after, limit, self._unreadable)
-
-    def _replay_journals(self) -> None:
-        """Replay journals before logs are listed, since a power cut may have lost the names of logs they hold."""
-        try:
-            self._replay.under(self.root)
-        except (OSError, TreeringError) as error:
-            logger().warning("replay_waits", ref=self.root, why=str(error))
+        return await self._offload(self._listing.page, prefix, after, limit)
 
     def scan(self) -> dict[Ref, FileStat]:
-        """Return the file status of all logs under the root, unordered. Opens no files, but may take a while."""
-        self._logs.check_open()
-        self._replay_journals()
-        return scan(self._disk, self.root, self._unreadable)
+        """Return the file status of all logs under the root; see `ScansChanges.scan`."""
+        return self._listing.scan()
 
     def look_at(self, ref: Ref) -> FileStat | None:
-        """Return the file status of a log, or else of its packed form; None if neither exists."""
-        self._logs.check_open()
-        stat = self._status_of(self.path_of(ref))
-        return None if stat is None or stat.is_directory else stat
-
-    def _status_of(self, path: str) -> FileStat | None:
-        """Return the status of what has the path of a log, or else of its packed form; None if neither exists."""
-        candidates = (path, *(path + suffix for suffix in SUFFIXES))
-        return next((stat for each in candidates if (stat := stat_if_exists(self._disk, each)) is not None), None)
+        """Return the file status of a log, or else of its packed form; see `ScansChanges.look_at`."""
+        return self._listing.look_at(ref)
 
     def may_be_restored(self, ref: Ref) -> bool:
-        """Tell whether there is a journal that may hold what a log's file lacks. Blocks.
-
-        Raises:
-            OSError: Its folder cannot be read.
-        """
+        """Tell whether there is a journal that may hold what a log's file lacks. Blocks."""
         self._logs.check_open()
         return self._replay.may_restore(self._disk.real_path(self.path_of(ref)))
 
@@ -619,7 +481,7 @@ class FileStore:
                     self._ownership.release_now(log)
             if self._group is not None:
                 await self._group.aclose()
-        self._open_files.close()
+        logs.open_files.close()
         logs.forget_all()
         self._locks.close()
 
@@ -628,7 +490,7 @@ class FileStore:
         self._logs.closed = "this store belongs to the process that this one was forked from: open another one"
         self._logs.forget_all()
         self._locks.forget()
-        self._open_files.close()
+        self._logs.open_files.close()
         if self._group is not None:
             self._group.journals.leave_to_parent()
 

@@ -17,7 +17,7 @@ from ..actors.session.session import Session
 from ..events.disk import OsDisk
 from ..events.disk.packed import packed_forms
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError
-from ..events.health.doctor import places
+from ..events.health.lines import places
 from ..events.kinds import Kind
 from .home import Home
 from .messages import logs_on_stderr, warn

@@ -16,9 +16,7 @@ from msgspec.structs import replace
 
 from ..events.content import Content, ImagePart, TextPart, ToolResult, ToolResultPart, ToolUsePart, text
 from ..events.dialects.base import Dialect
-from ..events.dialects.pi.camel import CamelDialect
 from ..events.entries import (
-    ENTRY_TYPES,
     Compaction,
     CompactionEntry,
     ContextEdit,
@@ -141,7 +139,11 @@ class Restated:
         return b"".join(line for entry in entries for line in self._entry_lines(entry))
 
     def _entry_lines(self, entry: Entry) -> Iterator[bytes]:
-        line = own_line(self._dialect, entry) if isinstance(entry, OpaqueEntry) and self._may_copy(entry) else None
+        line = (
+            own_line(self._dialect, entry)
+            if isinstance(entry, OpaqueEntry) and self._dialect.may_copy(entry.type)
+            else None
+        )
         if line is not None:
             yield line + b"\n"
             return
@@ -159,23 +161,12 @@ class Restated:
             self._model_by_seq[entry.seq] = (entry.message.provider, entry.message.model)
 
     def _encode(self, entry: KnownEntry) -> bytes:
-        if isinstance(self._dialect, CamelDialect):
-            return self._dialect.encode(entry, self._model_by_seq.get(self._models[entry.seq]))
-        return self._dialect.encode(entry)
-
-    def _may_copy(self, entry: OpaqueEntry) -> bool:
-        """Return whether a line may be copied unchanged.
-
-        It may not if the dialect's own program might know a type of the same name.
-        """
-        if self._dialect.name == "pi" and entry.type == RESET_TYPE:
-            return False
-        return self._dialect.name == "native" or entry.type not in ENTRY_TYPES
+        return self._dialect.encode(entry, self._model_by_seq.get(self._models[entry.seq]))
 
     def _converted(self, entry: KnownEntry) -> Iterator[KnownEntry]:
         aside = entry.aside and self._dialect.can_append_aside
         entry = replace(entry, aside=aside, batch=None, command_id=entry.command_id if self._whole else None)
-        if self._dialect.name == "native":
+        if not self._dialect.answers_apart:
             yield entry
         elif isinstance(entry, MessageEntry):
             yield from self._split_messages(replace(entry, message=_supported(entry.message)))

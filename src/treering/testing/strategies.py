@@ -21,6 +21,19 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import Raw
+from msgspec.inspect import (
+    BoolType,
+    FloatType,
+    IntType,
+    NoneType,
+    RawType,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
 
 from ..events.content import (
     Content,
@@ -37,6 +50,8 @@ from ..events.content import (
     ToolUsePart,
 )
 from ..events.entries import (
+    ENTRY_TYPES,
+    PAYLOADS,
     ROLES,
     BashExecution,
     Batch,
@@ -130,7 +145,7 @@ def messages(roles: Sequence[str] = tuple(sorted(ROLES))) -> SearchStrategy[Mess
 @cache
 def payloads() -> SearchStrategy[Payload]:
     """Draw payloads of every type; the entry ids that they refer to are random."""
-    return st.one_of([strategy() for strategy in _PAYLOADS.values()])
+    return st.one_of([_payloads_of(name) for name in ENTRY_TYPES])
 
 
 def entries(types: Sequence[str] | None = None) -> SearchStrategy[KnownEntry]:
@@ -139,7 +154,7 @@ def entries(types: Sequence[str] | None = None) -> SearchStrategy[KnownEntry]:
     Args:
         types: The names of the types to draw from, such as "message"; by default all.
     """
-    return _entries_of(st.one_of([_PAYLOADS[name]() for name in (_PAYLOADS if types is None else types)]))
+    return _entries_of(st.one_of([_payloads_of(name) for name in (ENTRY_TYPES if types is None else types)]))
 
 
 @st.composite
@@ -222,6 +237,44 @@ def _answering(draw: DrawFn, message: Message, path: Sequence[KnownEntry]) -> Me
         if isinstance(part, ToolResultPart)
     ]
     return msgspec.structs.replace(message, content=tuple(answered))
+
+
+def _payloads_of(name: str) -> SearchStrategy[Payload]:
+    """Draw payloads of a type: as `_PAYLOADS` says, or else by the types of its fields."""
+    strategy = _PAYLOADS.get(name)
+    return strategy() if strategy is not None else _structs(PAYLOADS[name])
+
+
+@cache
+def _structs(kind: type[_Drawn]) -> SearchStrategy[_Drawn]:
+    info = type_info(kind)
+    assert isinstance(info, StructType)
+    return st.builds(kind, **{each.name: _of_type(each.type) for each in info.fields})
+
+
+def _of_type(info: Type) -> SearchStrategy[object]:
+    """Draw values of a field's type."""
+    match info:
+        case UnionType():
+            return st.one_of([_of_type(each) for each in info.types])
+        case StrType():
+            return _words(min_size=info.min_length or 0)
+        case IntType():
+            return st.integers(0 if info.ge == 0 else -(10**9), 10**9)
+        case FloatType():
+            return st.floats(0, 1e9)
+        case BoolType():
+            return st.booleans()
+        case NoneType():
+            return st.none()
+        case RawType():
+            return _objects()
+        case VarTupleType():
+            return contents("user")
+        case StructType():
+            return _structs(info.cls)
+        case _:
+            raise NotImplementedError(f"no values are drawn for {info}: give its type a row in `_PAYLOADS`")
 
 
 def _entries_of(payload: SearchStrategy[_Drawn]) -> SearchStrategy[KnownEntry]:
@@ -385,3 +438,4 @@ _PAYLOADS: dict[str, Callable[[], SearchStrategy[Payload]]] = {
     "usage": _usage_records,
     "context_edit": lambda: st.builds(ContextEdit, ids(), _maybe(contents("user"))),
 }
+"""How payloads are drawn, by type; those of all other types are drawn by the types of their fields."""

@@ -1,5 +1,5 @@
 """What survives a power cut: flushes, and the journal of durability "group".
 
-`flushing` and `syncer` flush files. `journal` is the format, `own_journals` those of this host, `group_committer` their
-rounds; `journal_replay`, `journal_voids` and `restoration` bring back what a power cut took.
+`flushing` flushes files, many at a time. `journal` is the format, `own_journals` those of this host, `group_committer`
+their rounds; `journal_replay` and `restoration` bring back what a power cut took.
 """

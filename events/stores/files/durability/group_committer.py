@@ -16,49 +16,38 @@ from collections.abc import Sequence
 
 from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
+from msgspec import Struct
 
 from ....disk import Disk, flush_file
 from ....disk.disk_errors import reason_of, remedy_of
 from ....errors import AppendInDoubt
-from ....offload import Offload, carried_out
+from ....offload import carried_out
 from ....telemetry import logger
 from ...base import InDoubt
 from ..log.log import Log
-from ..logs import Logs, OpenFiles
-from ..ownership import ReleasedLogs
-from .flushing import Syncer
+from ..logs import Logs
+from .flushing import ReleasedLogs, Syncer
 from .own_journals import LandedAppend, OwnJournals
 
 
 class Round:
-    """Appends that become durable together.
-
-    Attributes:
-        landed: The appends.
-        done: Set when the round is settled.
-        settled: Whether the outcomes of all appends are final.
-        error: Why it is uncertain that the appends are durable; None if they are.
-    """
+    """Appends that become durable together."""
 
     __slots__ = ("done", "error", "landed", "settled")
 
     def __init__(self) -> None:
         self.landed: list[LandedAppend] = []
         self.done = Event()
-        self.settled = False
-        self.error: BaseException | None = None
+        self.settled = False  # whether the outcomes of all appends are final
+        self.error: BaseException | None = None  # why it is uncertain that the appends are durable
 
 
 class GroupCommitter:
     """The journal writer of one store, which makes appends durable in rounds.
 
     Args:
-        disk: The disk.
         journals: The journals of this host.
-        logs: The logs of the store.
-        released: The logs that it released.
-        open_files: The pool of open files.
-        offload: Runs the rounds.
+        released: The logs that the store released.
         syncer: Flushes the session files when a journal is full.
         max_bytes: The size at which a journal is full; one round may exceed it.
 
@@ -67,21 +56,10 @@ class GroupCommitter:
     """
 
     def __init__(
-        self,
-        disk: Disk,
-        journals: OwnJournals,
-        logs: Logs,
-        released: ReleasedLogs,
-        open_files: OpenFiles,
-        offload: Offload,
-        syncer: Syncer,
-        max_bytes: int,
+        self, logs: Logs, journals: OwnJournals, released: ReleasedLogs, syncer: Syncer, max_bytes: int
     ) -> None:
-        self._disk = disk
         self._logs = logs
         self._released = released
-        self._open_files = open_files
-        self._offload = offload
         self._syncer = syncer
         self._max_bytes = max_bytes
         self._gathering: Round | None = None
@@ -129,7 +107,7 @@ class GroupCommitter:
                 await self.checkpoint()
             if self._gathering is this_round:
                 self._gathering = None
-            await carried_out(self._offload, self._carry_out, this_round)
+            await carried_out(self._logs.offload, self._carry_out, this_round)
         except get_cancelled_exc_class():
             if self._gathering is not this_round:  # the round was carried out nevertheless
                 self._settle(this_round)
@@ -168,7 +146,7 @@ class GroupCommitter:
         log.doubt.__cause__ = error
         log.unjournaled = True
         landed.outcome = InDoubt(log.doubt)
-        self._open_files.drop(log)
+        self._logs.open_files.drop(log)
         log.roll_back(landed.before, landed.offset)
 
     # -- in a worker thread
@@ -187,7 +165,7 @@ class GroupCommitter:
         if retired is None:
             return
         cancellation: BaseException | None = None
-        jobs = [_Flush(self._disk, path) for path in retired.refs]
+        jobs = [_Flush(self._logs.disk, path) for path in retired.refs]
         try:
             await self._syncer.run(jobs)
         except get_cancelled_exc_class() as error:  # the jobs were completed nevertheless
@@ -197,7 +175,7 @@ class GroupCommitter:
                 retired.failed.add(job.path)
                 self._note_flush_failure(job.path, retired.refs[job.path], job.error)
         try:
-            await carried_out(self._offload, self.journals.retire, retired)
+            await carried_out(self._logs.offload, self.journals.retire, retired)
         except get_cancelled_exc_class() as error:
             cancellation = error
         self.journals.current = None
@@ -220,7 +198,7 @@ class GroupCommitter:
         """Note that a log could not be flushed: its bytes have to be written again before the next append."""
         log.note_not_flushed(error)
         if not log.busy:
-            self._open_files.drop(log)
+            self._logs.open_files.drop(log)
 
     # -- closing
 
@@ -233,19 +211,16 @@ class GroupCommitter:
         self.journals.release_kept()
 
 
-class _Flush:
+class _Flush(Struct, eq=False):
     """A job that flushes one file in a worker thread."""
 
-    __slots__ = ("_disk", "error", "path")
-
-    def __init__(self, disk: Disk, path: str) -> None:
-        self._disk = disk
-        self.path = path
-        self.error: BaseException | None = None
+    disk: Disk
+    path: str
+    error: BaseException | None = None
 
     def __call__(self) -> None:
         try:
-            flush_file(self._disk, self.path)
+            flush_file(self.disk, self.path)
         except FileNotFoundError:
             pass  # the session was deleted
         except BaseException as error:  # noqa: BLE001  # reported for the session, not raised in the thread

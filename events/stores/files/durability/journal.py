@@ -31,6 +31,7 @@ Bytes after the last whole record were never acknowledged. Records may be void: 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
@@ -41,7 +42,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from ....disk import Disk, write_all
+from ....disk import Disk, opened, write_all
 from ....disk.disk import PRIVATE_FOLDER
 from ....disk.disk_errors import naming_errors
 from ....json_values import UNDECODABLE
@@ -153,7 +154,6 @@ def encode_records(records: Iterable[Record], seed: int) -> bytes:
     """Encode records as the bytes of one round.
 
     Args:
-        records: The records.
         seed: The checksum of the journal's header line.
     """
     parts: list[bytes] = []
@@ -177,9 +177,6 @@ class Segment:
     """A journal that is open for writing.
 
     Args:
-        disk: The disk.
-        path: The path of the journal.
-        fd: The file.
         header: Its header line.
 
     Attributes:
@@ -202,8 +199,6 @@ class Segment:
         """Create a journal with its header, and make it durable.
 
         Args:
-            disk: The disk.
-            path: The path of the journal.
             nonce: A unique id, so that the checksums differ from those of every other journal with this path.
             flush: The folders above it that have to be flushed.
 
@@ -255,11 +250,7 @@ class Segment:
 
 
 def drop(disk: Disk, paths: Sequence[str]) -> None:
-    """Delete journals of one folder, and after them the files that void their records.
-
-    Raises:
-        OSError: A journal cannot be deleted.
-    """
+    """Delete journals of one folder, and after them the files that void their records."""
     for path in paths:
         with suppress(FileNotFoundError):
             disk.unlink(path)
@@ -294,8 +285,6 @@ def read_records(disk: Disk, fd: int, header: bytes) -> Iterator[StoredRecord]:
     """Yield the records of a journal up to the first one that is incomplete or damaged.
 
     Args:
-        disk: The disk.
-        fd: The journal.
         header: Its header line.
     """
     seed, at, size = crc32(header), len(header), disk.fstat(fd).size
@@ -344,3 +333,36 @@ def free_paths(folder: str) -> Iterator[str]:
 def void_of(path: str) -> str:
     """Return the path of the file that voids records of a journal."""
     return path.removesuffix(SUFFIX) + VOID_SUFFIX
+
+
+def void(disk: Disk, journal: str, name: str) -> None:
+    """Void the records of a session that a journal holds so far; the caller must own the session."""
+    try:
+        with naming_errors(journal), opened(disk, journal) as fd:
+            _, header = read_header(disk, fd)
+            size = disk.fstat(fd).size
+    except FileNotFoundError:
+        return
+    fields = b" %08x %d %s\n" % (crc32(header), size, encoded_name(name))
+    path = void_of(journal)
+    with opened(disk, path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
+        write_all(disk, fd, b"\n%08x%s" % (crc32(fields), fields))  # the newline terminates a torn line before it
+        disk.datasync(fd)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def read_voids(disk: Disk, journal: str, header: bytes) -> Counter[str]:
+    """Return the offsets in a journal up to which records are void, by the names of the session files; 0 for others."""
+    try:
+        with opened(disk, void_of(journal)) as fd:
+            data = disk.pread(fd, disk.fstat(fd).size, 0)
+    except FileNotFoundError:
+        return Counter()
+    void_until: Counter[str] = Counter()
+    for line in data.splitlines(keepends=True):
+        fields = line.split()
+        with suppress(ValueError, IndexError):
+            if int(fields[0], 16) == crc32(line[8:]) and int(fields[1], 16) == crc32(header):
+                name = decoded_name(fields[3])
+                void_until[name] = max(void_until[name], int(fields[2]))
+    return void_until

@@ -12,8 +12,11 @@ import os
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from ....disk import Disk
 from ....disk.disk_errors import naming_errors
@@ -30,25 +33,19 @@ _STEP_S = 0.001
 _TIMEOUT_S = 60.0
 
 
-class _DeadJournal:
-    """A journal whose host has ended.
+class _DeadJournal(Struct, eq=False):
+    """A journal whose host has ended, with its lock; `fd` is open for reading.
 
     Attributes:
-        path: The path of the journal.
-        held: Its lock.
-        fd: The file, open for reading.
         pending: The paths of the sessions that could not be restored.
         readable: Whether its version is known.
     """
 
-    __slots__ = ("fd", "held", "path", "pending", "readable")
-
-    def __init__(self, path: str, held: Held, fd: int) -> None:
-        self.path = path
-        self.held = held
-        self.fd = fd
-        self.pending: set[str] = set()
-        self.readable = True
+    path: str
+    held: Held
+    fd: int
+    pending: set[str] = field(default_factory=set[str])
+    readable: bool = True
 
     @property
     def is_restored(self) -> bool:
@@ -68,7 +65,6 @@ class JournalReplay:
     """The replay of journals for one store. Its methods block, and may be called from any thread.
 
     Args:
-        disk: The disk.
         locks: Tell which hosts are alive, and lock the sessions during the replay.
         own: The paths of this store's own journals.
     """
@@ -113,11 +109,7 @@ class JournalReplay:
                     self._replay(folder, journals, required)
 
     def void(self, path: str) -> None:
-        """Void the records of a session in all journals; the caller must own the session.
-
-        Raises:
-            OSError: A void file cannot be written.
-        """
+        """Void the records of a session in all journals; the caller must own the session."""
         for folder in _folders_above(path):
             root = folder.removesuffix(JOURNALS)
             for each in journal.journals_in(self._disk, folder):
@@ -229,7 +221,11 @@ class JournalReplay:
         return True
 
 
-def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders whose journals may have records of a file."""
-    for directory in PurePath(path).parents:
-        yield os.path.join(directory, JOURNALS)
+def _folders_above(path: str) -> tuple[str, ...]:
+    """Return the folders whose journals may have records of a file."""
+    return _folders_from(os.path.dirname(path))
+
+
+@lru_cache(maxsize=4096)
+def _folders_from(directory: str) -> tuple[str, ...]:
+    return tuple(os.path.join(each, JOURNALS) for each in map(str, (directory, *PurePath(directory).parents)))

@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import Struct, field
+
 from ....disk import Disk
 from ....errors import LogError, SessionLocked
 from ....telemetry import logger
+from ...base import Append, Committed, Cursor, Outcome
 from ..locks import Held, Locks
 from ..log.head import read_head
 from ..log.log import Log
@@ -19,8 +22,46 @@ from . import journal
 from .journal import JOURNALS, Record, Segment
 
 
-class OwnJournal:
-    """A journal of this host, and the files and folders that depend on it.
+class LandedAppend(Struct, eq=False):
+    """An append that was written to its session file, while its head is held back until the journal has it.
+
+    Attributes:
+        log: The session's log, which is busy until the round is settled.
+        lines: The lines.
+        block: The header block, if the append created the file.
+        offset: Where in the file the lines begin; 0 if the append created it.
+        before: The head before the append.
+        head: The head after the append.
+        outcome: The outcome to return to the caller.
+    """
+
+    log: Log
+    lines: tuple[bytes, ...]
+    block: bytes
+    offset: int
+    before: Cursor
+    head: Cursor
+    outcome: Outcome
+
+
+def hold_back(log: Log, append: Append, before: Cursor, outcome: Outcome) -> LandedAppend | None:
+    """Set a log's head back until the append is durable, and return the append as the journal needs it.
+
+    If lines of another program came in between, or the append is incomplete, change nothing and return None.
+    """
+    if not isinstance(outcome, Committed) or outcome.head.seq != before.seq + len(append.lines):
+        return None
+    if before.generation:
+        offset = log.table.ends[outcome.head.seq] - sum(map(len, append.lines))
+        landed = LandedAppend(log, append.lines, b"", offset, before, outcome.head, outcome)
+    else:
+        landed = LandedAppend(log, append.lines, append.header or b"", 0, before, outcome.head, outcome)
+    log.head = before
+    return landed
+
+
+class OwnJournal(Struct, eq=False):
+    """A journal of this host with its lock, and the files and folders that depend on it.
 
     Attributes:
         segment: The journal file.
@@ -31,22 +72,18 @@ class OwnJournal:
         failed: The files and folders that could not be flushed.
     """
 
-    __slots__ = ("failed", "folders", "held", "names", "refs", "segment")
-
-    def __init__(self, segment: Segment, held: Held) -> None:
-        self.segment = segment
-        self.held = held
-        self.refs: dict[str, str] = {}
-        self.names: dict[str, bytes] = {}
-        self.folders: set[str] = set()
-        self.failed: set[str] = set()
+    segment: Segment
+    held: Held
+    refs: dict[str, str] = field(default_factory=dict[str, str])
+    names: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    folders: set[str] = field(default_factory=set[str])
+    failed: set[str] = field(default_factory=set[str])
 
 
 class OwnJournals:
     """The journals of one store.
 
     Args:
-        disk: The disk.
         names: The names of the store's logs; it provides the root.
         locks: Keep other hosts from replaying a journal that is in use.
         new_id: Returns a unique id for each journal.
@@ -109,11 +146,7 @@ class OwnJournals:
             return b""
 
     def _create(self) -> OwnJournal:
-        """Create a new journal; it is locked before its file exists.
-
-        Raises:
-            OSError: The journal cannot be created.
-        """
+        """Create a new journal; it is locked before its file exists."""
         self._disk.make_directory(self._folder)
         root = self._names.root
         flush = [self._folder, os.path.dirname(self._folder), root]

@@ -50,7 +50,6 @@ class Restoration:
     """The restoration of one session file.
 
     Args:
-        disk: The disk.
         path: The real path of the file.
         records: The records of the session in all journals, at least one.
     """

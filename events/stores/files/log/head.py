@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from msgspec import Struct
+
 from ....dialects.detect import Detected, detect, header_size, is_torn_header
 from ....dialects.header import TORN_HEADER_MAX
 from ....disk import Disk, opened
 from ....errors import LogError, NotASession, Where
 
 _FIRST_READ = 4096
-_FIRST_LINE = 4096
+FIRST_LINE = 4096
+"""How many bytes of a log's first line make it known again."""
 
 
 class TornHeader(NotASession):
@@ -61,22 +64,43 @@ def header_crc(block: bytes) -> int:
     return crc32(block.strip().rpartition(b"\n")[2].strip())
 
 
-def generation_of(disk: Disk, fd: int, inode: int, header: int, counter: int, first: tuple[int, int] | None) -> str:
+def generation_of(inode: int, header: int, counter: int, first_line: bytes | None) -> str:
     """Return the generation of a log, made from its inode, its header, its first line and its counter of generations.
 
     The first line has its own id and time. Without it, a log that was deleted and recreated under the same inode would
     look like the old one.
 
     Args:
-        disk: The disk.
-        fd: The log.
         inode: Its inode.
         header: The checksum of its header line.
         counter: The number of generations before this one.
-        first: Where its first line begins and ends; None if there is no line.
+        first_line: Its first line, or the beginning of a long one; None if there is no line.
     """
-    crc = header
-    if first is not None:
-        start, end = first
-        crc = crc32(disk.pread(fd, min(end - start, _FIRST_LINE), start).strip(), crc)
+    crc = header if first_line is None else crc32(first_line[:FIRST_LINE].strip(), header)
     return f"{inode:x}.{crc:08x}.{counter}"
+
+
+_EDGE = 4096
+
+
+class Extent(Struct, frozen=True):
+    """The fingerprint of a log from its first byte to the end of a line.
+
+    Attributes:
+        start: The offset at which the header block ends.
+        end: The offset at which the last line ends.
+        header_crc: The checksum of the header line.
+        edges_crc: The checksum of up to 4 KiB at either end of the lines.
+    """
+
+    start: int
+    end: int
+    header_crc: int
+    edges_crc: int
+
+
+def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Extent:
+    """Return the fingerprint of a part of a log: its header and up to 4 KiB at either end of its lines."""
+    first = disk.pread(fd, min(_EDGE, end - start), start)
+    last_at = max(start, end - _EDGE)
+    return Extent(start, end, header_crc, crc32(disk.pread(fd, end - last_at, last_at), crc32(first)))

@@ -13,183 +13,35 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
-
-import anyio
+from contextlib import suppress
+from itertools import accumulate
 
 from ....dialects.base import Dialect
-from ....disk import Disk, FileStat, opened, write_all
+from ....disk import Disk, FileStat, write_all
 from ....disk.disk import is_slow_device
-from ....disk.disk_errors import naming_errors
-from ....disk.packed import PackedDisk, reading_disk, stat_if_exists
+from ....disk.packed import packed_forms, reading_disk, stat_if_exists
 from ....entries import Header
-from ....errors import AppendInDoubt, LogError, LogReplaced, NotASession
+from ....errors import LogError, LogReplaced, NotASession
 from ....telemetry import logger
-from ...base import Cursor, Lease, Ref, TornTail
-from ..locks import Held
-from ..names import UnflushedFolders
-from ..replacing import migrate
+from ...base import Cursor, TornTail
 from . import snapshots, tail
-from .head import Extent, TornHeader, extent_of, generation_of, header_crc, read_head
+from .backups import migrate
+from .head import FIRST_LINE, Extent, TornHeader, extent_of, generation_of, header_crc, read_head
 from .snapshots import Snapshot
-from .table import Table
-
-NOWHERE = Cursor("", 0)
-"""The head of a log that does not exist yet."""
-
-_NOT_SAVED = -1
-"""The saved counter if the snapshot's table is damaged: it differs from every counter, so the snapshot is rewritten."""
+from .state import LogState
+from .table import INLINE_MAX, Table
 
 _REPAIRS_MAX = 100
 """How often a tail is repaired at a time, however often another program goes on writing; the next append finds more."""
 
+_NOT_SAVED = -1
+"""The saved counter if the snapshot's table is damaged: it differs from every counter, so the snapshot is rewritten."""
 
-class Log:
-    """One log file.
 
-    Args:
-        disk: The disk.
-        ref: The log's name in the store.
-        path: Its real path.
+class Log(LogState):
+    """One log file: see `LogState` for what is known of it."""
 
-    Attributes:
-        disk: The disk through which the log is read: the given one, or `packed`.
-        ref: Its name in the store.
-        path: Its real path.
-        packed: The disk that unpacks the log while it is packed; None while it is not.
-        slow: Whether the log is on a disk that may block the event loop.
-
-        header: Its decoded header; None while the log does not exist.
-        header_crc: The checksum of its header line.
-        dialect: The dialect of its lines; None while the log does not exist.
-        table: Where its lines end.
-        head: Its committed end.
-        counter: How many earlier generations are known to have had this name.
-        device, inode, size: The file after our last read or write.
-        flushed_end: Up to where the snapshot says that the file had been flushed.
-        modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
-            descriptor open, it looks only when it closes that.
-
-        fd: The descriptor in the pool of open files, or -1.
-        pool_place: Its position in the pool.
-        recently_used: Whether it was used since the pool last looked for a file to close.
-
-        lease, held: The lease and the lock, while the log is owned here.
-        epoch: The epoch of the latest ownership that is known.
-        torn: The torn tail that was repaired when the log was acquired.
-        busy: Whether a worker thread is working on the owned log, so that its next append has to wait.
-        idle: Wakes those who wait for `busy` to become False; None if nobody does.
-        gate: Lets one thread at a time work on a log that is not owned; None before the first one does.
-
-        doubt: Why the content of the file is uncertain; None once it was examined again.
-        doubt_in_background: Whether the doubt arose outside of an append: the next append then examines the file and
-            proceeds, instead of failing.
-        unsynced: Whether a failed flush may have lost the last bytes, which have to be written again.
-        unjournaled: Whether the last bytes are in no journal, because writing it failed.
-        unflushed_folders: The folders to flush before the log's own name is known to survive a power cut.
-    """
-
-    __slots__ = (
-        "_reader_extent",
-        "_saved_counter",
-        "busy",
-        "counter",
-        "device",
-        "dialect",
-        "disk",
-        "doubt",
-        "doubt_in_background",
-        "epoch",
-        "fd",
-        "flushed_end",
-        "gate",
-        "head",
-        "header",
-        "header_crc",
-        "held",
-        "idle",
-        "inode",
-        "lease",
-        "modified_ns_seen",
-        "packed",
-        "path",
-        "pool_place",
-        "recently_used",
-        "ref",
-        "size",
-        "slow",
-        "table",
-        "torn",
-        "unflushed_folders",
-        "unjournaled",
-        "unsynced",
-    )
-
-    def __init__(self, disk: Disk, ref: Ref, path: str) -> None:
-        self.disk = disk
-        self.ref = ref
-        self.path = path
-        self.packed: PackedDisk | None = None
-        self.slow: bool
-        self.counter = 0
-        self._saved_counter: int
-        self._forget()
-
-        self.fd = -1
-        self.pool_place: int
-        self.recently_used: bool
-
-        self.lease: Lease | None = None
-        self.held: Held | None = None
-        self.epoch: int
-        self.torn: TornTail | None = None
-        self.busy = False
-        self.idle: anyio.Event | None = None
-        self.gate: anyio.Lock | None = None
-
-        self.doubt: AppendInDoubt | None = None
-        self.doubt_in_background = False
-        self.unsynced = False
-        self.unjournaled = False
-        self.unflushed_folders = UnflushedFolders(path, (), set())
-
-    def _forget(self) -> None:
-        """Reset to the state of a log that does not exist."""
-        self.header: Header | None = None
-        self.dialect: Dialect | None = None
-        self.table = Table(array("Q", [0]))
-        self.head = NOWHERE
-        self.device = self.inode = self.size = self.flushed_end = self.modified_ns_seen = self.header_crc = 0
-        self._reader_extent: Extent | None = None  # an owner needs none: it compares the file with its own last write
-
-    @property
-    def generation(self) -> str:
-        """The generation that the table belongs to; empty for a log that does not exist."""
-        return self.head.generation
-
-    def note_background_doubt(self, doubt: AppendInDoubt) -> None:
-        """Note a failure outside of an append: the next append examines the file first, then proceeds."""
-        if self.doubt is None:
-            self.doubt = doubt
-            self.doubt_in_background = True
-
-    def note_not_flushed(self, error: BaseException) -> None:
-        """Note that a flush failed outside of an append: the bytes have to be written again before the next one."""
-        self.unsynced = True
-        self.note_background_doubt(AppendInDoubt(f"{self.path} could not be flushed ({error}): check the disk"))
-
-    def note_idle(self) -> None:
-        """Note that no worker thread works on the log any more, and wake those who wait for that."""
-        self.busy = False
-        if self.idle is not None:
-            self.idle.set()
-            self.idle = None
-
-    def note_certain(self) -> None:
-        """Note that the content of the file is known again, and that nothing has to be written again."""
-        self.doubt = None
-        self.doubt_in_background = False
-        self.unsynced = False
+    __slots__ = ()
 
     # -- examining the file
 
@@ -238,15 +90,10 @@ class Log:
             raise
 
     def own(self, reader: Log | None = None) -> None:
-        """Examine the file from its beginning as its owner: migrate an old version, and repair the tail.
+        """Examine the file from its beginning as its owner: migrate an old version, and repair the tail; see `examine`.
 
         Args:
             reader: The log as it was last read through the same store; None if that is not known.
-
-        Raises:
-            NotASession: The file does not begin with a header.
-            UnsupportedVersion: The file was written by a newer program.
-            OSError: The file cannot be read or written.
         """
         self._load()
         if self.header is None:
@@ -267,6 +114,28 @@ class Log:
             with self.opened(os.O_RDWR | os.O_APPEND) as fd:
                 self.torn = self.settle(fd)
             self._save_counter(self.header)
+
+    def own_at_once(self, reader: Log | None) -> bool:
+        """Do the same for a log that does not exist, or for a small file with nothing to repair.
+
+        Returns:
+            False if it takes more than that: the file was left as it is, and `own` has to be called on another object.
+        """
+        stat = stat_if_exists(self.disk, self.path)
+        if stat is None:
+            self._saved_counter = 0
+            return snapshots.read_snapshot(self.disk, self.path) is None and not packed_forms(self.disk, self.path)
+        if not 0 < stat.size <= INLINE_MAX:
+            return False
+        self._load()
+        if self.header is None or self.dialect is None or self.dialect.old or self.table.scanned != self.size:
+            return False
+        if reader is not None and reader.generation == self.generation and not self._continues_from(reader):
+            return False
+        if packed_forms(self.disk, self.path):
+            return False
+        self._save_counter(self.header)
+        return True
 
     def _set_torn_header_aside(self) -> None:
         """Move the beginning of a header to a file beside the log, which is empty then, unless it has grown."""
@@ -321,7 +190,6 @@ class Log:
         """Read the header and index the lines of an open file; return False if it is empty.
 
         Args:
-            fd: The file.
             snapshot: The snapshot beside it, which may be of another file.
             ends: The snapshot's line table; None if it is damaged.
             counter: How many earlier generations are known.
@@ -346,7 +214,7 @@ class Log:
         else:
             table.grow(disk, fd, stat.size)
         counter += changed
-        generation = self._generation_of(fd, stat, crc, counter, table)
+        generation = generation_of(stat.inode, crc, counter, table.first_line(disk, fd, FIRST_LINE))
         reader_extent = None
         if open_end:
             self._count_open_end(fd, table, stat.size)
@@ -355,10 +223,6 @@ class Log:
         self.flushed_end = flushed_end
         self.header, self.dialect = detected.header, detected.dialect
         return True
-
-    def _generation_of(self, fd: int, stat: FileStat, crc: int, counter: int, table: Table) -> str:
-        """Return the generation of a file with these lines."""
-        return generation_of(self.disk, fd, stat.inode, crc, counter, table.first)
 
     def _take_over(
         self, stat: FileStat, crc: int, counter: int, table: Table, generation: str, reader_extent: Extent | None = None
@@ -374,17 +238,10 @@ class Log:
         self._reader_extent = reader_extent
 
     def note_created(self, fd: int, header: Header, dialect: Dialect, block: bytes, lines: tuple[bytes, ...]) -> None:
-        """Take over the state of the file that was just created with this header and these lines.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+        """Take over the state of the file that was just created with this header and these lines."""
         stat, crc = self.disk.fstat(fd), header_crc(block)
-        table = Table(array("Q", [len(block)]))
-        for line in lines:
-            table.ends.append(table.ends[-1] + len(line))
-        table.scanned = table.ends[-1]
-        generation = self._generation_of(fd, stat, crc, self.counter, table)
+        table = Table(array("Q", accumulate(map(len, (block, *lines)))))
+        generation = generation_of(stat.inode, crc, self.counter, lines[0] if lines else None)
         self._take_over(stat, crc, self.counter, table, generation)
         self.header, self.dialect = header, dialect
         self._save_counter(header)
@@ -425,37 +282,10 @@ class Log:
         """Return the fingerprint of the lines that a reader has indexed; None for a packed log, which never grows."""
         return None if self.packed is not None else self.extent(fd, table, table.count, crc)
 
-    def roll_back(self, head: Cursor, size: int) -> None:
-        """Return to an earlier head and size, as if the lines after them had not been appended."""
-        if head.generation:
-            del self.table.ends[head.seq + 1 :]
-            self.table.scanned = self.size = size
-            self.head = head
-        else:
-            self._forget()
-
     def _count_open_end(self, fd: int, table: Table, size: int) -> None:
         """Count a last line that is whole but has no newline yet."""
         if size > table.scanned >= table.ends[0]:
             table.count_open_end(self.disk, fd, size)
-
-    def is_same(self, stat: FileStat) -> bool:
-        """Tell whether this is still the file whose lines are indexed; it may have grown."""
-        return stat.inode == self.inode and stat.device == self.device and stat.size >= self.table.scanned
-
-    def is_as_left(self, stat: FileStat) -> bool:
-        """Tell whether the file is as it was after our last read or write."""
-        return stat.is_still(self.device, self.inode, self.size)
-
-    def is_unchanged(self, stat: FileStat) -> bool:
-        """Tell whether the file is the one whose lines are indexed, and shows no sign of a change.
-
-        A reader also compares its time, as the file may have been shortened and grown to the same size. For an owner,
-        the time only matters while no descriptor is open: the file may then be another one with the same inode.
-        """
-        same_size = self.is_same(stat) and stat.size == self.size
-        ignores_time = self.lease is not None and self.fd >= 0
-        return same_size and (ignores_time or stat.modified_ns == self.modified_ns_seen)
 
     def is_same_after_reopen(self, fd: int, stat: FileStat) -> bool:
         """Tell whether a file is still the same after its descriptor was closed for a while.
@@ -518,25 +348,21 @@ class Log:
 
     def settle(self, fd: int) -> TornTail | None:
         """Repair the tail and return what it was; `fd` must be open for reading and appending."""
-        disk, shared = self.disk, self.dialect is not None and self.dialect.shared
+        disk, table = self.disk, self.table
         torn: TornTail | None = None
         with self.naming_errors():
-            if self.table.scanned == 0 < (size := disk.fstat(fd).size):  # the newline is missing from the header
+            if table.scanned == 0 < (size := disk.fstat(fd).size):  # the newline is missing from the header
                 write_all(disk, fd, b"\n")
                 self._load()
-                torn = TornTail(0, size)
+                table, torn = self.table, TornTail(0, size)
+            shared = self.dialect is not None and self.dialect.shared
             for _ in range(_REPAIRS_MAX):
-                start, size = self.table.scanned, disk.fstat(fd).size
+                start, size = table.scanned, disk.fstat(fd).size
                 if size <= start:
                     break
-                kept_in: str | None = None
-                if tail.needs_newline(disk, fd, start, size, shared=shared):
-                    write_all(disk, fd, b"\n")
-                else:  # None: another program went on, and what it finished is no tail
-                    kept_in = tail.move_away(disk, self.path, fd, start, size)
-                torn = TornTail(start, size - start, kept_in)
-                self.table.grow(disk, fd, disk.fstat(fd).size)
-                self.head = Cursor(self.head.generation, self.table.count)
+                torn = tail.mend(disk, self.path, fd, start, size, shared=shared)
+                table.grow(disk, fd, disk.fstat(fd).size)
+                self.head = Cursor(self.head.generation, table.count)
             self.size = size
         return torn
 
@@ -568,10 +394,6 @@ class Log:
                 raise self.replaced_error()
             return self.lines(fd, table, runs)
 
-    def replaced_error(self) -> LogReplaced:
-        """Return the error that says that the file has another history now."""
-        return LogReplaced(f"{self.path} was replaced, shortened or removed by another program: read it from the start")
-
     # -- the files beside it
 
     def extent(self, fd: int, table: Table, seq: int, crc: int | None = None) -> Extent:
@@ -599,13 +421,3 @@ class Log:
             extent = self.extent(fd, table, seq)
         ends = table.ends[: seq + 1]
         snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, ends, index, flushed=flushed)
-
-    # -- descriptors and errors
-
-    def opened(self, flags: int) -> AbstractContextManager[int]:
-        """Open the file for the duration of a `with` block, outside the pool."""
-        return opened(self.disk, self.path, flags)
-
-    def naming_errors(self) -> AbstractContextManager[None]:
-        """Add the path of the file to disk errors that lack one."""
-        return naming_errors(self.path)

@@ -139,11 +139,7 @@ def write_snapshot(
     *,
     flushed: bool,
 ) -> None:
-    """Write a snapshot, replacing an existing one.
-
-    Raises:
-        OSError: The snapshot cannot be written.
-    """
+    """Write a snapshot, replacing an existing one."""
     table = ends.tobytes()
     data = index or b""
     fixed = _FIXED.pack(

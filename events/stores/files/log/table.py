@@ -20,6 +20,9 @@ from ....disk import Disk
 CHUNK = 1024 * 1024
 """How many bytes of a file are read at a time."""
 
+INLINE_MAX = 64 * 1024
+"""How many bytes are read on the event loop at most; larger reads run in a worker thread."""
+
 _CLOSING = 64
 _SPACE = 32
 
@@ -45,10 +48,9 @@ class Table:
         """The number of lines."""
         return len(self.ends) - 1
 
-    @property
-    def first(self) -> tuple[int, int] | None:
-        """Where the first line begins and ends; None if there is no line."""
-        return (self.ends[0], self.ends[1]) if self.count else None
+    def first_line(self, disk: Disk, fd: int, size: int) -> bytes | None:
+        """Return up to `size` bytes of the first line; None if there is no line."""
+        return disk.pread(fd, min(self.ends[1] - self.ends[0], size), self.ends[0]) if self.count else None
 
     def grow(self, disk: Disk, fd: int, stop: int) -> None:
         """Add the lines that end between `scanned` and an offset."""

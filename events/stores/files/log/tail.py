@@ -8,14 +8,27 @@ after that file was flushed.
 
 from __future__ import annotations
 
-from ....disk import Disk
+from ....disk import Disk, write_all
 from ....disk.atomic_files import write_atomically
+from ...base import TornTail
 from .table import checksum, chunks, is_blank, is_whole
 
 
-def needs_newline(disk: Disk, fd: int, start: int, size: int, *, shared: bool) -> bool:
-    """Tell whether a newline repairs the tail between two offsets; otherwise it has to be moved to another file."""
-    return shared or is_blank(disk, fd, start, size) or is_whole(disk, fd, start, size)
+def mend(disk: Disk, path: str, fd: int, start: int, size: int, *, shared: bool) -> TornTail:
+    """Repair the tail of a log between two offsets, and return what it was.
+
+    If another program went on in the meantime, what it finished is no tail, and stays.
+
+    Args:
+        fd: The log, open for reading and appending.
+        start: Where the tail begins.
+        size: Where it ends.
+        shared: Whether other programs append to the log as well.
+    """
+    if shared or is_blank(disk, fd, start, size) or is_whole(disk, fd, start, size):
+        write_all(disk, fd, b"\n")
+        return TornTail(start, size - start)
+    return TornTail(start, size - start, move_away(disk, path, fd, start, size))
 
 
 def move_away(disk: Disk, path: str, fd: int, start: int, size: int) -> str | None:

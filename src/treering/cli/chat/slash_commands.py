@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ...events.content import ThinkingPart, plain_text
+from ...events.content import ThinkingPart, plain_text, shown_text
 from ...events.entries import Usage
 from ...events.errors import InvalidInput, NotFound
 from ...events.texts import counted, preview
@@ -14,7 +14,7 @@ from ...projections.usage import UsageProjection
 from ..commands.contexts import report_lines, sent_lines
 from ..commands.info import info_lines, info_of
 from ..commands.tree import tree_pages
-from ..descriptions import LABEL_CHARS_MAX, part_text, short
+from ..descriptions import LABEL_CHARS_MAX, short
 from ..opening import find_entry
 from ..output import as_json, clean, has_terminal, short_line
 from ..rows import NAMELESS, table_of
@@ -139,9 +139,9 @@ def _recent_lines(context: Context) -> Iterator[str]:
         if each.role == "user":
             text = PROMPT + plain_text(each.content)
         elif each.role == "assistant":
-            text = "\n".join(part_text(part) for part in each.content if not isinstance(part, ThinkingPart))
+            text = "\n".join(shown_text(part) for part in each.content if not isinstance(part, ThinkingPart))
         else:
-            text = f"({each.role}) {preview(' '.join(map(part_text, each.content)))}"
+            text = f"({each.role}) {preview(' '.join(map(shown_text, each.content)))}"
         yield clean(text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…")
         if each.role == "assistant":
             yield ""

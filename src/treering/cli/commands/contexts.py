@@ -11,12 +11,12 @@ from ...actors.agents.events import SentContext
 from ...actors.agents.turn_storage import UNBOUNDED
 from ...actors.session.compaction import KEEP_TOKENS, CompactionReport
 from ...actors.session.session import Session
-from ...events.content import Content
+from ...events.content import Content, shown_text
 from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuildResult
 from ...projections.context import Context, json_fields
-from ..descriptions import colored, part_text, short
+from ..descriptions import colored, short
 from ..home import Home
 from ..messages import warn
 from ..opening import find_leaf, opened
@@ -57,7 +57,7 @@ def _lines(shown: Context) -> Iterator[str]:
     for each in shown.messages:
         yield ""
         yield f"{colored(clean(each.role))}  {click.style(short(each.entry_id), dim=True)}"
-        for text in [part_text(part) for part in each.content] or [each.message.error or "(nothing)"]:
+        for text in [shown_text(part) for part in each.content] or [each.message.error or "(nothing)"]:
             yield indent(clean(text), "  ")
 
 
@@ -152,7 +152,7 @@ def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Ite
     yield ""
     yield colored(clean(role)) + (f"  {click.style(short(entry_id), dim=True)}" if entry_id else "")
     for part in content:
-        yield indent(clean(part_text(part)), "  ")
+        yield indent(clean(shown_text(part)), "  ")
 
 
 @click.command()

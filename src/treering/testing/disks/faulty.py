@@ -1,4 +1,4 @@
-"""A disk that fails calls by a script, and counts them."""
+"""Disks that fail: one by a script, and it counts calls; and one at random, until it is healed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import errno
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
+from random import Random
 
-from ...events.disk import Disk, FileStat
+from ...events.disk import Disk
+from .image import Operation
+from .memory import MemoryDisk
 from .wrapped import WrappedDisk
 
 STALL_S_MAX = 60
@@ -121,7 +124,6 @@ class FaultyDisk(WrappedDisk):
         self.bytes_read = 0
         self.bytes_written = 0
         self._script: list[Fault] = []
-        self._paths: dict[int, str] = {}
         self._lock = threading.Lock()
 
     # the script
@@ -170,27 +172,15 @@ class FaultyDisk(WrappedDisk):
         matching[0].strike()
         return matching[0]
 
-    def _path(self, fd: int) -> str:
-        return self._paths.get(fd, "")
-
     # the calls of Disk
 
-    def open(self, path: str, flags: int) -> int:
-        """Open a file with the flags of `os.open`."""
-        self._begin("open", path)
-        fd = self.inner.open(path, flags)
-        self._paths[fd] = path
-        return fd
-
-    def close(self, fd: int) -> None:
-        """Close a descriptor."""
-        self._begin("close", self._path(fd))
-        self._paths.pop(fd, None)  # before another file can get the same number
-        self.inner.close(fd)
+    def on_call(self, call: str, *paths: str) -> None:
+        """Count a call, and apply the script to it."""
+        self._begin(call, *paths)
 
     def write(self, fd: int, data: bytes) -> int:
         """Write as many of the bytes as the script allows."""
-        fault = self._begin("write", self._path(fd))
+        fault = self._begin("write", self.path_of(fd))
         taken = self.inner.write(fd, data[: fault.taken] if isinstance(fault, Short) else data)
         with self._lock:
             self.bytes_written += taken
@@ -198,63 +188,102 @@ class FaultyDisk(WrappedDisk):
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
         """Read up to `length` bytes at an offset."""
-        self._begin("pread", self._path(fd))
-        data = self.inner.pread(fd, length, offset)
+        data = super().pread(fd, length, offset)
         with self._lock:
             self.bytes_read += len(data)
         return data
 
-    def position(self, fd: int) -> int:
-        """Return the descriptor's position."""
-        self._begin("position", self._path(fd))
-        return self.inner.position(fd)
 
-    def truncate(self, fd: int, size: int) -> None:
-        """Truncate a file."""
-        self._begin("truncate", self._path(fd))
-        self.inner.truncate(fd, size)
+ERRORS: dict[str, tuple[int, ...]] = {
+    "open": (errno.EMFILE, errno.EIO, errno.EACCES),
+    "write": (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS),
+    "pread": (errno.EIO,),
+    "position": (errno.EIO,),
+    "truncate": (errno.EIO,),
+    "datasync": (errno.EIO, errno.ENOSPC),
+    "sync_directory": (errno.EIO,),
+    "stat": (errno.EIO, errno.ESTALE),
+    "fstat": (errno.EIO,),
+    "rename": (errno.EIO, errno.ENOSPC),
+    "unlink": (errno.EIO,),
+    "make_directory": (errno.ENOSPC, errno.EROFS),
+    "list_directory": (errno.EIO,),
+}
+"""The errors with which each call may fail."""
+
+
+class UnwellDisk(WrappedDisk):
+    """Fails calls at random while it is unwell.
+
+    A failed flush behaves like a real one: the bytes that it should have saved stay readable, but are never written,
+    and the next flush succeeds without them.
+
+    Args:
+        memory: The underlying disk.
+        random: Decides which calls fail.
+        tell: Called with a description of each fault.
+
+    Attributes:
+        chances: The probability that a call fails, by name; empty for a healthy disk.
+        slow: The probability that a call is slow.
+        lag_s: The total time that slow calls have taken.
+    """
+
+    def __init__(self, memory: MemoryDisk, random: Random, tell: Callable[[str], None]) -> None:
+        super().__init__(memory)
+        self._memory = memory
+        self._random = random
+        self._tell = tell
+        self.chances: dict[str, float] = {}
+        self.slow = 0.0
+        self.lag_s = 0.0
+
+    def heal(self) -> None:
+        """Stop failing."""
+        self.chances = {}
+        self.slow = 0.0
+
+    def on_call(self, call: str, *paths: str) -> None:
+        """Be slow, or fail."""
+        if call not in ERRORS:
+            return
+        if self.slow and self._random.random() < self.slow:
+            self.lag_s += 0.2
+        if self._is_struck(call):
+            number = self._random.choice(ERRORS[call])
+            self._tell(f"{call} {_stable_name(paths[-1]).partition('.tmp')[0]}: {errno.errorcode[number]}")
+            raise OSError(number, os.strerror(number), paths[-1])
+
+    def _is_struck(self, call: str) -> bool:
+        return call in self.chances and self._random.random() < self.chances[call]
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write all bytes or some of them, or fail."""
+        self.on_call("write", self.path_of(fd))
+        if self._is_struck("write"):
+            data = data[: self._random.randrange(1, len(data) + 1)]
+        return self.inner.write(fd, data)
 
     def datasync(self, fd: int) -> None:
-        """Make a file's bytes and size survive a power cut."""
-        self._begin("datasync", self._path(fd))
+        """Flush a file, or fail and lose the unflushed bytes."""
+        try:
+            self.on_call("datasync", self.path_of(fd))
+        except OSError:
+            inode = self._memory.fstat(fd).inode
+            for node in self._memory.image.nodes():
+                if node.number == inode:
+                    node.waiting.clear()
+            raise
         self.inner.datasync(fd)
 
-    def sync_directory(self, path: str) -> None:
-        """Make the names in a directory survive a power cut."""
-        self._begin("sync_directory", path)
-        self.inner.sync_directory(path)
 
-    def stat(self, path: str) -> FileStat:
-        """Return the status of a file by name."""
-        self._begin("stat", path)
-        return self.inner.stat(path)
+def describe(operation: Operation) -> str:
+    """Describe an operation in one line that is the same in every process."""
+    names = [_stable_name(path) for path in (operation.path, operation.target) if path]
+    size = f"{operation.offset}+{len(operation.data)}" if operation.kind in ("write", "truncate") else ""
+    return " ".join(["disk", operation.kind, *names, size]).rstrip()
 
-    def fstat(self, fd: int) -> FileStat:
-        """Return the status of an open file."""
-        self._begin("fstat", self._path(fd))
-        return self.inner.fstat(fd)
 
-    def rename(self, source: str, target: str) -> None:
-        """Rename a file, replacing any file with the new name."""
-        self._begin("rename", source, target)
-        self.inner.rename(source, target)
-
-    def unlink(self, path: str) -> None:
-        """Remove a name."""
-        self._begin("unlink", path)
-        self.inner.unlink(path)
-
-    def make_directory(self, path: str) -> None:
-        """Create a directory and its parents."""
-        self._begin("make_directory", path)
-        self.inner.make_directory(path)
-
-    def list_directory(self, path: str) -> Sequence[str]:
-        """Return the names in a directory, sorted."""
-        self._begin("list_directory", path)
-        return self.inner.list_directory(path)
-
-    def real_path(self, path: str) -> str:
-        """Return the path with all links resolved."""
-        self._begin("real_path", path)
-        return self.inner.real_path(path)
+def _stable_name(path: str) -> str:
+    """Return a file's name without the process id in the names of journals and temporary files."""
+    return os.path.basename(path).replace(str(os.getpid()), "PID")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 
-from .checks import Broken
-from .determinism import durabilities
-from .story import simulate
+from . import Broken, durabilities, simulate
 
 
 def main() -> int:

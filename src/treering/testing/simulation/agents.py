@@ -41,7 +41,6 @@ class Writer:
     """A task that sends commands to sessions, one after another.
 
     Args:
-        world: The simulated world.
         number: Distinguishes it from other writers.
         group: Runs the tasks that cancel its calls.
     """
@@ -266,10 +265,6 @@ async def _cancel_later(scope: anyio.CancelScope, checkpoints: int) -> None:
 class Subscriber:
     """A task that follows one session at its own pace, across all crashes.
 
-    Args:
-        world: The simulated world.
-        name: The name of the session.
-
     Attributes:
         read_only: Whether it follows the file, as another process does, and sees lines before they are flushed.
         seen: The ids of the entries received since the last reset, by seq.
@@ -324,7 +319,6 @@ class Disturber:
     """A task that makes the disk fail and recover, and lets time pass.
 
     Args:
-        world: The simulated world.
         host: The host on that disk.
     """
 

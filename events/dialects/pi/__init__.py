@@ -1,0 +1,1 @@
+"""pi's dialect, and what its descendants share with it."""

@@ -1,0 +1,351 @@
+"""The strategies that send the conversation: whole, with old tool results cleared or shortened, or after a summary.
+
+- `FullHistory` sends the conversation unchanged.
+- `MaskedTools` clears the results of old tool calls, in steps.
+- `PrunedTools` shortens them instead: it keeps both ends of a file or of a command's output, the first hits of a
+  search, and the beginning of anything else.
+- `RecentPlusSummary` sends a summary of the older messages, and the last messages unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+
+from msgspec.structs import replace
+
+from ...events.content import ImagePart, ToolResult, ToolResultPart, text
+from ...events.entries import Message
+from ...events.errors import ContextOverflow
+from ..context import ContextMessage
+from ..tokens import Tokenizer, context_tokens, message_tokens
+from .pairing import has_results, safe_start, safe_starts, starts_from, tool_names, with_results
+from .strategy import ContextSource, NeededSummary, StrategyResult
+from .summaries import StoredSummary, longest_summary, range_key
+
+
+class FullHistory:
+    """Send everything."""
+
+    name = "full-history"
+    priority = 1
+    min_tokens = 0
+    needs_path = False
+
+    def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
+        """Return all messages; see `ContextStrategy.build`."""
+        return StrategyResult(source.messages, source.originals(source.messages))
+
+
+KEEP_LAST = 3
+"""The number of results that are kept when the others are cleared."""
+
+MIN_GAIN_SHARE = 0.1
+"""The smallest share of the limit that clearing must free to be worth a broken prompt cache."""
+
+MASK = "[Old result of {name} cleared: {chars} characters]"
+"""The replacement for a cleared result."""
+
+
+class MaskedTools:
+    """Clear the results of old tool calls, in steps.
+
+    A provider's prompt cache is valid while each request begins with the previous one. So nothing is cleared below the
+    limit; when the limit is exceeded, all results but the last few are cleared at once, and the beginning then stays
+    unchanged until the limit is exceeded again. The steps are not stored: they are found by walking the messages from
+    the first one on, in the order in which they were sent.
+
+    Args:
+        keep_last: The number of results to keep; more, to keep a batch of parallel calls whole.
+        protected: The names of tools whose results are never cleared.
+        min_gain: The smallest share of the budget that a step must free.
+        trigger: The share of the budget at which a step is taken.
+    """
+
+    name = "masked-tools"
+    priority = 2
+    min_tokens = 0
+    needs_path = False
+
+    def __init__(
+        self,
+        keep_last: int = KEEP_LAST,
+        *,
+        protected: Collection[str] = (),
+        min_gain: float = MIN_GAIN_SHARE,
+        trigger: float = 1.0,
+    ) -> None:
+        self.keep_last = keep_last
+        self.protected = frozenset(protected)
+        self.min_gain = min_gain
+        self.trigger = trigger
+
+    def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
+        """Return all messages, old results cleared; see `ContextStrategy.build`."""
+        messages = source.messages
+        limit = int(budget_tokens * self.trigger)
+        masked = self.masked(messages)
+        sizes = source.sizes(tokenizer)
+        through = masked_through(messages, masked, sizes, tokenizer, limit, self.keep_last, int(limit * self.min_gain))
+        count = sum(one is not other for one, other in zip(masked[:through], messages[:through], strict=True))
+        return StrategyResult((*masked[:through], *messages[through:]), source.originals(messages), masked_count=count)
+
+    def masked(self, messages: Sequence[ContextMessage]) -> list[ContextMessage]:
+        """Return the messages with all results cleared, except protected and short ones."""
+        names = tool_names(messages)
+        return [with_results(each, names, self._masked) for each in messages]
+
+    def _masked(self, result: ToolResult, name: str) -> ToolResult:
+        if name in self.protected:
+            return result
+        mask = MASK.format(name=name or "a tool", chars=len(result.text))
+        if isinstance(result.content, str) and len(result.content) <= len(mask):
+            return result
+        return replace(result, content=mask)
+
+
+def masked_through(
+    messages: Sequence[ContextMessage],
+    masked: Sequence[ContextMessage],
+    sizes: Sequence[int],
+    tokenizer: Tokenizer,
+    limit: int,
+    keep_last: int,
+    min_gain: int,
+) -> int:
+    """Return the position before which results are cleared.
+
+    Args:
+        messages: The messages, oldest first.
+        masked: The same messages with their results cleared; see `MaskedTools.masked`.
+        sizes: The tokens of the messages.
+        tokenizer: Counts the tokens of the masked messages.
+        limit: The maximum size of a request.
+        keep_last: The number of results to keep.
+        min_gain: The tokens that a step must free.
+    """
+    gains = [
+        0 if one is other else size - message_tokens(other.message, tokenizer)
+        for one, other, size in zip(messages, masked, sizes, strict=True)
+    ]
+    freed = [0, *accumulate(gains)]
+    starts = _starts_kept(messages, keep_last)
+    total = through = 0
+    for place, size in enumerate(sizes):
+        total += size
+        if total - freed[through] <= limit or not _ends_request(messages, place):
+            continue
+        start = max(through, starts[place])
+        if freed[start] - freed[through] >= max(min_gain, 1):
+            through = start
+    return through
+
+
+def _ends_request(messages: Sequence[ContextMessage], place: int) -> bool:
+    """Return whether a request to the model ended, or now ends, with this message."""
+    if place + 1 == len(messages):
+        return True
+    return messages[place].role != "assistant" and messages[place + 1].role == "assistant"
+
+
+def _starts_kept(messages: Sequence[ContextMessage], keep_last: int) -> list[int]:
+    """Return for each position where the last results up to it begin, keeping a batch of parallel calls whole."""
+    units = safe_starts(messages)
+    results: list[int] = []
+    starts: list[int] = []
+    for place, each in enumerate(messages):
+        results += [place for part in each.content if isinstance(part, ToolResultPart)]
+        start = place + 1 if keep_last <= 0 else 0
+        if 0 < keep_last <= len(results):
+            start = results[-keep_last]
+        whole = start < len(messages) and has_results(messages[start].message)
+        starts.append(units[start] if whole else start)
+    return starts
+
+
+RECENT_MESSAGE_COUNT = 6
+"""The number of messages at the end that are not changed."""
+
+FILE_END_LINES = 10
+"""The number of lines kept at each end of a file."""
+
+OUTPUT_MAX_CHARS = 1000
+"""The length up to which a command's output is kept whole."""
+
+OUTPUT_END_CHARS = 400
+"""The number of characters kept at each end of a longer output."""
+
+RESULT_MAX_CHARS = 800
+"""The length up to which the result of any other tool is kept whole."""
+
+RESULT_START_CHARS = 600
+"""The number of characters kept at the beginning of a longer result."""
+
+
+class PrunedTools:
+    """Shorten tool results, except those of the last messages.
+
+    Args:
+        recent_count: The number of messages at the end that are not changed; more, to keep an assistant's turn whole.
+    """
+
+    name = "pruned-tools"
+    priority = 2
+    min_tokens = 2000
+    needs_path = False
+
+    def __init__(self, recent_count: int = RECENT_MESSAGE_COUNT) -> None:
+        self.recent_count = recent_count
+
+    def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
+        """Return all messages, old results shortened; see `ContextStrategy.build`."""
+        messages = source.messages
+        recent = safe_start(messages, len(messages) - self.recent_count)
+        names = tool_names(messages)
+        old = [with_results(each, names, _pruned) for each in messages[:recent]]
+        masked = sum(one is not other for one, other in zip(old, messages, strict=False))
+        return StrategyResult((*old, *messages[recent:]), source.originals(messages), masked_count=masked)
+
+
+def prune_tool_result(content: str, tool_name: str | None = None) -> str:
+    """Shorten the result of a tool by the rule for that tool."""
+    chars = len(content)
+    if tool_name in ("Read", "read_file"):
+        lines = content.split("\n")
+        omitted = len(lines) - 2 * FILE_END_LINES
+        if omitted <= 0:
+            return content
+        mark = f"\n... [{omitted} lines omitted] ...\n"
+        return "\n".join([f"[File: {len(lines)} lines]", *lines[:FILE_END_LINES], mark, *lines[-FILE_END_LINES:]])
+    if tool_name in ("Bash", "execute_bash"):
+        if chars <= OUTPUT_MAX_CHARS:
+            return content
+        head, tail = content[:OUTPUT_END_CHARS], content[-OUTPUT_END_CHARS:]
+        return f"[Command output: {chars} chars]\n{head}\n...\n{tail}"
+    if chars <= RESULT_MAX_CHARS:
+        return content
+    if tool_name in ("Grep", "search"):
+        return f"[Search: {content.count(chr(10)) + 1} results]\n{content[:RESULT_START_CHARS]}..."
+    return f"[Tool output: {chars} chars]\n{content[:RESULT_START_CHARS]}..."
+
+
+def _pruned(result: ToolResult, name: str) -> ToolResult:
+    images = 0 if isinstance(result.content, str) else sum(isinstance(part, ImagePart) for part in result.content)
+    content = result.text
+    pruned = prune_tool_result(content, name)
+    if images:
+        pruned += f"\n[{images} images omitted]" if images > 1 else "\n[image omitted]"
+    return result if pruned == content else replace(result, content=pruned)
+
+
+SUMMARY_TARGET_RATIO = 0.3
+"""The share of the budget that a summary should take."""
+
+SUMMARY_BUDGET_SHARE = 0.9
+"""The share of the budget left by the last messages that a summary may take."""
+
+LEAST_SUMMARY_TOKENS = 64
+"""The least room for a summary; with less, fewer of the last messages are kept."""
+
+
+class RecentPlusSummary:
+    """Send a summary of the older messages, and the last messages unchanged.
+
+    It makes no summary itself. It uses the stored summary that covers the most of the older messages, and keeps it
+    while everything after it fits, so that requests begin alike from turn to turn. When no stored summary fits any
+    more, it says which one is needed; that one is made from the stored summary and the messages after it.
+
+    Args:
+        recent_count: The number of messages at the end that are kept unchanged; more, to keep an assistant's turn
+            whole; fewer, if they would leave no room for a summary.
+        target_ratio: The share of the budget that a summary should take.
+    """
+
+    name = "recent-plus-summary"
+    priority = 3
+    min_tokens = 1500
+    needs_path = False
+
+    def __init__(self, recent_count: int = RECENT_MESSAGE_COUNT, target_ratio: float = SUMMARY_TARGET_RATIO) -> None:
+        self.recent_count = recent_count
+        self.target_ratio = target_ratio
+
+    def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult | NeededSummary:
+        """Return a summary and the last messages, or the summary that is needed; see `ContextStrategy.build`."""
+        messages, opening = source.messages, source.opening
+        recent = safe_start(messages, len(messages) - self.recent_count)
+        if recent <= opening:
+            return StrategyResult(messages, source.originals(messages))
+        recent, room = _with_room(source, recent, budget_tokens, tokenizer)
+        stored = longest_summary(source.summaries, messages, opening, recent)
+        if stored is not None:
+            result = _summarized(source, *stored)
+            if stored[1] == recent or context_tokens(result.messages, tokenizer) <= budget_tokens:
+                return result
+        if not room:
+            raise ContextOverflow("the last messages leave no room for a summary: use a larger budget")
+        older = messages[opening:recent]
+        if stored is not None:
+            older = (ContextMessage("", _earlier_summary(stored[0])), *messages[stored[1] : recent])
+        return _needed(messages[opening:recent], older, room, int(budget_tokens * self.target_ratio), tokenizer)
+
+
+def summary_message(summary: str) -> Message:
+    """Return the system message that holds a summary."""
+    return Message("system", (text(f"## Prior Conversation Summary\n\n{summary}\n\n---\n\n## Recent Messages Follow"),))
+
+
+def summary_budget(budget_tokens: int, recent_tokens: int) -> int:
+    """Return how many tokens a summary may take beside the last messages; 0 if they leave no room."""
+    return max(0, int((budget_tokens - recent_tokens) * SUMMARY_BUDGET_SHARE))
+
+
+def _with_room(source: ContextSource, recent: int, budget_tokens: int, tokenizer: Tokenizer) -> tuple[int, int]:
+    """Return where the last messages must begin to leave room for a summary, and how much room they leave."""
+    messages, room = source.messages, 0
+    frame = ContextMessage("", summary_message(""))
+    for start in starts_from(messages, recent):
+        kept = (*messages[: source.opening], *_request(source, start), *messages[start:])
+        recent, room = start, summary_budget(budget_tokens, context_tokens([frame, *kept], tokenizer))
+        if room >= LEAST_SUMMARY_TOKENS:
+            break
+    return recent, room
+
+
+def _request(source: ContextSource, start: int) -> tuple[ContextMessage, ...]:
+    """Return the last user message if it precedes the position, since a request must not be replaced by a summary."""
+    return (source.messages[source.request],) if 0 <= source.request < start else ()
+
+
+def _summarized(source: ContextSource, stored: StoredSummary, end: int) -> StrategyResult:
+    messages, opening = source.messages, source.opening
+    request = _request(source, end)
+    kept = (*messages[:opening], *request, *messages[end:])
+    summary = ContextMessage("", summary_message(stored.content))
+    sent = (*messages[:opening], summary, *request, *messages[end:])
+    summarized = source.originals(messages[opening:end]) - source.originals(request)
+    return StrategyResult(sent, source.originals(kept), summarized)
+
+
+def _needed(
+    covered: Sequence[ContextMessage],
+    messages: Sequence[ContextMessage],
+    room: int,
+    target_tokens: int,
+    tokenizer: Tokenizer,
+) -> NeededSummary:
+    entry_ids = [each.entry_id for each in covered if each.entry_id]
+    return NeededSummary(
+        range_key(covered),
+        entry_ids[0],
+        entry_ids[-1],
+        len(covered),
+        sum(message_tokens(each.message, tokenizer) for each in covered),
+        room,
+        min(room, target_tokens),
+        tuple(messages),
+    )
+
+
+def _earlier_summary(stored: StoredSummary) -> Message:
+    return Message("compactionSummary", (text(stored.content),))
