@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..events.errors import InvalidInput
 from ..events.stores.base import BlobKind, Cursor, Lease, Ref
-from ..events.stores.blobs import VIEW, check_kind
+from ..events.stores.checks import VIEW, check_kind
 from ..events.telemetry import failure_of, logger
 from ..projections.base import OWN, Valued
 from ..projections.feed import LogView

@@ -16,17 +16,17 @@ from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
+from ...events.stores.files.current import Pointers
+from ...events.stores.files.row_file import IndexFile
 from ...events.telemetry import failure_of, logger
 from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..host.listing import Listing
 from ..host.names import checked_path
-from .current import Pointers
-from .file_listing import FileListing
-from .index_file import IndexFile
-from .index_writer import IndexWriter
+from .listing import FileListing
 from .paged_listing import PagedListing
 from .settings import Settings
+from .writing import IndexWriter
 
 if TYPE_CHECKING:
     from ..host.core import HostCore

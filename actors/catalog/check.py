@@ -16,11 +16,11 @@ from ...events.findings import Finding
 from ...events.health.repair import Repair
 from ...events.offload import ThreadOffload
 from ...events.stores.capabilities import KeepsFiles
+from ...events.stores.files.row_file import IndexFile, IndexLine
 from ...events.stores.opening import file_store
 from ...events.texts import counted
 from ...projections.summary import SessionSummary
 from ..host.runtime import Limits, Runtime, random_id, system_clock
-from .index_file import IndexFile, IndexLine
 from .rows import Rows
 
 

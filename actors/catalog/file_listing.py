@@ -19,12 +19,12 @@ from ...events.arguments import is_text
 from ...events.disk import FileStat
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
+from ...events.stores.files.row_file import IndexFile, IndexLine
 from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
 from ..host.registry import Registry
 from ..host.runtime import Runtime
-from .index_file import IndexFile, IndexLine
 from .rows import Rows
 
 _FILES_AT_ONCE = 64

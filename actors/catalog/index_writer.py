@@ -18,11 +18,11 @@ from ...events.kinds import Kind
 from ...events.offload import carried_out
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
+from ...events.stores.files.row_file import IndexFile, IndexLine
 from ...events.telemetry import failure_of, logger
 from ..host.registry import Registry
 from ..host.runtime import Runtime
-from .file_listing import FileListing, Remembered, is_indexable
-from .index_file import IndexFile, IndexLine
+from .listing import FileListing, Remembered, is_indexable
 from .settings import Settings
 
 _RETRY_S = 1.0

@@ -20,8 +20,8 @@ import msgspec
 
 from ...events.disk import FILE_MODE
 from ...events.disk.disk import is_slow_device
+from ...events.stores import search_index as schema
 from ...events.telemetry import logger
-from ...projections.search import schema
 
 NAME = "search.db"
 """The name of the file in the root."""

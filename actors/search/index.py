@@ -14,12 +14,12 @@ from contextlib import closing, contextmanager, suppress
 from itertools import islice
 
 from ...events.arguments import is_text
+from ...events.stores import search_index as schema
 from ...events.stores.base import Ref
-from ...projections.search import schema
+from ...events.stores.search import UNFINISHED, Checkpoint, IndexedLog, Portion
+from ...events.stores.search_database import WAIT_S, SearchFile
 from ...projections.search.query import Query
 from ...projections.search.texts import EntryText, Filters
-from .file import WAIT_S, SearchFile
-from .portions import UNFINISHED, Checkpoint, IndexedLog, Portion
 
 _CANDIDATES_MAX = 4096
 

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from ...events.disk import FileStat
 from ...events.stores.base import Ref
+from ...events.stores.search import IndexedLog, stamp_of
+from ...events.stores.search_database import IndexUnavailable
+from ...events.stores.search_index import SearchIndex
 from ...events.telemetry import logger
 from ...projections.search.query import Query
 from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import SessionSummary
-from .file import IndexUnavailable
-from .index import SearchIndex
-from .portions import IndexedLog, stamp_of
 
 Files: TypeAlias = Mapping[Ref, FileStat]
 """The state of the files of all logs."""

@@ -27,17 +27,16 @@ from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsFiles
-from ...projections.search.lines import TextReader
+from ...events.stores.search_database import IndexUnavailable
+from ...events.stores.search_index import SearchIndex
 from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
-from ...projections.search.texts import EntryText, Filters
+from ...projections.search.texts import EntryText, Filters, TextReader
 from ...projections.summary import SessionSummary
 from ..host.listing import Listing
 from ..host.names import checked_path
 from ..host.runtime import Runtime
-from .file import IndexUnavailable
 from .hits import Hit, Search
-from .index import SearchIndex
 from .scope import LOOKUP_MAX, Files, Lookup, SearchRequest, SearchScope, warn_index_unavailable
 from .updating import INLINE_MAX, texts_of, update_index
 

@@ -9,12 +9,11 @@ from zlib import crc32
 from ...events.arguments import is_text
 from ...events.errors import LogReplaced, TreeringError
 from ...events.stores.base import Cursor, Opening, Ref
+from ...events.stores.search import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion, stamp_of
+from ...events.stores.search_index import SearchIndex
 from ...events.telemetry import logger
-from ...projections.search.lines import TextReader
-from ...projections.search.texts import EntryText
+from ...projections.search.texts import EntryText, TextReader
 from ..host.runtime import Runtime
-from .index import SearchIndex
-from .portions import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion, stamp_of
 from .scope import Files, is_indexed
 
 INLINE_MAX = 64 * 1024

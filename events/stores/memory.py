@@ -27,9 +27,8 @@ from ..errors import (
     Where,
 )
 from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref
-from .blobs import check_kind
 from .capabilities import AppendsAtOnce, LooksAtOnce, NamesPlaces, offered
-from .lines import check_header, check_lines
+from .checks import check_header, check_kind, check_lines
 
 T = TypeVar("T")
 

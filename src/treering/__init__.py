@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 from .actors.agents.agent import AgentSession
 from .actors.agents.options import AgentOptions, ConversationSession
 from .actors.agents.tool import Tool, tool
-from .actors.catalog.root import default_root
-from .actors.catalog.settings import Settings
+from .actors.catalog.settings import Settings, default_root
 from .actors.host.host import SessionHost
 from .actors.host.keyed import KeyedSessions
 from .actors.host.runtime import Limits

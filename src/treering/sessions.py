@@ -15,8 +15,7 @@ and appended to. `KeyedSessions` offers conversations by the program's own keys:
 """
 
 from .actors.catalog.archiving import RetentionReport, Retired, Spared
-from .actors.catalog.root import default_root
-from .actors.catalog.settings import Settings
+from .actors.catalog.settings import Settings, default_root
 from .actors.commands import AppendOptions
 from .actors.host.host import SessionHost
 from .actors.host.keyed import KeyedSessions

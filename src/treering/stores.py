@@ -35,7 +35,6 @@ from .events.stores.base import (
     Store,
     TornTail,
 )
-from .events.stores.blobs import check_kind
 from .events.stores.capabilities import (
     AppendsAtOnce,
     KeepsFiles,
@@ -47,8 +46,8 @@ from .events.stores.capabilities import (
     ScansChanges,
     offered,
 )
+from .events.stores.checks import check_header, check_kind, check_lines
 from .events.stores.files import Durability, FileStore
-from .events.stores.lines import check_header, check_lines
 from .events.stores.memory import MemoryStore
 
 __all__ = [

@@ -14,10 +14,10 @@ import anyio
 import pytest
 import trio.testing
 from structlog.testing import capture_logs
+from treering.actors.catalog.listing import FileListing
+from treering.actors.catalog.writing import IndexWriter
 
 from treering import SessionHost, Settings
-from treering.actors.catalog.file_listing import FileListing
-from treering.actors.catalog.index_writer import IndexWriter
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.disks.image import Operation

@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "keys": ("actors/host/names.py", "actors/host/keyed.py"),
     "redaction": ("events/redaction.py", "events/secret_forms.py"),
     "retention": ("actors/catalog/archiving.py", _STORE + "packing.py", "events/disk/packed*.py"),
-    "catalog index": ("actors/catalog/index_file.py", "actors/catalog/index_writer.py"),
+    "catalog index": ("events/stores/files/row_file.py", "actors/catalog/writing.py"),
     "snapshots": (_STORE + "log/snapshots.py",),
     "native dialect": ("events/dialects/native.py", "events/dialects/base.py"),
     "pi dialect": ("events/dialects/pi/*.py", "events/dialects/base.py"),

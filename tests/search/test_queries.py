@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering import InvalidInput
-from treering.projections.search import schema
+from treering.events.stores import search_index as schema
 from treering.projections.search.query import QUERY_CHARS_MAX, Query, folded
 from treering.projections.search.snippets import SNIPPET_CHARS, snippet
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from treering import InvalidInput, MemoryStore, Message, Session, SessionHost, SyncHost, image, text, thinking, tool_use
-from treering.actors.search import file as search_file
-from treering.actors.search import index as search_index
 from treering.entries import Custom, SessionInfo, file_text
 from treering.events.disk import OsDisk
+from treering.events.stores import search_database as search_file
+from treering.events.stores import search_index
 from treering.projections.search.texts import EntryText
 from treering.sessions import Hit
 from treering.testing.clocks import ManualClock

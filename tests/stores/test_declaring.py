@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from anyio.lowlevel import checkpoint
+from treering.testing.stores.capabilities import Declaring
 
 from treering import FileStore, MemoryStore
 from treering.events.disk import FileStat
 from treering.events.stores.base import Append, Outcome, Ref
 from treering.events.stores.memory import MemoryPeek
-from treering.testing.stores.declaring import Declaring
 
 
 class NeverAtOnce(MemoryStore):

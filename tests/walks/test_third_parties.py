@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pytest
+from treering.testing.stores.capabilities import Declaring
 
 from treering import (
     Changed,
@@ -25,7 +26,6 @@ from treering.projections.building.budget import calculate_budget
 from treering.projections.building.pairing import safe_start
 from treering.projections.building.strategy import ContextSource, StrategyResult
 from treering.projections.tokens import Tokenizer
-from treering.testing.stores.declaring import Declaring
 
 from .page import code_of
 

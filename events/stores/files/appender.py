@@ -18,7 +18,7 @@ from msgspec import Struct
 from ...disk import Disk
 from ...errors import AppendInDoubt, InvalidInput, LogReplaced
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
-from ..lines import check_lines
+from ..checks import check_lines
 from . import writing
 from .durability.flushing import Syncer, make_durable, not_flushed
 from .durability.group_committer import GroupCommitter

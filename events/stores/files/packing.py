@@ -19,7 +19,7 @@ from ...disk.atomic_files import removed_on_error, write_temporary
 from ...disk.packed import PIECE, PackedFile, best_suffix, codec_of, packed_forms, stat_if_exists
 from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
-from ..blobs import VIEW
+from ..checks import VIEW
 from .names import INDEX_SUFFIX
 
 

@@ -24,7 +24,7 @@ from ...disk.disk_errors import naming_errors
 from ...disk.packed import stat_if_exists
 from ...errors import AppendInDoubt, Conflict, LogReplaced
 from ..base import Cursor
-from ..lines import check_lines
+from ..checks import check_lines
 from . import packing
 from .log.backups import back_up
 from .log.log import Log

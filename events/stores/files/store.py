@@ -40,7 +40,6 @@ from ...disk.packed import reading_disk, stat_if_exists
 from ...errors import InvalidInput, LogError, SessionLocked, Where
 from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
-from ..blobs import check_kind
 from ..capabilities import (
     AppendsAtOnce,
     KeepsFiles,
@@ -52,7 +51,7 @@ from ..capabilities import (
     ScansChanges,
     offered,
 )
-from ..lines import check_header
+from ..checks import check_header, check_kind
 from .appender import Appender, Pace
 from .durability.flushing import ReleasedLogs, Syncer
 from .durability.group_committer import GroupCommitter

@@ -18,7 +18,7 @@ from ...disk import Disk, write_all
 from ...disk.disk_errors import FULL
 from ...errors import AppendFailed, InvalidInput, LogError
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
-from ..lines import check_header
+from ..checks import check_header
 from .durability.flushing import flush_append, in_doubt, not_flushed
 from .log.log import Log
 from .log.state import NOWHERE

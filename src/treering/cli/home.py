@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from ..actors.catalog.root import default_root
+from ..actors.catalog.settings import default_root
 from ..events.arguments import folder_of
 from ..events.errors import InvalidInput, TreeringError
 from .messages import logs_on_stderr, sentence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from ..actors.catalog.root import ROOT
+from ..actors.catalog.settings import ROOT
 from ..events.errors import TreeringError
 from .home import Home
 from .output import QUIET, run

@@ -26,7 +26,7 @@ from ....errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced
 from ....json_values import UNDECODABLE
 from ....telemetry import logger
 from ...base import Blob, BlobKind, Cursor
-from ...blobs import check_kind
+from ...checks import check_kind
 from ..names import LEAF_SUFFIX
 from . import snapshots
 from .head import Extent

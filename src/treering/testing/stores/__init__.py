@@ -50,16 +50,15 @@ pytest.register_assert_rewrite(
     )
 )
 
-from .appending import Appending  # must follow the registration above
+from .appending import (
+    Appending,  # must follow the registration above
+    Pressure,
+)
+from .capabilities import Declaring, Packing
 from .case import StoreCase
-from .declaring import Declaring
-from .keeping import Keeping
-from .listing import Listing
 from .ownership import Ownership
-from .packing import Packing
-from .pressure import Pressure
-from .reading import Reading
-from .rewriting import Rewriting
+from .reading import Listing, Reading
+from .rewriting import Keeping, Rewriting
 from .watching import Watching
 
 __all__ = ["StoreCase", "StoreSuite"]
