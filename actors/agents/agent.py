@@ -21,9 +21,9 @@ from ...events.errors import AnswerCutOff, InvalidInput
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.pairing import request_at
 from ...projections.building.summaries import Summarizer, SummaryRequest
-from ..handles.branch_summaries import BranchReport
-from ..handles.handle import place_of
-from ..handles.session import Session
+from ..session.branching import BranchReport
+from ..session.reading import place_of
+from ..session.session import Session
 from .events import AgentEvent, RequestSubscription, SentContext, SentRequests, Turn
 from .live_turn import LiveTurn, leave
 from .model import Completed, Model, ModelRequest

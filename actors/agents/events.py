@@ -19,8 +19,8 @@ from ...events.entries import Message, Usage
 from ...events.errors import Closed, TreeringError
 from ...events.json_values import JSON, json_object
 from ...projections.building.builder import ContextBuildResult
-from ..handles.compaction import CompactionReport
-from ..handles.open_calls import OpenCall, Recovery
+from ..session.compaction import CompactionReport
+from ..session.open_calls import OpenCall, Recovery
 from .model import ModelRequest, TextDelta, ThinkingDelta, ToolCallStarted
 
 

@@ -27,11 +27,11 @@ from ...projections.building.summaries import (
     SummaryRequest,
 )
 from ...projections.tokens import Tokenizer
-from ..handles.branch_summaries import BranchReport, left_between, shown_between
-from ..handles.contexts import source_of
-from ..handles.handle import on_host_task
-from ..handles.open_calls import OpenCall, Recovery, suspension
-from ..handles.session import Session
+from ..session.branching import BranchReport, left_between, shown_between
+from ..session.fitting import source_of
+from ..session.open_calls import OpenCall, Recovery, suspension
+from ..session.reading import on_host_task
+from ..session.session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
 from .model import TextDelta, ThinkingDelta, ToolCallStarted

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...events.entries import Message, Usage
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
-from ..host.bounds import check_bounds
+from ..host.runtime import check_bounds
 
 
 class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

@@ -20,7 +20,7 @@ from ...projections.building.pairing import PairedMessages
 from ...projections.building.strategy import ContextSource
 from ...projections.context import Context, ContextMessage
 from ...projections.tokens import Tokenizer
-from ..handles.open_calls import OpenCall, Recovery, unanswered
+from ..session.open_calls import OpenCall, Recovery, unanswered
 from .calling import Finished
 from .events import AgentEvent
 from .model import Model, ToolSpec

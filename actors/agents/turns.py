@@ -26,7 +26,7 @@ from ...events.errors import (
 from ...events.telemetry import failure_of, logger
 from ...events.texts import counted, whole
 from ...projections.building.builder import ContextBuilder, ContextBuildResult, compose
-from ..handles.open_calls import OpenCall, closing
+from ..session.open_calls import OpenCall, closing
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import (
     AgentEvent,

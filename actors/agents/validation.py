@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ...events.content import Content, ToolUse, ToolUsePart
 from ...events.entries import Message
 from ...events.errors import InvalidInput
-from ..handles.session import Session
+from ..session.session import Session
 from .model import Model, ModelEvent, ModelRequest
 from .options import AgentHooks, AgentOptions, ConversationSession, TurnInput
 from .tool import Tool, ToolOutput

@@ -25,7 +25,7 @@ from ...events.errors import LeafMoved, SessionNotFound, TreeringError
 from ...events.stores.base import Ref
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
-from ..host.own_task import on_own_task
+from ..host.tasks import on_own_task
 from .settings import Settings
 
 if TYPE_CHECKING:

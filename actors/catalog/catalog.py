@@ -18,7 +18,7 @@ from ...events.stores.capabilities import KeepsRows
 from ...events.stores.shelf import MemoryRows
 from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
-from ..host.naming import checked_path
+from ..host.names import checked_path
 from .listing import SessionListing
 from .settings import Settings
 from .writing import IndexWriter

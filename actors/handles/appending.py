@@ -28,7 +28,7 @@ from ...events.entries import (
 from ...events.errors import InvalidEntry
 from ...events.json_values import raw_json, raw_object
 from ..commands import AppendOptions, append_command
-from .handle import Handle
+from ..session.reading import Handle
 
 
 class Appending(Handle):

@@ -18,13 +18,13 @@ from ...projections.building.summaries import (
 )
 from ...projections.context import ContextMessage, messages_of
 from ...projections.tokens import Tokenizer
-from .files_touched import files_touched
-from .shown_path import ShownPath
+from ..session.compaction import files_touched
+from ..session.fitting import ShownPath
 
 if TYPE_CHECKING:
     from ...events.index import LogIndex
     from ..log.open_log import OpenLog
-    from .session import Session
+    from ..session.session import Session
 
 BRANCH_SUMMARY_TOKENS = 2_000
 """About how long the summary of a branch should be."""

@@ -34,13 +34,12 @@ from ...projections.building.summaries import (
 from ...projections.context import Context, ContextMessage, build
 from ...projections.cuts import find_safe_cut, safe_cuts
 from ...projections.tokens import Tokenizer, context_tokens, count_messages, entry_tokens, tokenizer_of
-from .compaction_guard import NOTE, check_for_loop
-from .files_touched import files_touched
-from .handle import read_log
+from ..session.compaction import NOTE, check_for_loop, files_touched
+from ..session.reading import read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog
-    from .fitting import Fitting
+    from ..session.fitting import Fitting
 
 KEEP_TOKENS = 20_000
 """How much of the path stays as it is, unless a budget determines that."""

@@ -33,12 +33,12 @@ from ...projections.building.summaries import (
 )
 from ...projections.context import Context, ContextMessage, boundary, messages_of
 from ...projections.tokens import Tokenizer, context_tokens, tokenizer_of
-from .handle import read_log
-from .shown_path import ShownPath
+from ..session.fitting import ShownPath
+from ..session.reading import read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog
-    from .fitting import Fitting
+    from ..session.fitting import Fitting
 
 SUMMARY_USAGE = "summary"
 """The kind of the usage record of a summary that is stored beside the context."""

@@ -14,10 +14,9 @@ from ...events.entries import Compaction, Entry, Message, SessionInfo, Usage
 from ...projections.stats import EventCount
 from ...projections.usage import UsageProjection, usage_totals
 from ..commands import AppendOptions
-from .appending import Appending
-from .handle import read_log
-from .reading import Reading
-from .truncating import truncate
+from ..session.appending import Appending
+from ..session.conversing import truncate
+from ..session.reading import Reading, read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog

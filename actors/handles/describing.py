@@ -21,10 +21,9 @@ from ...projections.stats import SessionStats, StatsProjection
 from ...projections.summary import SessionMetadata, metadata_of
 from ...projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from ..commands import AppendOptions
-from ..host.naming import checked_path
-from .appending import Appending
-from .handle import read_log
-from .reading import Reading, entries_after
+from ..host.names import checked_path
+from ..session.appending import Appending
+from ..session.reading import Reading, entries_after, read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog

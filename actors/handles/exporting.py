@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from ...events.arguments import check_text
 from ...events.errors import InvalidInput
-from ..host.naming import checked_path
-from .handle import Handle
+from ..host.names import checked_path
+from ..session.reading import Handle
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction

@@ -15,10 +15,10 @@ from ...projections.building.summaries import (
     checked_summarizer,
 )
 from ...projections.tokens import Tokenizer
-from .appending import Appending
-from .compaction import CompactionReport, compact
-from .contexts import built_context, summary_for_range, tokens_in_use
-from .reading import Reading
+from ..session.appending import Appending
+from ..session.compaction import CompactionReport, compact
+from ..session.fitting import built_context, summary_for_range, tokens_in_use
+from ..session.reading import Reading
 
 
 class Fitting(Appending, Reading):

@@ -22,18 +22,17 @@ from ...events.entries import Header
 from ...events.errors import SessionExists
 from ...events.kinds import Kind
 from ...events.stores.base import Ref
-from ..host.naming import current, new_ref
-from ..host.own_task import on_own_task
+from ..host.names import current, new_ref
 from ..host.registry import NewLog
-from ..log.leaf_record import encode_leaf
-from ..log.open_log import OpenLog
-from ..log.whole_log import put_log
-from .handle import read_log
-from .path_labels import labels_for
+from ..host.tasks import on_own_task
+from ..log.moves import put_log
+from ..log.open_log import OpenLog, encode_leaf
+from ..session.branching import labels_for
+from ..session.reading import read_log
 
 if TYPE_CHECKING:
     from ..host.core import HostCore
-    from .session import Session
+    from ..session.session import Session
 
 _LINES_AT_ONCE = 256
 
@@ -119,7 +118,7 @@ async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> 
 
 
 def _handle(core: HostCore, ref: Ref, copy: SessionCopy, new_log: NewLog | None = None) -> Session:
-    from .session import Session
+    from ..session.session import Session
 
     return Session(core, ref, copy.header.id, new_log=new_log)
 

@@ -16,8 +16,8 @@ from ...events.errors import AppendFailed, InvalidInput, LogReplaced, ReadOnly, 
 from ...events.index import LogIndex
 from ...events.stores.base import Ref
 from ..commands import Append, AppendOptions, MoveLeaf, append_command
-from ..host.own_task import on_own_task
 from ..host.registry import NewLog
+from ..host.tasks import on_own_task
 from ..log.follower import Follower
 from ..mail import unreachable_error
 

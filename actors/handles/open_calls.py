@@ -30,11 +30,11 @@ from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.stores.base import TornTail
 from ...projections.building import pairing
 from ...projections.context import ContextMessage
-from .handle import read_log
+from ..session.reading import read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog
-    from .fitting import Fitting
+    from ..session.fitting import Fitting
 
 SUSPENDED_TYPE = "treering.suspended"
 """The custom type of the entries that list the calls that wait for something outside."""

@@ -20,7 +20,7 @@ from ...projections.cuts import find_safe_cut
 from ...projections.labels import find_by_label, labels
 from ...projections.tokens import Tokenizer, entry_tokens
 from ...projections.tree import Tree, build_tree
-from .handle import Handle, read_log
+from ..session.reading import Handle, read_log
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog

@@ -28,13 +28,12 @@ from ...projections.subscriptions import (
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..commands import AppendOptions, MoveLeaf
-from .branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport, summarize_branch
-from .conversing import Conversing
-from .describing import Describing
-from .exporting import Exporting
-from .fitting import Fitting
-from .forking import branch_off, copy_of, fork
-from .open_calls import OpenCall, Recovery, close_open_calls, find_open_calls, recover
+from ..session.branching import BRANCH_SUMMARY_TOKENS, BranchReport, branch_off, copy_of, fork, summarize_branch
+from ..session.conversing import Conversing
+from ..session.describing import Describing
+from ..session.exporting import Exporting
+from ..session.fitting import Fitting
+from ..session.open_calls import OpenCall, Recovery, close_open_calls, find_open_calls, recover
 
 V = TypeVar("V")
 C = TypeVar("C")

@@ -25,7 +25,7 @@ from ..decide import command_entry_id
 
 if TYPE_CHECKING:
     from ..log.open_log import OpenLog
-    from .conversing import Conversing
+    from ..session.conversing import Conversing
 
 
 _EXPECTATIONS = frozenset({"expected_leaf", "expected_seq"})

@@ -26,8 +26,7 @@ from ...projections.views import FoldStepper, SharedView, Stepper
 from ..folds import VIEWS, Folds, Values, kind_of
 from ..log.follower import Follower
 from ..log.open_log import OpenLog
-from .keys import id_of_key
-from .naming import checked_id, new_ref
+from .names import checked_id, id_of_key, new_ref
 from .registry import NewLog, Registry
 from .runtime import Runtime
 

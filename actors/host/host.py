@@ -37,18 +37,15 @@ from ...events.stores.memory import MemoryStore
 from ...events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
 from ...events.telemetry import failure_of, logger
 from ..catalog.settings import Settings
-from ..handles.forking import copy_of, fork, put
-from ..handles.session import Session
 from ..search.hits import Search
+from ..session.branching import copy_of, fork, put
+from ..session.session import Session
 from ..transfer.reports import ImportReports
-from .background import attempt, keep_running
 from .core import HostCore
-from .host_task import HostTask
 from .lookup import SessionLike, SessionLookup
-from .naming import absolute, checked_id, checked_path, ref_of_key
-from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
-from .starting import Starting, Unclosed
-from .statistics import HostStatistics, SessionStatistics
+from .names import absolute, checked_id, checked_path, ref_of_key
+from .runtime import Clock, HostStatistics, Limits, NewId, Runtime, SessionStatistics, random_id, system_clock
+from .tasks import HostTask, attempt, keep_running
 
 if TYPE_CHECKING:
     from ..catalog.archiving import RetentionReport

@@ -20,9 +20,9 @@ import anyio
 from ...events.content import ContentLike
 from ...events.entries import Message
 from ..commands import AppendOptions
-from ..handles.session import Session
+from ..session.session import Session
 from .host import SessionHost
-from .naming import ref_of_key
+from .names import ref_of_key
 
 SAVE_EVERY_S = 30.0
 """The default interval at which all conversations are saved, in seconds."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ...events.errors import HostClosed
 from ...events.stores.base import Ref
 from ...projections.summary import SessionSummary
-from .touched import Touched
+from .runtime import Touched
 
 
 class SessionChanged(Struct, frozen=True):

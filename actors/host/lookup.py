@@ -17,13 +17,13 @@ from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import NamesFiles, Recovers, ScansChanges
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Unarchive
-from ..handles.session import Session
 from ..log.follower import Follower
+from ..session.session import Session
 from .access import opening
 from .core import HostCore
 from .listing import SessionsSubscription
-from .naming import SUFFIX, checked_id, checked_path
-from .own_task import on_own_task
+from .names import SUFFIX, checked_id, checked_path
+from .tasks import on_own_task
 
 if TYPE_CHECKING:
     from ..catalog.catalog import Catalog

@@ -10,7 +10,7 @@ from ...events.dialects.detect import dialect_named
 from ...events.entries import Header
 from ...events.errors import InvalidInput, InvalidSessionId
 from ...events.stores.base import Ref
-from .keys import id_of_key
+from .names import id_of_key
 
 SUFFIX = ".jsonl"
 """The suffix of a log's name."""

@@ -30,10 +30,7 @@ from ...events.stores.capabilities import (
     Watches,
 )
 from ..log.bodies import BodyCache
-from ..log.moved_logs import MovedLogs
-from .bounds import check_bounds
-from .statistics import Counters
-from .touched import Touched
+from ..log.moves import MovedLogs
 from .turns import Turns
 
 Clock: TypeAlias = Callable[[], datetime]

@@ -29,7 +29,6 @@ from ...projections.feed import EntryAdded, Feed, LeafChange
 from ...projections.tokens import Tokenizer
 from ..host.runtime import Runtime
 from .bodies import KeptContext
-from .leaf_record import decode_leaf
 
 T = TypeVar("T")
 

@@ -15,8 +15,7 @@ from ..commands import MoveLeaf
 from ..decide import decide_move
 from ..host.runtime import Runtime
 from ..mail import Decision
-from .leaf_record import encode_leaf
-from .open_log import OpenLog
+from .open_log import OpenLog, encode_leaf
 
 TRIES_MAX = 64
 """How often something is decided anew because another program has appended in the meantime."""

@@ -31,7 +31,7 @@ from ...projections.search.snippets import snippet
 from ...projections.search.texts import TextReader
 from ...projections.summary import SessionSummary
 from ..host.listing import Listing
-from ..host.naming import checked_path
+from ..host.names import checked_path
 from ..host.runtime import Runtime
 from .hits import Hit, Search
 from .scope import LOOKUP_MAX, Lookup, SearchRequest, SearchScope, warn_index_unavailable

@@ -38,11 +38,11 @@ from ...projections.labels import LabelChange
 from ...projections.subscriptions import refuse_entry_arguments
 from ...projections.tree import Tree, TreeChange
 from ...projections.views import Changed, Snapshot
-from ..handles.exporting import ExportFormat
-from ..handles.forking import SessionCopy, copy_of
-from ..handles.reading import is_of_custom_type
-from ..handles.session import Session
 from ..search.hits import Search
+from ..session.branching import SessionCopy, copy_of
+from ..session.exporting import ExportFormat
+from ..session.reading import is_of_custom_type
+from ..session.session import Session
 from .bridge import Bridge
 from .subscriptions import SyncEntrySubscription, SyncSearch, SyncSubscription, SyncTransientSubscription
 

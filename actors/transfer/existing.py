@@ -26,9 +26,8 @@ from ...formats.chain import DESCRIBING, derived_id, describes
 from ...formats.dialect_conversion import SplitOff
 from ...formats.walk import Found
 from ...projections.context_edits import last_edits
-from ..host.naming import SUFFIX
-from ..log.leaf_record import encode_leaf
-from ..log.open_log import OpenLog
+from ..host.names import SUFFIX
+from ..log.open_log import OpenLog, encode_leaf
 from .growing_answers import Latest
 from .incoming import Converted, ExistingLog, Incoming, advances_session
 from .matching import COMPARED_KINDS, LogMessages, Matching

@@ -33,7 +33,7 @@ from ...formats.programs import format_named, format_names, is_written, written_
 from ...projections.context_edits import last_edits
 from ...projections.documents.document import About, BranchBegins, BranchEnds, Show, Step, View, reading_order
 from ...projections.tokens import message_tokens
-from ..host.naming import current
+from ..host.names import current
 from ..log.open_log import OpenLog
 from . import EXPORTS
 from .selection import (
@@ -54,8 +54,8 @@ from .selection import (
 from .target import in_file, in_memory
 
 if TYPE_CHECKING:
-    from ..handles.handle import Handle
     from ..host.core import HostCore
+    from ..session.reading import Handle
 
 
 _REDACTABLE = ("json", "markdown", "html")

@@ -33,10 +33,10 @@ from ...formats.base import ForeignSession, KeptSession
 from ...formats.opening import cannot_read, unreadable
 from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
-from ..host.naming import new_ref
-from ..host.own_task import on_own_task
-from ..log.leaf_record import encode_leaf
-from ..log.whole_log import put_log
+from ..host.names import new_ref
+from ..host.tasks import on_own_task
+from ..log.moves import put_log
+from ..log.open_log import encode_leaf
 from .existing import (
     LogFinder,
     append,

@@ -36,8 +36,7 @@ from ...events.texts import counted
 from ...formats.base import ForeignSession, KeptSession
 from ...formats.chain import derived_id
 from ...projections.usage import usage_beyond
-from ..host.keys import id_of_key
-from ..host.naming import checked_id
+from ..host.names import checked_id, id_of_key
 from .growing_answers import Latest, growth
 from .matching import DESCRIBED, Matching
 

@@ -43,12 +43,12 @@ from ...formats.dialect_conversion import kept
 from ...projections.context import message_of
 from ...projections.context_edits import with_edits
 from ...projections.documents.document import About
-from ..handles.path_labels import labels_for
 from ..log.open_log import OpenLog
+from ..session.branching import labels_for
 
 if TYPE_CHECKING:
-    from ..handles.handle import Handle
     from ..host.core import HostCore
+    from ..session.reading import Handle
 
 
 LINES_AT_ONCE = 64

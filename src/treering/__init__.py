@@ -25,10 +25,10 @@ from .actors.agents.agent import AgentSession
 from .actors.agents.options import AgentOptions, ConversationSession
 from .actors.agents.tool import Tool, tool
 from .actors.catalog.settings import Settings, default_root
-from .actors.handles.session import Session
 from .actors.host.host import SessionHost
 from .actors.host.keyed import KeyedSessions
 from .actors.host.runtime import Limits
+from .actors.session.session import Session
 from .actors.sync import SyncHost, SyncSession
 from .events.content import image, plain_text, text, thinking, tool_result, tool_use
 from .events.entries import Entry, Header, Message, MessageEntry, Usage, message

@@ -17,19 +17,18 @@ and appended to. `KeyedSessions` offers conversations by the program's own keys:
 from .actors.catalog.archiving import RetentionReport, Retired, Spared
 from .actors.catalog.settings import Settings, default_root
 from .actors.commands import AppendOptions
-from .actors.handles.branch_summaries import BranchReport
-from .actors.handles.compaction import CompactionReport
-from .actors.handles.describing import StoredMessage
-from .actors.handles.exporting import ExportFormat
-from .actors.handles.open_calls import OpenCall, Recovery
-from .actors.handles.session import Session
 from .actors.host.host import SessionHost
 from .actors.host.keyed import KeyedSessions
-from .actors.host.keys import SessionKey
 from .actors.host.lookup import SessionLike
-from .actors.host.runtime import Limits
-from .actors.host.statistics import HostStatistics, Latency, SessionStatistics
+from .actors.host.names import SessionKey
+from .actors.host.runtime import HostStatistics, Latency, Limits, SessionStatistics
 from .actors.search.hits import Hit, Search
+from .actors.session.branching import BranchReport
+from .actors.session.compaction import CompactionReport
+from .actors.session.describing import StoredMessage
+from .actors.session.exporting import ExportFormat
+from .actors.session.open_calls import OpenCall, Recovery
+from .actors.session.session import Session
 from .actors.transfer.reports import ImportReport, ImportReports
 from .events.findings import Finding, LeftOut
 from .events.redaction import Redaction

@@ -27,7 +27,7 @@ from treering import (
     TreeringError,
     text,
 )
-from treering.actors.host.statistics import Latency
+from treering.actors.host.runtime import Latency
 from treering.entries import Custom
 from treering.errors import ProjectionFailed
 from treering.events.disk import OsDisk

@@ -29,7 +29,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "contexts": ("projections/context*.py", "projections/building/*.py"),
     "feed": ("projections/feed.py", "projections/views.py"),
     "subscriptions": ("projections/subscriptions.py", "actors/log/follower.py"),
-    "keys": ("actors/host/keys.py", "actors/host/keyed.py"),
+    "keys": ("actors/host/names.py", "actors/host/keyed.py"),
     "redaction": ("events/redaction.py", "events/secret_forms.py"),
     "retention": ("actors/catalog/archiving.py", _STORE + "packing.py", "events/disk/packed*.py"),
     "catalog index": (_STORE + "row_file.py", "actors/catalog/writing.py"),

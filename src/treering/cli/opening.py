@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ..actors.handles.session import Session
 from ..actors.host.host import SessionHost
-from ..actors.host.naming import SUFFIX
+from ..actors.host.names import SUFFIX
 from ..actors.host.runtime import Limits
+from ..actors.session.session import Session
 from ..events.disk import OsDisk
 from ..events.disk.packed import packed_forms
 from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError

@@ -13,7 +13,7 @@ from ...actors.agents.events import AgentEvent, Compacted, MessageEnd, NotCompac
 from ...actors.agents.model import TextDelta
 from ...actors.agents.options import LeftWork
 from ...actors.agents.streaming import TurnStream
-from ...actors.handles.open_calls import Recovery
+from ...actors.session.open_calls import Recovery
 from ...events.errors import ModelError, TreeringError
 from ...events.texts import counted
 from ..home import Home

@@ -10,10 +10,10 @@ from ...actors.agents.events import SentContext
 from ...actors.agents.model import Model
 from ...actors.agents.options import AgentHooks, AgentOptions, LeavePolicy
 from ...actors.agents.streaming import TurnStream
-from ...actors.handles.branch_summaries import BranchReport
-from ...actors.handles.compaction import CompactionReport
-from ...actors.handles.session import Session
 from ...actors.host.host import SessionHost
+from ...actors.session.branching import BranchReport
+from ...actors.session.compaction import CompactionReport
+from ...actors.session.session import Session
 from ...events.arguments import is_text
 from ...events.errors import Closed
 from ...projections.building.budget import ContextBudget, UsedTokens, calculate_budget

@@ -9,8 +9,8 @@ import click
 
 from ...actors.agents.events import SentContext
 from ...actors.agents.turn_storage import UNBOUNDED
-from ...actors.handles.compaction import KEEP_TOKENS, CompactionReport
-from ...actors.handles.session import Session
+from ...actors.session.compaction import KEEP_TOKENS, CompactionReport
+from ...actors.session.session import Session
 from ...events.content import Content, shown_text
 from ...events.texts import counted
 from ...projections.building.budget import ContextBudget, calculate_budget

@@ -19,9 +19,9 @@ import click
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from ...actors.handles.session import Session
 from ...actors.host.host import SessionHost
 from ...actors.host.runtime import Limits
+from ...actors.session.session import Session
 from ...events.content import tool_use
 from ...events.health.doctor import examine
 from ...projections.feed import Reset

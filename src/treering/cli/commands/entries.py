@@ -11,7 +11,7 @@ import anyio
 import click
 import msgspec
 
-from ...actors.handles.session import Session
+from ...actors.session.session import Session
 from ...events.entries import Entry, OpaqueEntry
 from ...projections.feed import Reset
 from ...projections.labels import LabelledEntry

@@ -12,7 +12,7 @@ from itertools import islice
 
 import click
 
-from ...actors.handles.session import Session
+from ...actors.session.session import Session
 from ...events.entries import Entry
 from ...projections.tree import TreeNode, iter_nodes, to_json
 from ..descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short

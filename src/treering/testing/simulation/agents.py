@@ -11,8 +11,8 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from ...actors.commands import AppendOptions
-from ...actors.handles.session import Session
 from ...actors.host.host import SessionHost
+from ...actors.session.session import Session
 from ...events.content import text
 from ...events.entries import Message, Payload
 from ...events.errors import (

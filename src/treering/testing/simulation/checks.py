@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ...actors.handles.session import Session
+from ...actors.session.session import Session
 from ...events.content import plain_text
 from ...events.dialects.detect import detect
 from ...events.entries import BranchSummaryEntry, CustomEntry, Entry, LabelEntry, MessageEntry, SessionInfoEntry

@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 
 import anyio
 
-from ...actors.handles.session import Session
 from ...actors.host.host import SessionHost
 from ...actors.host.runtime import Limits
+from ...actors.session.session import Session
 from ...events.disk.packed import SUFFIXES, codec_of
 from ...events.entries import Entry
 from ...events.errors import NotASession
