@@ -137,6 +137,8 @@ def check_root(root: str | os.PathLike[str], what: str = "the root") -> None:
         InvalidInput: It begins like an address.
     """
     scheme = _SCHEME.match(root) if isinstance(root, str) else None
+    if scheme is not None and scheme[1].lower() == "memory":
+        raise InvalidInput(f"{what} is in memory, where nothing was before and nothing stays: give a directory")
     if scheme is not None:  # the rest is not repeated, since it may hold a password
         raise InvalidInput(
             f"{what} begins with {scheme[0]!r}, like an address, but sessions are kept in directories: give the path "

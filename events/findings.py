@@ -1,4 +1,4 @@
-"""Findings: one for each problem or oddity of a file, as the doctor, listings, searches and imports report them."""
+"""Findings, one for each problem of a file, as the doctor, listings, searches and imports report them; and repairs."""
 
 from __future__ import annotations
 
@@ -66,3 +66,39 @@ def unreadable(path: str, error: TreeringError | OSError) -> Finding:
         where = error.where
         return Finding(where.path, where.line, where.byte, "unreadable", "error", error.message)
     return Finding(path, None, None, "unreadable", "error", str(error))
+
+
+Action: TypeAlias = Literal[
+    "fragment_moved", "newline_added", "moved_aside", "made_anew", "replayed", "noted", "locked", "waiting", "failed"
+]
+"""What was done. The last three mean that nothing was: the file is owned, a journal has to wait, the disk failed."""
+
+
+class Repair(Struct, frozen=True):
+    """One repair, done or not.
+
+    Attributes:
+        path: The file.
+        action: What was done, as a stable word.
+        message: What was done or found, in words.
+        target: The new place of bytes that were moved or copied.
+        byte: The offset concerned; None if the repair concerns the whole file.
+        line: The line, counted from 1, that begins at `byte`.
+    """
+
+    path: str
+    action: Action
+    message: str
+    target: str | None = None
+    byte: int | None = None
+    line: int | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the repair was done."""
+        return self.action not in ("locked", "waiting", "failed")
+
+    @property
+    def where(self) -> Where:
+        """The place in the file."""
+        return Where(self.path, self.line, self.byte)

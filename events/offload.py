@@ -68,6 +68,11 @@ class ThreadOffload:
         return await to_thread.run_sync(fn, *args, limiter=limiter)
 
 
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Run `fn(*args)` on the event loop: an offload for what never blocks."""
+    return fn(*args)
+
+
 _INTERRUPTIONS_MAX = 8
 """How often a call that no thread has begun may be cancelled before it runs on the event loop. A task that awaits
 another one, and is itself in a cancelled scope, passes a cancellation on in every round of the loop."""

@@ -1,7 +1,6 @@
 """The catalog of one host: rows of its sessions, session lookup by a string, and each project's current session.
 
-It is based on a listing, which depends on the store, and for file stores on an index and pointers under the root. The
-host's methods delegate to it.
+It is based on a listing, and on what the store keeps for it. The host's methods delegate to it.
 """
 
 from __future__ import annotations
@@ -15,16 +14,12 @@ from ...events.errors import AmbiguousSession, InvalidInput, SessionNotFound
 from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
-from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.files.current import Pointers
-from ...events.stores.files.row_file import IndexFile
-from ...events.telemetry import failure_of, logger
+from ...events.stores.capabilities import KeepsRows
+from ...events.stores.shelf import MemoryRows
 from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
-from ..host.listing import Listing
 from ..host.names import checked_path
-from .listing import FileListing
-from .paged_listing import PagedListing
+from .listing import SessionListing
 from .settings import Settings
 from .writing import IndexWriter
 
@@ -58,22 +53,15 @@ class Catalog:
     """
 
     def __init__(self, core: HostCore, settings: Settings) -> None:
-        self._core = core
         self._runtime = core.runtime
-        self._current_by_hash: dict[str, Ref] = {}
-        self._pointers: Pointers | None = None
+        kept = core.runtime.store.capability(KeepsRows)
+        self._kept: KeepsRows = MemoryRows() if kept is None else kept
         self._writer: IndexWriter | None = None
-        self.listing: Listing
-        files = core.runtime.files
-        if files is not None:
-            index = IndexFile(files.disk, files.root)
-            listing = self.listing = FileListing(core.runtime, core.registry, files, index)
-            self._writer = IndexWriter(core.runtime, core.registry, files, index, listing, settings)
-            self._pointers = Pointers(files)
-            core.runtime.touched.listeners.append(listing.unsaved)
-            core.registry.before_passivation = listing.keep_passivated_row
-        else:
-            self.listing = PagedListing(core.runtime, core.registry)
+        self.listing = SessionListing(core.runtime, core.registry, kept)
+        if kept is not None:
+            self._writer = IndexWriter(core.runtime, core.registry, kept, self.listing, settings)
+            core.runtime.touched.listeners.append(self.listing.unsaved)
+            core.registry.before_passivation = self.listing.keep_passivated_row
 
     # -- the index
 
@@ -149,31 +137,17 @@ class Catalog:
 
     async def current(self, project: str | os.PathLike[str]) -> SessionSummary | None:
         """Return the row of a project's current session, or None if it has none that can be resumed."""
-        path_hash = await self.hash_of(project)
-        if self._pointers is None:
-            ref = self._current_by_hash.get(path_hash)
-        else:
-            ref = await self._runtime.offload(self._pointers.get, path_hash)
+        ref = await self._runtime.blocking(self._kept.current, await self.hash_of(project))
         row = None if ref is None else await self.listing.row(ref)
         return None if row is None or row.archived or row.status == CORRUPTED else row
 
     async def current_among(self, refs: Collection[Ref]) -> frozenset[Ref]:
         """Return those of the sessions that are the current session of some project."""
-        if self._pointers is None:
-            return frozenset(refs).intersection(self._current_by_hash.values())
-        return await self._runtime.offload(self._pointers.among, refs)
+        return await self._runtime.blocking(self._kept.current_among, refs)
 
     async def set_current(self, project: str | os.PathLike[str], ref: Ref | None) -> None:
         """Set or clear the current session of a project."""
-        path_hash = await self.hash_of(project)
-        if ref is None:
-            self._current_by_hash.pop(path_hash, None)
-        else:
-            self._current_by_hash[path_hash] = ref
-        if self._pointers is not None and ref is None:
-            await self._runtime.offload(self._pointers.clear, path_hash)
-        elif self._pointers is not None and ref is not None:
-            await self._runtime.offload(self._pointers.set, path_hash, ref)
+        await self._runtime.blocking(self._kept.set_current, await self.hash_of(project), ref)
 
     # -- events of sessions
 
@@ -182,23 +156,9 @@ class Catalog:
         self.listing.accessed(ref)
 
     async def removed(self, ref: Ref) -> None:
-        """Remove a deleted session: its row, its line in the index and the pointers to it."""
+        """Remove a deleted session: its row, and the pointers to it."""
         self.listing.forget([ref])
-        self._current_by_hash = {path_hash: each for path_hash, each in self._current_by_hash.items() if each != ref}
-        if self._pointers is not None:
-            await self._runtime.offload(self._pointers.forget, ref)
-        files = self._runtime.files
-        if files is not None:
-            await carried_out(self._runtime.offload, _forget_below, files, ref)
-
-
-def _forget_below(files: KeepsFiles, ref: Ref) -> None:
-    """Remove a deleted session from the indexes of nested folders that are roots of other hosts."""
-    for folder, inner in files.inner_roots(ref):
-        try:
-            IndexFile(files.disk, folder).forget(inner)
-        except OSError as error:
-            logger().debug("index_not_written", **failure_of(error))
+        await carried_out(self._runtime.blocking, self._kept.forget, ref)
 
 
 def _shown(row: SessionSummary) -> str:

@@ -1,8 +1,7 @@
-"""Check the index against the sessions' files.
+"""Check the rows that a store keeps against its logs.
 
-A line whose file changed since, or is gone, is not damage, since it is not used. A line is wrong if it would be used
-and differs from its file. The index is derived, so a repair rewrites it with the correct lines, and the next listing
-adds the others.
+A row whose log changed since, or is gone, is not damage, since it is not used. A row is wrong if it would be used and
+differs from its log. Rows are derived, so a repair keeps the correct ones, and the next listing adds the others.
 """
 
 from __future__ import annotations
@@ -12,20 +11,19 @@ from typing import Any, NoReturn
 
 from ...events.disk import Disk
 from ...events.errors import InvalidSessionId
-from ...events.findings import Finding
-from ...events.health.repair import Repair
+from ...events.findings import Finding, Repair
 from ...events.offload import ThreadOffload
-from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.files.row_file import IndexFile, IndexLine
+from ...events.stores.base import Ref
+from ...events.stores.capabilities import KeepsRows, KeptRow, ScansChanges
 from ...events.stores.opening import file_store
 from ...events.texts import counted
 from ...projections.summary import SessionSummary
 from ..host.runtime import Limits, Runtime, random_id, system_clock
-from .rows import Rows
+from .rows import Rows, session_of
 
 
 class IndexCheck:
-    """Compares the index of one root with the sessions; only `repair` writes anything.
+    """Compares the kept rows of one root with the sessions; only `repair` writes anything.
 
     Args:
         disk: The disk.
@@ -34,9 +32,10 @@ class IndexCheck:
 
     def __init__(self, disk: Disk, root: str) -> None:
         store = file_store(root, disk=disk)
-        files = store.capability(KeepsFiles)
-        assert files is not None
-        self._files = files
+        kept, scanning = store.capability(KeepsRows), store.capability(ScansChanges)
+        assert kept is not None
+        assert scanning is not None
+        self._kept, self._scanning = kept, scanning
         runtime = Runtime(
             store=store,
             owner="doctor",
@@ -46,12 +45,11 @@ class IndexCheck:
             limits=Limits(),
             spawn=_no_task,
         )
-        self._rows = Rows(runtime, files)
-        self._index = IndexFile(disk, self._files.root)
+        self._rows = Rows(runtime)
 
     def findings(self) -> list[Finding]:
         """Return what is wrong with the index; a missing index is in order."""
-        return self._examine()[0]
+        return self._examine()[1]
 
     def repair(self) -> list[Repair]:
         """Rewrite the index if something is wrong with it.
@@ -59,58 +57,59 @@ class IndexCheck:
         Raises:
             OSError: A write failed; the index is unchanged.
         """
-        findings, correct_lines = self._examine()
+        place, findings, correct = self._examine()
         if not findings:
             return []
-        self._index.replace({line.ref: line for line in correct_lines}, make_folder=False)
-        message = (
-            f"the index was rewritten with {counted(len(correct_lines), 'session')}; the next listing adds the others"
-        )
-        return [Repair(self._index.path, "made_anew", message)]
+        self._kept.rewrite(correct, may_create=False)
+        message = f"the index was rewritten with {counted(len(correct), 'session')}; the next listing adds the others"
+        return [Repair(place, "made_anew", message)]
 
-    def _examine(self) -> tuple[list[Finding], list[IndexLine]]:
-        """Return the findings, and the lines that are correct."""
-        path = self._index.path
-        if not self._index.exists():
-            return [], []
-        contents = self._index.read()
+    def _examine(self) -> tuple[str, list[Finding], dict[Ref, KeptRow]]:
+        """Return where the rows are kept, the findings, and the rows that are correct."""
+        contents = self._kept.rows()
+        if contents is None:
+            return "", [], {}
+        place = contents.place
         if not contents.usable:
             message = "not an index of this version: the next listing reads all sessions and rewrites it"
-            return [Finding(path, 1, 0, "catalog_foreign", "warning", message)], []
+            return place, [Finding(place, 1, 0, "catalog_foreign", "warning", message)], {}
         findings = [
-            Finding(path, number, None, "catalog_torn", "warning", "a line of the index that cannot be read; skipped")
+            Finding(place, number, None, "catalog_torn", "warning", "a line of the index that cannot be read; skipped")
             for number in contents.damaged
         ]
-        correct_lines: list[IndexLine] = []
-        for line in contents.lines.values():
-            fault = self._fault(line)
-            if fault is None:
-                correct_lines.append(line)
+        correct: dict[Ref, KeptRow] = {}
+        for row in contents.rows.values():
+            session = session_of(row)
+            if session is None:
+                message = f"what the index says of {row.ref!r} cannot be read; skipped"
+                findings.append(Finding(place, None, None, "catalog_torn", "warning", message))
+            elif (fault := self._fault(row, session)) is not None:
+                findings.append(Finding(place, None, None, "catalog_wrong", "warning", fault))
             else:
-                findings.append(Finding(path, None, None, "catalog_wrong", "warning", fault))
-        return findings, correct_lines
+                correct[row.ref] = row
+        return place, findings, correct
 
-    def _fault(self, line: IndexLine) -> str | None:
-        """Return what is wrong with a line that would be used, or None."""
+    def _fault(self, row: KeptRow, session: SessionSummary) -> str | None:
+        """Return what is wrong with a row that would be used, or None."""
         try:
-            stat = self._files.look_at(line.ref)
+            stamp = self._scanning.look_at(row.ref)
         except InvalidSessionId:
-            return f"the index has a line about {line.ref!r}, which cannot be a session file"
-        if stat is None or not line.holds(stat):
+            return f"the index has a line about {row.ref!r}, which cannot be a session file"
+        if stamp is None or stamp != row.stamp:
             return None
-        actual = self._rows.read(line.ref, stat)
+        actual = self._rows.look(row.ref, stamp)
         if actual is None:
             return None
         differing = [
             name
             for name in SessionSummary.__struct_fields__
-            if name not in ("last_accessed", "project_hash") and getattr(actual, name) != getattr(line.session, name)
+            if name not in ("last_accessed", "path", "project_hash") and getattr(actual, name) != getattr(session, name)
         ]
-        if line.session.last_accessed is None or (actual.last_accessed or actual.modified) > line.session.last_accessed:
+        if session.last_accessed is None or (actual.last_accessed or actual.modified) > session.last_accessed:
             differing.append("last_accessed")
         if not differing:
             return None
-        return f"the index is wrong about {', '.join(differing)} of {line.ref}, which did not change since"
+        return f"the index is wrong about {', '.join(differing)} of {row.ref}, which did not change since"
 
 
 def _no_task(run: Callable[[], Coroutine[Any, Any, None]]) -> NoReturn:

@@ -1,131 +1,171 @@
-"""Make rows: from memory for a live session, from the file for any other one.
+"""Rows of the listing: how they are made, and the form in which a store keeps them.
 
-Small files are read whole, larger ones page by page from the snapshot on; in both cases entries are dropped as soon as
-they are counted. A file that cannot be read also has a row, which says why.
+The row of a live session is made from memory, any other from its log. Small logs are read whole, larger ones page by
+page from the snapshot on; in both cases entries are dropped as soon as they are counted. A log that cannot be read also
+has a row, which says why.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from ...events.dialects.base import lines_of
-from ...events.disk import FileStat, opened
-from ...events.entries import EPOCH
+from ...events.entries import ARCHIVED, EPOCH
 from ...events.errors import SessionNotFound, TreeringError
 from ...events.index import LogIndex
 from ...events.projects import project_hash
-from ...events.stores.base import Ref
-from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.files.log.head import TornHeader, read_head
-from ...events.stores.files.names import INDEX_SUFFIX
+from ...events.stores.base import Ref, Stamp
+from ...events.stores.capabilities import KeptRow, Whole
 from ...projections.summary import SessionSummary, corrupted, summarize
 from ..actor import SessionActor
 from ..host.runtime import Runtime
 from ..log.open_log import OpenLog
 
-_SMALL_BYTES = 64 * 1024
-"""The size up to which reading a file is as fast as reading its snapshot."""
-_WHOLE_MAX = 4 * 1024 * 1024
-"""The size up to which a file without a snapshot is read whole."""
-
 _HASHES_MAX = 4096
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(SessionSummary).decode
+
+
+class Row(Struct, frozen=True, gc=False):
+    """A row that is valid as long as its log has the stamp that it had when the row was made."""
+
+    ref: Ref
+    stamp: Stamp
+    session: SessionSummary
+
+
+def kept(row: Row) -> KeptRow:
+    """Return a row as a store keeps it: without the path, so that the root may be moved."""
+    return KeptRow(row.ref, row.stamp, _encode(replace(row.session, path=None)))
+
+
+def session_of(row: KeptRow) -> SessionSummary | None:
+    """Return what a kept row says; None if it is damaged."""
+    try:
+        session = _decode(row.data)
+    except (ValueError, RecursionError):
+        return None
+    if session.status == ARCHIVED:  # in a row from before there was `archived`
+        force_setattr(session, "archived", True)
+    return session
 
 
 class Rows:
-    """Makes the rows of a file store's sessions.
+    """Makes the rows of a host's sessions.
 
     Args:
         runtime: The host's seams.
-        store: The runtime's store, which holds the sessions.
     """
 
-    def __init__(self, runtime: Runtime, files: KeepsFiles) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._files = files
+        self._files = runtime.files
         self._hashes: dict[str, str] = {}
 
     def of_live(self, actor: SessionActor) -> SessionSummary:
         """Make the row of a live session from memory; the hash of its project is left out if it is not cached."""
         log = actor.log
-        row = summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._files.path_of(log.ref))
-        known = self._hashes.get(row.project) if row.project is not None else None
-        return row if known is None else replace(row, project_hash=known)
+        return self._hashed(summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._path_of(log.ref)))
 
-    def hashed(self, row: SessionSummary) -> SessionSummary:
-        """Return a row with the hash of its project, which may wait for the disk."""
-        if row.project is None or row.project_hash is not None:
-            return row
-        return replace(row, project_hash=self._hash(row.project))
+    def restored(self, kept: KeptRow) -> Row | None:
+        """Return a kept row, which may wait for the disk; None if it is damaged.
 
-    def update_hash(self, row: SessionSummary) -> None:
-        """Compute the project hash of a stored row again, which may wait for the disk.
-
-        The folder may have been moved since, and a link left in its place.
+        The hash of its project is computed again, since the folder may have been moved, and a link left in its place.
         """
-        if row.project is not None:
-            force_setattr(row, "project_hash", self._hash(row.project))
+        session = session_of(kept)
+        if session is None:
+            return None
+        try:
+            force_setattr(session, "path", self._path_of(kept.ref))
+        except TreeringError:  # it names no log
+            return None
+        if session.project is not None:
+            if session.project not in self._hashes:
+                self._hash_all((session.project,))
+            force_setattr(session, "project_hash", self._hashes[session.project])
+        return Row(kept.ref, kept.stamp, session)
 
-    def read(self, ref: Ref, stat: FileStat) -> SessionSummary | None:
-        """Make the row of a session from its file, which may wait for the disk; None if the file was deleted meanwhile.
+    async def make(self, wanted: Sequence[tuple[Ref, Stamp, SessionSummary | None]]) -> list[SessionSummary | None]:
+        """Make rows of sessions, with the hashes of their projects.
 
         Args:
-            ref: The session.
-            stat: The current stat of its file.
+            wanted: Each session, its stamp, and its row if that was made from memory.
+
+        Returns:
+            Each row; None for a session that was deleted meanwhile.
         """
-        path = self._files.path_of(ref)
+        if self._runtime.looks is not None:
+            rows = await self._runtime.blocking(self._look_at_all, wanted)
+        else:
+            rows = [await self._read(ref, stamp) if row is None else row for ref, stamp, row in wanted]
+        unhashed = [row for row in rows if row is not None and row.project_hash is None]
+        projects = {row.project for row in unhashed if row.project is not None}
+        if projects - self._hashes.keys():
+            await self._runtime.offload(self._hash_all, projects)
+        return [None if row is None else self._hashed(row) for row in rows]
+
+    def _look_at_all(self, wanted: Sequence[tuple[Ref, Stamp, SessionSummary | None]]) -> list[SessionSummary | None]:
+        return [self.look(ref, stamp) if row is None else row for ref, stamp, row in wanted]
+
+    def _hash_all(self, projects: Iterable[str]) -> None:
+        """Compute the hashes of projects, which waits for the disk."""
+        if len(self._hashes) >= _HASHES_MAX:
+            self._hashes.clear()
+        self._hashes |= {project: project_hash(project) for project in projects}
+
+    def look(self, ref: Ref, stamp: Stamp) -> SessionSummary | None:
+        """Make the row of a session from its log, in a store that `LooksAtOnce`; None if it was deleted. Blocks."""
+        looks = self._runtime.looks
+        assert looks is not None
         try:
-            try:
-                read_whole = stat.size <= _SMALL_BYTES or (stat.size <= _WHOLE_MAX and not self._has_snapshot(path))
-                index, dialect = self._whole(path) if read_whole else self._page_by_page(ref)
-            except FileNotFoundError:  # it is packed, or was deleted meanwhile
-                index, dialect = self._page_by_page(ref)
+            whole = looks.whole(ref)
+            if whole is None:
+                log = OpenLog.look(self._runtime, ref)
+                index, dialect = log.index, log.dialect
+            else:
+                index, dialect = _folded(whole), whole.dialect
         except (SessionNotFound, FileNotFoundError):
             return None
         except (TreeringError, OSError) as error:
-            modified = EPOCH + timedelta(microseconds=stat.modified_ns // 1000)
-            return corrupted(ref, path, modified, error)
-        return self.hashed(summarize(index, ref=ref, dialect=dialect, path=path))
+            return self._corrupted(ref, stamp, error)
+        return summarize(index, ref=ref, dialect=dialect.name, path=self._path_of(ref))
 
-    def _has_snapshot(self, path: str) -> bool:
+    async def _read(self, ref: Ref, stamp: Stamp) -> SessionSummary | None:
         try:
-            self._files.disk.stat(path + INDEX_SUFFIX)
-        except OSError:
-            return False
-        return True
+            opening = await self._runtime.store.open(ref)
+            log = OpenLog(self._runtime, ref, opening.header, opening.dialect, opening.head.generation)
+            await log.take_up(caching=False)
+        except SessionNotFound:
+            return None
+        except (TreeringError, OSError) as error:
+            return self._corrupted(ref, stamp, error)
+        return summarize(log.index, ref=ref, dialect=log.dialect.name, path=self._path_of(ref))
 
-    def _page_by_page(self, ref: Ref) -> tuple[LogIndex, str]:
-        """Fold a file of any size, or a packed one."""
-        log = OpenLog.look(self._runtime, ref)
-        return log.index, log.dialect.name
+    def _corrupted(self, ref: Ref, stamp: Stamp, error: TreeringError | OSError) -> SessionSummary:
+        return corrupted(ref, self._path_of(ref), EPOCH + timedelta(microseconds=stamp.changed // 1000), error)
 
-    def _whole(self, path: str) -> tuple[LogIndex, str]:
-        """Fold a small file."""
-        with opened(self._files.disk, path) as fd:
-            size = self._files.disk.fstat(fd).size
-            if not size:
-                raise SessionNotFound(f"there is no session at {path}: the file is empty")
-            try:
-                detected, _ = read_head(self._files.disk, fd, path, size)
-            except TornHeader as error:
-                raise SessionNotFound(f"there is no session at {path}: its first write was cut short") from error
-            # Without the header, so that the lines need not be copied to be separated from it.
-            data = self._files.disk.pread(fd, size - detected.size, detected.size)
-        dialect = detected.dialect
-        index = LogIndex(detected.header, model_changes_win=dialect.model_changes_win)
-        end = data.rfind(b"\n") + 1
-        entries = dialect.decode_all(lines_of(data[:end]), 1)
-        tail = data[end:]
-        if tail and not tail.isspace() and (last := dialect.decode(tail, len(entries) + 1)) is not None:
-            entries.append(last)
-        index.fold_all(entries)
-        return index, dialect.name
+    def _path_of(self, ref: Ref) -> str | None:
+        return None if self._files is None else self._files.path_of(ref)
 
-    def _hash(self, project: str) -> str:
-        known = self._hashes.get(project)
-        if known is None:
-            if len(self._hashes) >= _HASHES_MAX:
-                self._hashes.clear()
-            known = self._hashes[project] = project_hash(project)
-        return known
+    def _hashed(self, row: SessionSummary) -> SessionSummary:
+        """Return a row with the hash of its project, if that is known."""
+        known = self._hashes.get(row.project) if row.project is not None and row.project_hash is None else None
+        return row if known is None else replace(row, project_hash=known)
+
+
+def _folded(whole: Whole) -> LogIndex:
+    """Fold the lines of a small log, of which the last may lack its newline."""
+    index, data = LogIndex(whole.header, model_changes_win=whole.dialect.model_changes_win), whole.lines
+    end = data.rfind(b"\n") + 1
+    entries = whole.dialect.decode_all(lines_of(data[:end]), 1)
+    tail = data[end:]
+    if tail and not tail.isspace() and (last := whole.dialect.decode(tail, len(entries) + 1)) is not None:
+        entries.append(last)
+    index.fold_all(entries)
+    return index

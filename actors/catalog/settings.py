@@ -20,6 +20,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from ...events.arguments import folder_of
 from ...events.errors import InvalidInput
 
 _MINIMUMS = {
@@ -104,3 +105,25 @@ def _read(path: Path) -> dict[str, object]:
 
 def _listed(keys: Sequence[str]) -> str:
     return ", ".join(f"`{key}`" for key in keys)
+
+
+ROOT = "TREERING_ROOT"
+"""The environment variable that sets the root."""
+
+
+def default_root() -> Path:
+    """Return the root that the command `treering` uses, so that a program and the command see the same sessions.
+
+    It is the value of the environment variable `TREERING_ROOT`, a path or a `file:` URL, or else the platform's folder
+    for application data: on Linux `~/.local/share/treering/sessions`, on macOS
+    `~/Library/Application Support/treering/sessions`. It may not exist yet.
+
+    Raises:
+        InvalidInput: The variable begins like an address, such as "sqlite:"; see `SessionHost`.
+    """
+    configured = os.environ.get(ROOT)
+    if configured:
+        return Path(os.path.abspath(os.path.expanduser(folder_of(configured, ROOT))))
+    from platformdirs import user_data_path  # not needed to import the package
+
+    return user_data_path("treering", appauthor=False) / "sessions"

@@ -33,7 +33,6 @@ from ...events.disk import Disk, OsDisk
 from ...events.errors import HostClosed, InvalidInput, TreeringError, WrongThread
 from ...events.offload import Offload, ThreadOffload, after_fork_in_child
 from ...events.stores.base import Store
-from ...events.stores.capabilities import KeepsFiles
 from ...events.stores.memory import MemoryStore
 from ...events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
 from ...events.telemetry import failure_of, logger
@@ -156,7 +155,7 @@ class SessionHost(SessionOpening):
             raise InvalidInput("`auto_persist` is off, but a store is given: use one or the other")
         if store is None:
             if root is None or not settings.auto_persist:
-                store = MemoryStore()
+                store = MemoryStore(offload=offload)
             elif isinstance(root, str) and scheme_of(root) not in (None, "file"):
                 store = store_of_scheme(root, durability=durability, offload=offload, new_id=new_id)
             else:
@@ -233,7 +232,7 @@ class SessionHost(SessionOpening):
         if self._core is not None:
             raise HostClosed("a host can be used only once: create another one")
         if self._files is not None:
-            await self._offload(_require_directory, self._files)
+            await self._offload(self._files.check_root)
         owner = f"{os.uname().nodename}:{os.getpid()}:{self._new_id()}"
         runtime = Runtime(
             store=self._store,
@@ -363,22 +362,6 @@ class Unclosed:
             ResourceWarning,
             stacklevel=2,
         )
-
-
-def _require_directory(files: KeepsFiles) -> None:
-    """Refuse a root that cannot hold files; one that does not exist yet is created by the first write.
-
-    Raises:
-        InvalidInput: Something other than a directory has its name, or that of a directory above it.
-    """
-    try:
-        stat = files.disk.stat(files.root)
-    except NotADirectoryError as error:
-        raise InvalidInput(f"the root {files.root} lies below a file: give another directory") from error
-    except OSError:  # missing or inaccessible: the first caller that needs it gets the error
-        return
-    if not stat.is_directory:
-        raise InvalidInput(f"the root {files.root} is not a directory: give the directory of the session files")
 
 
 def _after_fork() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
-from ...events.stores.capabilities import KeepsFiles, Recovers
+from ...events.stores.capabilities import NamesFiles, Recovers, ScansChanges
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..search.hits import Search
 from ..session.session import Session
@@ -34,7 +34,8 @@ class SessionLookup:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._files = store.capability(KeepsFiles)
+        self._files = store.capability(NamesFiles)
+        self._scans = store.capability(ScansChanges)
         self._recovers = store.capability(Recovers)
         self._core: HostCore | None = None
         self._catalog: Catalog | None = None
@@ -230,10 +231,10 @@ class SessionLookup:
         """Return whether there is something to open; a file whose first write was cut short counts, unread."""
         if await self.core.registry.present(ref) is not None:
             return True
-        if self._files is None:
+        if self._scans is None:
             return await self._store.exists(ref)
-        stat = self._files.look_at(ref)
-        return stat is not None and stat.size > 0
+        stamp = self._scans.look_at(ref)
+        return stamp is not None and stamp.size > 0
 
     async def _exact(self, session_id: str) -> Ref | None:
         """Return the name of the log of the session with exactly this id, or None."""
@@ -295,7 +296,7 @@ class SessionLookup:
             OSError: It cannot be read.
         """
         core = self.core
-        if self._files is None or not os.path.isabs(ref) or core.registry.live(ref) is not None:
+        if self._files is None or not self._files.is_outside(ref) or core.registry.live(ref) is not None:
             return
         if self._recovers is not None and await core.runtime.offload(self._recovers.may_be_restored, ref):
             return  # its header may be in the journal only

@@ -18,9 +18,19 @@ import anyio
 from msgspec import Struct
 
 from ...events.errors import InvalidInput
-from ...events.offload import Offload, after_fork_in_child
+from ...events.offload import Offload, after_fork_in_child, run_inline
 from ...events.stores.base import Ref, Store
-from ...events.stores.capabilities import AppendsAtOnce, KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs
+from ...events.stores.capabilities import (
+    AppendsAtOnce,
+    Leases,
+    LooksAtOnce,
+    NamesFiles,
+    NamesPlaces,
+    NeverBlocks,
+    Packs,
+    ScansChanges,
+    Watches,
+)
 from ..log.bodies import BodyCache
 from ..log.moves import Moves
 from .turns import Turns
@@ -132,6 +142,7 @@ class Runtime:
     Attributes:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
+        blocking: Runs calls of the store that may block; what takes the processor long goes through `offload`.
         moves: Packs, writes and deletes whole logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
         turns: Decides how long commands may run on their callers' tasks.
@@ -141,6 +152,7 @@ class Runtime:
 
     __slots__ = (
         "append_turns",
+        "blocking",
         "bodies",
         "counters",
         "files",
@@ -154,11 +166,13 @@ class Runtime:
         "owner",
         "packs",
         "places",
+        "scans",
         "spawn",
         "store",
         "timer",
         "touched",
         "turns",
+        "watches",
     )
 
     def __init__(
@@ -178,6 +192,7 @@ class Runtime:
         self.now = clock if clock is system_clock else partial(_in_whole_ms, clock)
         self.new_id = new_id
         self.offload = offload
+        self.blocking = offload if store.capability(NeverBlocks) is None else run_inline
         self.limits = limits
         self.spawn = spawn
         self.timer = timer
@@ -186,11 +201,13 @@ class Runtime:
         self.moves = Moves(store)
         self.touched = Touched()
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
-        self.files = store.capability(KeepsFiles)
+        self.files = store.capability(NamesFiles)
         self.leases = store.capability(Leases)
         self.looks = store.capability(LooksAtOnce)
         self.packs = store.capability(Packs)
         self.places = store.capability(NamesPlaces)
+        self.scans = store.capability(ScansChanges)
+        self.watches = store.capability(Watches)
         if store.capability(AppendsAtOnce) is None:
             self.append_turns = Turns(math.inf, timer)
 

@@ -20,6 +20,8 @@ from .open_log import OpenLog
 
 WATCH_AGAIN_S = 2.0
 """How many seconds to wait before watching a file again after watching it failed."""
+LOOK_AGAIN_S = 0.5
+"""How many seconds to wait before looking at a log again in a store that does not tell of changes."""
 _TRIES_MAX = 64
 
 
@@ -168,7 +170,11 @@ class Follower:
 
     async def _look_at_changes(self) -> None:
         """Read the file whenever it changes, and once at the start, since it was not watched until now."""
-        changes = self._runtime.store.watch([self.ref])
+        if self._runtime.watches is None:
+            while True:
+                await self._look()
+                await anyio.sleep(LOOK_AGAIN_S)
+        changes = self._runtime.watches.watch([self.ref])
         try:
             await self._look()
             async for _ in changes:

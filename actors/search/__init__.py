@@ -1,6 +1,5 @@
-"""Search: the full-text index beside the sessions, how it is kept up to date, and the search itself.
+"""Search: what it finds, which sessions it looks through, and how the index that a store keeps is brought up to date.
 
-`searching` answers a search. `updating` brings the index up to date before that, `portions` defines the pieces in which
-it does so, `scope` decides which sessions are searched. `index` and `file` hold the index in SQLite. `hits` are the
-results.
+`searching` answers a search. `updating` brings the index up to date before that, if the store keeps one, and `scope`
+decides which sessions are searched. `hits` are the results.
 """

@@ -1,24 +1,16 @@
-"""The scope of a search: all sessions in order, the state of their files, and which of them are fully indexed."""
+"""The scope of a search: all sessions in order, the stamps of their logs, and which of them are fully indexed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
 
 from msgspec import Struct
 
-from ...events.disk import FileStat
-from ...events.stores.base import Ref
-from ...events.stores.search import IndexedLog, stamp_of
-from ...events.stores.search_database import IndexUnavailable
-from ...events.stores.search_index import SearchIndex
+from ...events.stores.base import Ref, Stamp
+from ...events.stores.search import EntryText, Filters, IndexedLog, IndexUnavailable, KeepsSearch, text_of
 from ...events.telemetry import logger
 from ...projections.search.query import Query
-from ...projections.search.texts import EntryText, Filters
 from ...projections.summary import SessionSummary
-
-Files: TypeAlias = Mapping[Ref, FileStat]
-"""The state of the files of all logs."""
 
 LOOKUP_MAX = 64
 """How many texts of one session are looked up at a time."""
@@ -40,9 +32,9 @@ class SearchScope:
     """The sessions to search, as found by one look at all logs.
 
     Args:
-        files: The state of their files; None if it is unknown.
+        stamps: Their stamps; None if the store has none.
         rows: The rows of all sessions, in the order of their hits.
-        index: The index that was brought up to date with these files; None for a search without one.
+        index: The index that was brought up to date with these stamps; None for a search without one.
         indexed: What the index knows.
 
     Attributes:
@@ -53,18 +45,18 @@ class SearchScope:
 
     def __init__(
         self,
-        files: Files | None,
+        stamps: Mapping[Ref, Stamp] | None,
         rows: Sequence[SessionSummary],
-        index: SearchIndex | None = None,
+        index: KeepsSearch | None = None,
         indexed: Mapping[Ref, IndexedLog] = _NOTHING,
     ) -> None:
-        self.files = files
+        self.stamps = stamps
         self.rows = rows
         self.index = index
         self.changes = index.changes if index is not None else -1
         self.has_unreadable = any(row.finding is not None for row in rows)
         self.numbers = {
-            ref: indexed[ref].number for ref, stat in (files or {}).items() if is_indexed(ref, stat, indexed)
+            ref: indexed[ref].number for ref, stamp in (stamps or {}).items() if is_indexed(ref, stamp, indexed)
         }
         self._positions = {
             number: at for at, row in enumerate(rows) if (number := self.numbers.get(row.ref)) is not None
@@ -93,7 +85,7 @@ class Lookup:
         failed: Whether the index failed, so that the logs must be scanned.
     """
 
-    def __init__(self, index: SearchIndex, scope: SearchScope, candidates: Mapping[int, Sequence[int]] | None) -> None:
+    def __init__(self, index: KeepsSearch, scope: SearchScope, candidates: Mapping[int, Sequence[int]] | None) -> None:
         self._index = index
         self._changes = scope.changes
         self._candidates = candidates
@@ -119,10 +111,10 @@ class Lookup:
             return []
 
 
-def is_indexed(ref: Ref, stat: FileStat, indexed: Mapping[Ref, IndexedLog]) -> bool:
+def is_indexed(ref: Ref, stamp: Stamp, indexed: Mapping[Ref, IndexedLog]) -> bool:
     """Return whether a log is fully indexed."""
     log = indexed.get(ref)
-    return log is not None and log.stamp == stamp_of(stat)
+    return log is not None and log.stamp == text_of(stamp)
 
 
 def warn_index_unavailable(error: IndexUnavailable) -> None:

@@ -1,9 +1,9 @@
 """Searching: find the entries of all sessions of a host that contain a query's words.
 
 There are two ways, with the same results. A plain scan reads log after log, the most recently used session first, and
-needs nothing but the logs. The index (see `index`) answers from a file beside them; before it answers, changed
-logs are indexed from their checkpoints on. If there is no usable index (the root is not writable, or SQLite lacks
-FTS5), the scan answers instead, and a log line says so.
+needs nothing but the logs. An index answers where the store keeps one (see `KeepsSearch`); before it answers, changed
+logs are indexed from their checkpoints on. If it cannot be used (the root is not writable, or SQLite lacks FTS5), the
+scan answers instead, and a log line says so.
 
 The logs are the truth. A session that cannot be read is named in `Search.findings`, never skipped silently.
 """
@@ -20,24 +20,21 @@ import anyio
 from msgspec.structs import replace
 
 from ...events.arguments import check_count, check_text
-from ...events.disk import OsDisk
 from ...events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ...events.findings import Finding, unreadable
 from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
-from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.search_database import IndexUnavailable
-from ...events.stores.search_index import SearchIndex
+from ...events.stores.search import EntryText, Filters, IndexUnavailable, KeepsSearch
 from ...projections.search.query import Query
 from ...projections.search.snippets import snippet
-from ...projections.search.texts import EntryText, Filters, TextReader
+from ...projections.search.texts import TextReader
 from ...projections.summary import SessionSummary
 from ..host.listing import Listing
 from ..host.names import checked_path
 from ..host.runtime import Runtime
 from .hits import Hit, Search
-from .scope import LOOKUP_MAX, Files, Lookup, SearchRequest, SearchScope, warn_index_unavailable
+from .scope import LOOKUP_MAX, Lookup, SearchRequest, SearchScope, warn_index_unavailable
 from .updating import INLINE_MAX, texts_of, update_index
 
 _LOOKUPS_AT_ONCE = 64
@@ -55,8 +52,7 @@ class Searching:
         self._runtime = runtime
         self._listing = listing
         self._listing_changes = 0
-        self._index: SearchIndex | None = None
-        self._closed = False
+        self._index = None if runtime.scans is None else runtime.store.capability(KeepsSearch)
         self._turn = anyio.Lock()
         self._scope: SearchScope | None = None
 
@@ -98,26 +94,22 @@ class Searching:
         return Search(lambda findings: self._hits(request, index, findings))
 
     async def forget(self, ref: Ref) -> None:
-        """Remove a deleted session from the index, if there is one.
+        """Remove a deleted session from the index, and from every other that may hold its texts.
 
         This waits for a running update of the index, which may have read the session before it was deleted.
         """
-        index, files = await self._index_for(None), self._runtime.files
-        if index is not None:
+        if self._index is not None:
             async with self._turn:
                 try:
-                    await self._runtime.offload(index.update, (), (ref,))
+                    await carried_out(self._runtime.blocking, self._index.forget, ref)
                 except IndexUnavailable as error:
                     warn_index_unavailable(error)
-        if files is not None and isinstance(files.disk, OsDisk):
-            await carried_out(self._runtime.offload, _forget_below, files, ref)
 
     async def aclose(self) -> None:
-        """Close the index's file for good."""
-        self._closed = True
+        """Release the index for good."""
         index, self._index = self._index, None
         if index is not None:
-            await self._runtime.offload(index.close)
+            await self._runtime.blocking(index.close)
 
     # -- hits
 
@@ -227,43 +219,32 @@ class Searching:
         """Return the current scope, and the entries that the index narrows it down to, if it does; see `candidates`."""
         index = await self._index_for(with_index)
         async with self._turn:
-            files = await self._files()
+            stamps = None if self._runtime.scans is None else await self._runtime.blocking(self._runtime.scans.scan)
             scope = self._scope
             is_listed = self._listing_changes == self._listing.changes
-            if files is None or scope is None or files != scope.files or scope.has_unreadable or not is_listed:
-                scope = SearchScope(files, await self._listing.rows())
+            if stamps is None or scope is None or stamps != scope.stamps or scope.has_unreadable or not is_listed:
+                scope = SearchScope(stamps, await self._listing.rows())
                 self._listing_changes = self._listing.changes
-            if index is not None and files is not None:
+            if index is not None and stamps is not None:
                 try:
                     await self._runtime.offload(index.known)
                     if scope.changes != index.changes or scope.index is not index:
-                        await update_index(self._runtime, index, files)
-                        scope = SearchScope(files, scope.rows, index, await self._runtime.offload(index.known))
+                        await update_index(self._runtime, index, stamps)
+                        scope = SearchScope(stamps, scope.rows, index, await self._runtime.offload(index.known))
                     self._scope = scope
                     return scope, await self._runtime.offload(index.candidates, request.query)
                 except IndexUnavailable as error:
                     warn_index_unavailable(error)
-            self._scope = scope if scope.index is None else SearchScope(files, scope.rows)
+            self._scope = scope if scope.index is None else SearchScope(stamps, scope.rows)
             return self._scope, None
 
-    async def _files(self) -> Files | None:
-        """Return the state of the files of all logs without opening them; None if the store has no files."""
-        scanning = self._runtime.files
-        return None if scanning is None else await self._runtime.offload(scanning.scan)
-
-    async def _index_for(self, requested: bool | None) -> SearchIndex | None:
-        """Return the index if it was requested or exists, and is possible; it is not opened yet."""
-        files = self._runtime.files
-        if self._closed or requested is False or files is None or not isinstance(files.disk, OsDisk):
+    async def _index_for(self, requested: bool | None) -> KeepsSearch | None:
+        """Return the index if it was requested or exists, and is possible."""
+        index, blocking = self._index, self._runtime.blocking
+        if index is None or requested is False:
             return None
-        index = self._index or SearchIndex(files.root)
-        usable = await self._runtime.offload(index.exists) or (
-            requested and await self._runtime.offload(index.can_be_created)
-        )
-        if not usable:
-            return None
-        self._index = self._index or index
-        return self._index
+        is_usable = await blocking(index.exists) or (requested and await blocking(index.can_be_created))
+        return index if is_usable else None
 
 
 def _groups(rows: Iterable[SessionSummary], numbers: Mapping[Ref, int]) -> Iterator[tuple[bool, list[SessionSummary]]]:
@@ -277,19 +258,6 @@ def _groups(rows: Iterable[SessionSummary], numbers: Mapping[Ref, int]) -> Itera
             yield is_indexed, group
             if is_indexed and len(group) == size:
                 size = min(2 * size, _LOOKUPS_AT_ONCE)
-
-
-def _forget_below(files: KeepsFiles, ref: Ref) -> None:
-    """Remove a deleted session from the indexes of folders inside the root that were roots of other hosts."""
-    for folder, inner in files.inner_roots(ref):
-        index = SearchIndex(folder)
-        if index.exists():
-            try:
-                index.update((), (inner,))
-            except IndexUnavailable as error:
-                warn_index_unavailable(error)
-            finally:
-                index.close()
 
 
 def _not_searched(finding: Finding) -> Finding:

@@ -8,13 +8,12 @@ from zlib import crc32
 
 from ...events.arguments import is_text
 from ...events.errors import LogReplaced, TreeringError
-from ...events.stores.base import Cursor, Opening, Ref
-from ...events.stores.search import UNFINISHED, Checkpoint, FileStamp, IndexedLog, Portion, stamp_of
-from ...events.stores.search_index import SearchIndex
+from ...events.stores.base import Cursor, Opening, Ref, Stamp
+from ...events.stores.search import UNFINISHED, Checkpoint, EntryText, IndexedLog, KeepsSearch, Portion, text_of
 from ...events.telemetry import logger
-from ...projections.search.texts import EntryText, TextReader
+from ...projections.search.texts import TextReader
 from ..host.runtime import Runtime
-from .scope import Files, is_indexed
+from .scope import is_indexed
 
 INLINE_MAX = 64 * 1024
 """How many bytes or characters are searched on the event loop; more goes to a worker thread."""
@@ -23,17 +22,17 @@ _PORTION_CHARS = 4 * 1024 * 1024
 _PORTIONS_MAX = 256
 
 
-async def update_index(runtime: Runtime, index: SearchIndex, files: Files) -> None:
-    """Bring the index up to date with the logs whose files are given.
+async def update_index(runtime: Runtime, index: KeepsSearch, stamps: Mapping[Ref, Stamp]) -> None:
+    """Bring the index up to date with the logs whose stamps are given.
 
     Raises:
         IndexUnavailable: It cannot be written to.
     """
     known = await runtime.offload(index.known)
-    gone = [ref for ref in known if ref not in files]
+    gone = [ref for ref in known if ref not in stamps]
     portions: list[Portion] = []
     size = 0
-    async with aclosing(_missing_portions(runtime, files, known)) as missing_portions:
+    async with aclosing(_missing_portions(runtime, stamps, known)) as missing_portions:
         async for portion in missing_portions:
             portions.append(portion)
             size += _chars(portion.texts)
@@ -44,24 +43,24 @@ async def update_index(runtime: Runtime, index: SearchIndex, files: Files) -> No
         await runtime.offload(index.update, portions, gone)
 
 
-async def _missing_portions(runtime: Runtime, files: Files, known: Mapping[Ref, IndexedLog]) -> AsyncGenerator[Portion]:
+async def _missing_portions(
+    runtime: Runtime, stamps: Mapping[Ref, Stamp], known: Mapping[Ref, IndexedLog]
+) -> AsyncGenerator[Portion]:
     """Yield the texts that the index lacks, log by log."""
-    for ref, stat in files.items():
-        if is_text(ref) and not is_indexed(ref, stat, known):
-            async with aclosing(_portions_of(runtime, ref, stamp_of(stat), known.get(ref))) as portions:
+    for ref, stamp in stamps.items():
+        if is_text(ref) and not is_indexed(ref, stamp, known):
+            async with aclosing(_portions_of(runtime, ref, text_of(stamp), known.get(ref))) as portions:
                 async for portion in portions:
                     yield portion
 
 
-async def _portions_of(
-    runtime: Runtime, ref: Ref, stamp: FileStamp, known: IndexedLog | None
-) -> AsyncGenerator[Portion]:
+async def _portions_of(runtime: Runtime, ref: Ref, stamp: str, known: IndexedLog | None) -> AsyncGenerator[Portion]:
     """Yield the texts of a log after its checkpoint; a log that cannot be read yields none, and is retried later."""
     try:
         store = runtime.store
         opening = await store.open(ref)
-        if runtime.files is not None and not runtime.files.reads_all(ref):
-            stamp = UNFINISHED  # not all of the file is readable yet, and its stamp may stay the same when it is
+        if runtime.scans is not None and not runtime.scans.reads_all(ref):
+            stamp = UNFINISHED  # not all of the log is readable yet, and its stamp may stay the same when it is
         head, before = opening.head, known.checkpoint if known is not None else None
         if before is not None and not await _holds(runtime, ref, head, before):
             before = None

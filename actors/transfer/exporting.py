@@ -186,9 +186,9 @@ def _copied_line(log: OpenLog, one: Numbered, session_id: str) -> bytes:
 
 async def _header_block(core: HostCore, handle: Handle, selection: Selection, header: Header) -> bytes:
     """Return the header of a copy, byte for byte if a whole file is copied, since it may hold unknown fields."""
-    log, files = selection.log, core.runtime.files
-    if selection.whole and files is not None and await core.runtime.store.exists(handle.ref):
-        block = await core.runtime.offload(files.header_block, handle.ref)
+    log, store = selection.log, core.runtime.store
+    if selection.whole and await store.exists(handle.ref):
+        block = await store.header_block(handle.ref)
         if not block.endswith(b"\n"):
             block += b"\n"
         return log.dialect.migrated_header(block)

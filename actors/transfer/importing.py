@@ -252,8 +252,6 @@ def _left_out(findings: Iterable[Finding]) -> tuple[LeftOut, ...]:
 async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
     """Write a session that does not exist yet, while its source is read."""
     store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
-    if core.runtime.files is None:  # only a store of files is sure to write off the event loop
-        lines = iter(await core.runtime.offload(list, lines))
     async with core.runtime.moves.put(lease, incoming.dialect, incoming.block, lines) as head:
         if incoming.leaf != incoming.last:
             await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))

@@ -29,16 +29,13 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Literal, TypeAlias
-
-from msgspec import Struct
 
 from ..disk import Disk, OsDisk, opened
 from ..disk.atomic_files import write_atomically
 from ..disk.disk import ASIDE
 from ..disk.packed import log_path
-from ..errors import LogError, SessionLocked, TreeringError, Where
-from ..findings import Finding
+from ..errors import LogError, SessionLocked, TreeringError
+from ..findings import Finding, Repair
 from ..stores.files.durability.journal import JOURNALS, journals_in, void_of
 from ..stores.files.durability.journal_replay import JournalReplay
 from ..stores.files.locks import Held, Locks, locks_of
@@ -51,47 +48,12 @@ from .doctor import Subject, examine_subject, subjects
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
 from .surroundings import LEFT_BY_A_CRASH
 
-Action: TypeAlias = Literal[
-    "fragment_moved", "newline_added", "moved_aside", "made_anew", "replayed", "noted", "locked", "waiting", "failed"
-]
-"""What was done. The last three mean that nothing was: the file is owned, a journal has to wait, the disk failed."""
-
 _TAIL = ("torn_tail", "no_newline")
 _REBUILT = ("index_torn", "index_foreign", "index_stale", "index_wrong")
 _ASIDE = ("view_torn", "view_foreign", "leaf_torn", "leaf_foreign", "leaf_unknown", "orphan", "temporary")
 _OTHER_HISTORY = ("index_foreign", "index_wrong")
 _REPAIRED = (*_TAIL, *_REBUILT, *_ASIDE)
 _FOLDER_ASIDE = ("orphan", "temporary", "known_torn", "journal_unused", "journal_foreign")
-
-
-class Repair(Struct, frozen=True):
-    """One repair, done or not.
-
-    Attributes:
-        path: The file.
-        action: What was done, as a stable word.
-        message: What was done or found, in words.
-        target: The new place of bytes that were moved or copied.
-        byte: The offset concerned; None if the repair concerns the whole file.
-        line: The line, counted from 1, that begins at `byte`.
-    """
-
-    path: str
-    action: Action
-    message: str
-    target: str | None = None
-    byte: int | None = None
-    line: int | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether the repair was done."""
-        return self.action not in ("locked", "waiting", "failed")
-
-    @property
-    def where(self) -> Where:
-        """The place in the file."""
-        return Where(self.path, self.line, self.byte)
 
 
 def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Repair]:

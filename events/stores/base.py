@@ -14,7 +14,7 @@ even if the caller is cancelled.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
@@ -189,6 +189,20 @@ class Opening(Struct, frozen=True):
     head: Cursor
 
 
+class Stamp(Struct, frozen=True, gc=False):
+    """The state of a log, found without opening it: if two stamps of a log are equal, nothing was written in between.
+
+    Attributes:
+        size: The size of the log; 0 if nothing was written to it yet.
+        changed: When it was last written to, by any clock or count of the store's.
+        identity: Tells it from another log that was put in its place.
+    """
+
+    size: int
+    changed: int
+    identity: int
+
+
 class LogInfo(Struct, frozen=True):
     """A row of a store's listing: the log's name, its size in bytes, and when it last changed."""
 
@@ -260,6 +274,14 @@ class Store(Protocol):
         """
         ...
 
+    async def header_block(self, ref: Ref) -> bytes:
+        """Return the header block of a log, byte for byte: it may hold fields that nobody here knows.
+
+        Raises:
+            SessionNotFound: There is no such log.
+        """
+        ...
+
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page of lines after the seq `after`: at least one line if there is one, then as many as fit.
 
@@ -293,8 +315,8 @@ class Store(Protocol):
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
         """Write a whole log atomically, replacing any existing one: after a crash, it is either the old or the new log.
 
-        `lines` may be a generator. It is consumed while the log is written, on the thread that the store writes from.
-        Its exceptions are raised here, and the log is then unchanged.
+        `lines` may be a generator that takes its time. It is consumed off the event loop. Its exceptions are raised
+        here, and the log is then unchanged.
         """
         ...
 
@@ -304,10 +326,6 @@ class Store(Protocol):
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """List the logs whose names begin with `prefix` and sort after `after`, in the order of their names."""
-        ...
-
-    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        """Yield sets of logs that may have changed. Wake-ups may be merged; the last one is never lost."""
         ...
 
     async def aclose(self) -> None:

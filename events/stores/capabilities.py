@@ -2,7 +2,8 @@
 
 `store.capability(Packs)` returns the object that packs the store's logs, or None if the store cannot. Each protocol
 says what its absence means. A caller asks once, when it is made, and never inside an append. The class of a store is
-not asked for anywhere: a store of a third party that declares a capability is used like ours.
+not asked for anywhere: a store of a third party that declares a capability is used like ours. It may have the protocols
+among its base classes, for the methods that have a default.
 
     packs = store.capability(Packs)
     if packs is not None:
@@ -12,12 +13,16 @@ not asked for anywhere: a store of a third party that declares a capability is u
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
-from ..disk import Disk, FileStat
+from msgspec import Struct
+
+from ..dialects.base import Dialect
+from ..entries import Header
 from ..errors import Where
-from .base import Append, Lease, Outcome, Peek, Ref
+from ..findings import Finding, Repair
+from .base import Append, Lease, Outcome, Peek, Ref, Stamp
 
 T = TypeVar("T")
 
@@ -49,12 +54,19 @@ class AppendsAtOnce(Protocol):
         ...
 
 
+class NeverBlocks(Protocol):
+    """A store that waits for nothing, such as one in memory: what is said to block does not, and needs no thread.
+
+    It has no methods; to declare it is all.
+    """
+
+
 @runtime_checkable
 class LooksAtOnce(Protocol):
-    """A store that can be read without waiting.
+    """A store that can be read without waiting, from any thread.
 
-    It serves synchronous reads of the index of a passivated session. Without it, such a read raises an error that says
-    to activate the session first.
+    It serves synchronous reads of the index of a passivated session, and the rows of a listing. Without it, such a read
+    raises an error that says to activate the session first, and rows are made one after the other on the event loop.
     """
 
     def peek(self, ref: Ref) -> Peek:
@@ -62,6 +74,37 @@ class LooksAtOnce(Protocol):
 
         Raises:
             SessionNotFound: There is no such log.
+        """
+        ...
+
+    def whole(self, ref: Ref) -> Whole | None:
+        """Return all of a small log at once; None, as here, if reading it page by page through `peek` is as quick.
+
+        Blocks.
+
+        Raises:
+            SessionNotFound: There is no such log, or only the beginning of its header was written.
+            NotASession: It does not begin with a header.
+        """
+        return None
+
+
+class Whole(Struct, frozen=True):
+    """A whole log: its header, its dialect, and the bytes of all its lines; the last may lack its newline."""
+
+    header: Header
+    dialect: Dialect
+    lines: bytes
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """A store that tells of changes. Without it, whoever follows a log looks every now and then."""
+
+    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
+        """Yield sets of logs that may have changed since the call, by whomever.
+
+        Wake-ups may be merged; the last one is never lost.
         """
         ...
 
@@ -103,6 +146,47 @@ class NamesPlaces(Protocol):
 
 
 @runtime_checkable
+class NamesFiles(Protocol):
+    """A store whose logs are files, which people and other programs name by their paths.
+
+    Without it, sessions have no paths, and a text that looks like one is an id or a name.
+    """
+
+    @property
+    def root(self) -> str:
+        """The real path of the folder that holds the logs."""
+        ...
+
+    def check_root(self) -> None:
+        """Refuse a root that cannot hold logs; one that does not exist yet is created by the first write. Blocks.
+
+        Raises:
+            InvalidInput: Something other than a directory has its name, or that of a directory above it.
+        """
+        ...
+
+    def path_of(self, ref: Ref) -> str:
+        """Return the path of a log's file.
+
+        Raises:
+            InvalidSessionId: The ref leads out of the root, or is not normalized.
+        """
+        ...
+
+    def ref_of(self, path: str | os.PathLike[str]) -> Ref:
+        """Return the canonical name of a file's log, with all links followed."""
+        ...
+
+    def is_outside(self, ref: Ref) -> bool:
+        """Tell whether a log lies outside the root, where nothing lists it."""
+        ...
+
+    def what_is_there(self, ref: Ref) -> str | None:
+        """Return what has the path of a log that cannot be found: "directory", "empty file", or None. Blocks."""
+        ...
+
+
+@runtime_checkable
 class Recovers(Protocol):
     """A store that may hold what owners left behind when they died. Without it, what it lists is all that there is."""
 
@@ -135,71 +219,157 @@ class ScansChanges(Protocol):
     Without it, a listing pages through the logs and a search reads those that it needs.
     """
 
-    def scan(self) -> dict[Ref, FileStat]:
+    def scan(self) -> dict[Ref, Stamp]:
         """Return the stamps of all logs, unordered. Opens none of them, but may take a while. Blocks."""
         ...
 
-    def look_at(self, ref: Ref) -> FileStat | None:
-        """Return the stamp of one log; None if there is no such log."""
+    def look_at(self, ref: Ref) -> Stamp | None:
+        """Return the stamp of one log; None if there is no such log. Blocks."""
         ...
 
-    def left(self, ref: Ref) -> tuple[int, int, int] | None:
-        """Return an owned log's state after its last write: the seq of its last line, its size, its inode.
+    def left(self, ref: Ref) -> Left | None:
+        """Return how its owner left a log that this store owns; None, as here, if that is not known, or not final.
 
-        None while the log is being written, if it does not exist, and if it is not owned.
+        A listing then makes the row of a live session from its log, and not from memory.
         """
-        ...
+        return None
 
     def reads_all(self, ref: Ref) -> bool:
-        """Tell whether a read of a log returns everything that its stamp covers: not while an append is in doubt."""
+        """Tell whether a read of a log returns everything that its stamp covers: not while an append is in doubt.
+
+        Here it always does.
+        """
+        return True
+
+
+class Left(NamedTuple):
+    """An owned log after its owner's last write: the seq of its last line, and the size and identity of its stamp."""
+
+    seq: int
+    size: int
+    identity: int
+
+
+@runtime_checkable
+class Health(Protocol):
+    """A store that can examine and repair what it holds. Without it, damage is reported by whoever reads it."""
+
+    def examine(self) -> list[Finding]:
+        """Return what is wrong in the store, and what is odd; nothing is changed. Blocks."""
+        ...
+
+    def repair(self) -> list[Repair]:
+        """Repair what can be repaired; nothing is deleted. Blocks.
+
+        Returns:
+            What was done, and what could not be.
+        """
         ...
 
 
 @runtime_checkable
-class KeepsFiles(ScansChanges, Protocol):
-    """A store whose logs are files in a folder, beside which a catalog and a search can keep theirs.
+class KeepsRows(Protocol):
+    """A store that keeps what a listing says of its logs, and which log is the current one of a project.
 
-    Without it, rows and current sessions are kept in memory, sessions have no paths, and a search reads the logs.
+    All of it is derived, but for the current logs, which are pointers that may be lost without losing a log. Several
+    hosts may keep rows at the same time: at worst a row is lost, and made again. Every call blocks. Without this
+    capability, a host makes all rows when it first lists them, and remembers current logs by itself.
     """
 
-    @property
-    def root(self) -> str:
-        """The real path of the folder that holds the logs."""
+    def rows(self) -> KeptRows | None:
+        """Return all rows; None if none were ever kept. What cannot be read is as good as missing, never an error."""
         ...
 
-    @property
-    def disk(self) -> Disk:
-        """The file system calls, for the files that are kept under the root."""
-        ...
+    def keep(self, rows: Sequence[KeptRow], gone: Collection[Ref]) -> bool:
+        """Keep rows in the place of earlier ones, and drop those of logs that are gone.
 
-    def path_of(self, ref: Ref) -> str:
-        """Return the path of a log's file.
+        Returns:
+            Whether it was done; False if all rows have to be written anew, by `rewrite`.
 
         Raises:
-            InvalidSessionId: The ref leads out of the root, or is not normalized.
+            OSError: They cannot be written.
         """
         ...
 
-    def ref_of(self, path: str | os.PathLike[str]) -> Ref:
-        """Return the canonical name of a file's log, with all links followed."""
-        ...
+    def rewrite(self, rows: Mapping[Ref, KeptRow], *, may_create: bool) -> None:
+        """Keep these rows and no others.
 
-    def inner_roots(self, ref: Ref) -> list[tuple[str, Ref]]:
-        """Return the folders between a log and the root, without the root, and the log's name in each. Blocks.
-
-        Such a folder may be the root of another host, whose files may hold a copy of what the session says.
-        """
-        ...
-
-    def header_block(self, ref: Ref) -> bytes:
-        """Return the header block of a log, byte for byte. Blocks.
+        Args:
+            rows: The rows.
+            may_create: Make a place for rows if there is none; otherwise nothing needs to be kept then.
 
         Raises:
-            NotASession: The file does not begin with a header.
-            OSError: It cannot be read.
+            OSError: They cannot be written; the rows are as before.
+        """
+        before = self.rows()
+        self.keep([*rows.values()], () if before is None else before.rows.keys() - rows.keys())
+
+    def currents(self) -> Mapping[str, Ref]:
+        """Return the current logs of all projects, which are given by their hashes.
+
+        Raises:
+            OSError: They cannot be listed.
         """
         ...
 
-    def what_is_there(self, ref: Ref) -> str | None:
-        """Return what has the path of a log that cannot be found: "directory", "empty file", or None. Blocks."""
+    def set_current(self, project_hash: str, ref: Ref | None) -> None:
+        """Set the current log of a project, or clear it.
+
+        Raises:
+            ReadOnly: This process may not write there; the pointer is unchanged.
+            InvalidInput: There is no place for a pointer; it is unchanged.
+            OSError: A write failed for another reason; the pointer is unchanged.
+        """
         ...
+
+    def current(self, project_hash: str) -> Ref | None:
+        """Return the current log of a project; None if it has none."""
+        return self.currents().get(project_hash)
+
+    def current_among(self, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Return those of the logs that are the current one of some project.
+
+        Raises:
+            OSError: They cannot be listed.
+        """
+        return frozenset(refs).intersection(self.currents().values())
+
+    def forget(self, ref: Ref) -> None:
+        """Drop what is kept of a log that was removed: the projects' pointers to it, and copies of its row elsewhere.
+
+        Raises:
+            OSError: A pointer cannot be removed.
+        """
+        for project, current in self.currents().items():
+            if current == ref:
+                self.set_current(project, None)
+
+
+class KeptRow(Struct, frozen=True, gc=False):
+    """A row of a listing, as a store keeps it.
+
+    Attributes:
+        ref: The log.
+        stamp: The stamp of the log when the row was made.
+        data: What the row says: a JSON object, which only the listing understands.
+    """
+
+    ref: Ref
+    stamp: Stamp
+    data: bytes
+
+
+class KeptRows(Struct, frozen=True):
+    """All rows that a store keeps.
+
+    Attributes:
+        rows: The rows, by log.
+        place: Where they are kept, for messages to people.
+        damaged: The numbers of rows that cannot be read, counted from 1 in the place where they are kept.
+        usable: Whether this version understands what is kept; otherwise all of it has to be written anew.
+    """
+
+    rows: dict[Ref, KeptRow]
+    place: str
+    damaged: tuple[int, ...] = ()
+    usable: bool = True

@@ -1,21 +1,19 @@
 """The in-memory store: its logs end with the process.
 
-It implements the same protocol as the file store, so that a host behaves the same in memory. Stores that share a
-`Shelf` see the same logs and exclude each other, like processes that use the same folder.
+It has every capability that needs no disk, so that a host behaves the same in memory. Stores that share a `Shelf` see
+the same logs and exclude each other, like processes that use the same folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
+from msgspec.structs import replace
 
 from ..dialects.base import Dialect
-from ..entries import EPOCH, Header
 from ..errors import (
     Conflict,
     HostClosed,
@@ -26,123 +24,56 @@ from ..errors import (
     SessionNotFound,
     Where,
 )
-from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref
-from .capabilities import AppendsAtOnce, LooksAtOnce, NamesPlaces, offered
+from ..offload import Offload, ThreadOffload
+from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref, Stamp
+from .capabilities import (
+    AppendsAtOnce,
+    KeepsRows,
+    Leases,
+    Left,
+    LooksAtOnce,
+    NamesPlaces,
+    NeverBlocks,
+    Packs,
+    ScansChanges,
+    Watches,
+    offered,
+)
 from .checks import check_header, check_kind, check_lines
+from .search import KeepsSearch
+from .shelf import MemoryLog, MemoryPeek, Shelf
 
 T = TypeVar("T")
 
-PAGE = 1024 * 1024
-"""The maximum size in bytes of a page with more than one line."""
-
 _NOWHERE = Cursor("", 0)
 
-_CAPABILITIES = frozenset[object]({AppendsAtOnce, LooksAtOnce, NamesPlaces})
+_CAPABILITIES = frozenset[object](
+    {AppendsAtOnce, Leases, LooksAtOnce, NamesPlaces, NeverBlocks, Packs, ScansChanges, Watches}
+)
 
 
-class _Log:
-    """One log: its lines, its owner, and the data kept beside it."""
-
-    __slots__ = (
-        "beside",
-        "change",
-        "dialect",
-        "epoch",
-        "generation",
-        "header",
-        "lease",
-        "lines",
-        "modified",
-        "size",
-    )
-
-    def __init__(self) -> None:
-        self.header: Header | None = None
-        self.dialect: Dialect | None = None
-        self.generation = ""
-        self.lines: list[bytes] = []
-        self.size = 0
-        self.modified = EPOCH
-        self.lease: tuple[MemoryStore, Lease] | None = None
-        self.epoch = 0
-        self.beside: dict[BlobKind, Blob] = {}
-        self.change = 0
-
-    @property
-    def head(self) -> Cursor:
-        return Cursor(self.generation, len(self.lines))
-
-
-def _page(log: _Log, after: int, through: int | None) -> Page:
-    end = len(log.lines)
-    last = end if through is None else min(through, end)
-    lines: list[bytes] = []
-    size = 0
-    for index in range(after, last):
-        line = log.lines[index]
-        size += len(line) + 1
-        if lines and size > PAGE:
-            break
-        lines.append(line)
-    return Page(after + 1, lines, after + len(lines) < end)
-
-
-class MemoryPeek:
-    """A log in memory, opened for a single read."""
-
-    def __init__(self, log: _Log) -> None:
-        assert log.header is not None
-        assert log.dialect is not None
-        self._log = log
-        self.opening = Opening(log.header, log.dialect, log.head)
-
-    def load(self, kind: BlobKind) -> Blob | None:
-        """Return data kept beside the log; see `Store.load`."""
-        return self._log.beside.get(kind)
-
-    def read(self, after: int) -> Page:
-        """Read the next page of lines; see `Store.read`."""
-        return _page(self._log, after, None)
-
-
-class Shelf:
-    """The logs of one or more memory stores."""
-
-    def __init__(self) -> None:
-        self.logs: dict[Ref, _Log] = {}
-        self.generations = count(1)
-        self.epochs = count(1)
-        self.wakeups: set[anyio.Event] = set()
-        self._changes = count(1)
-        self._time = datetime.now(UTC)
-
-    def touch(self, log: _Log) -> None:
-        """Note that a log changed, and wake its watchers."""
-        self._time = max(self._time + timedelta(microseconds=1), datetime.now(UTC))
-        log.modified = self._time
-        self.wake(log)
-
-    def wake(self, log: _Log) -> None:
-        """Number a change of a log, and wake all watchers."""
-        log.change = next(self._changes)
-        wakeups, self.wakeups = self.wakeups, set()
-        for event in wakeups:
-            event.set()
-
-
-class MemoryStore:
+class MemoryStore(LooksAtOnce, ScansChanges):
     """A store that keeps logs in memory; see `Store` for its guarantees.
 
     Args:
         shelf: The logs; by default, the store has its own shelf.
+        offload: Runs blocking work; by default in threads.
     """
 
-    def __init__(self, shelf: Shelf | None = None) -> None:
+    def __init__(self, shelf: Shelf | None = None, *, offload: Offload | None = None) -> None:
         self._shelf = Shelf() if shelf is None else shelf
+        self._offload: Offload = ThreadOffload() if offload is None else offload
         self._closed = False
 
     def capability(self, kind: Callable[..., T]) -> T | None:
-        """Return this store as one of its capabilities; see `Store.capability`."""
+        """Return what has a capability: this store, its shelf's rows, or a search index; see `Store.capability`."""
+        if kind is KeepsRows:
+            return offered(self._shelf.rows, kind, (KeepsRows,))
+        if kind is KeepsSearch:
+            from .search_database import SearchDatabase  # SQLite is only needed to search
+            from .search_index import SearchIndex
+
+            return offered(SearchIndex(SearchDatabase()), kind, (KeepsSearch,))
         return offered(self, kind, _CAPABILITIES)
 
     # -- owning
@@ -156,12 +87,12 @@ class MemoryStore:
         return [self._acquire(ref, owner) for ref in refs]
 
     def _acquire(self, ref: Ref, owner: str) -> Lease | SessionLocked:
-        log = self._shelf.logs.setdefault(ref, _Log())
+        log = self._shelf.logs.setdefault(ref, MemoryLog())
         if log.lease is not None:
             holder = log.lease[1].owner
             return SessionLocked(f"{ref} is owned by {holder}: open it read-only, or wait until the owner lets go")
         log.epoch = next(self._shelf.epochs)
-        lease = Lease(ref, owner, log.epoch, log.head, log.header, log.dialect)
+        lease = Lease(ref, owner, log.epoch, log.head, log.header, log.dialect, packed=log.packed)
         log.lease = (self, lease)
         return lease
 
@@ -177,14 +108,14 @@ class MemoryStore:
                 if log.header is None:
                     del self._shelf.logs[lease.ref]
 
-    def _leased_log(self, lease: Lease) -> _Log | None:
+    def _leased_log(self, lease: Lease) -> MemoryLog | None:
         log = self._shelf.logs.get(lease.ref)
         if log is None or log.lease is None:
             return None
         store, current = log.lease
         return log if store is self and (current.epoch, current.owner) == (lease.epoch, lease.owner) else None
 
-    def _require_lease(self, lease: Lease) -> _Log:
+    def _require_lease(self, lease: Lease) -> MemoryLog:
         self._check_open()
         log = self._leased_log(lease)
         if log is None:
@@ -205,7 +136,7 @@ class MemoryStore:
             log = self._shelf.logs.get(append.lease.ref)
             return Fenced(_NOWHERE, append.lease.epoch) if log is None else Fenced(log.head, log.epoch)
         check_lines(append.lines)
-        if append.expected_head != log.head:
+        if append.expected_head != log.head or log.packed:
             return Fenced(log.head, log.epoch)
         if log.header is None:
             if append.header is None:
@@ -214,16 +145,12 @@ class MemoryStore:
         self._extend(log, append.lines)
         return Committed(log.head)
 
-    def _begin(self, log: _Log, ref: Ref, block: bytes, dialect: Dialect | None) -> None:
-        detected = check_header(block, ref)
-        log.header, log.dialect = detected.header, dialect or detected.dialect
-        log.generation = f"m{next(self._shelf.generations)}"
-        log.size = len(block)
-        log.lines = []
+    def _begin(self, log: MemoryLog, ref: Ref, block: bytes, dialect: Dialect | None) -> None:
+        found = check_header(block, ref)
+        log.begin(next(self._shelf.numbers), bytes(block), found.header, dialect or found.dialect)
 
-    def _extend(self, log: _Log, lines: Sequence[bytes]) -> None:
-        log.lines.extend(line[:-1].removesuffix(b"\r") for line in lines)
-        log.size += sum(map(len, lines))
+    def _extend(self, log: MemoryLog, lines: Sequence[bytes]) -> None:
+        log.extend(lines)
         self._shelf.touch(log)
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
@@ -255,9 +182,13 @@ class MemoryStore:
         """Return the positions of lines, as if the log were a file; see `NamesPlaces.places`."""
         return {seq: Where(ref, seq + 1) for seq in seqs}
 
+    async def header_block(self, ref: Ref) -> bytes:
+        """Return the header block of a log; see `Store.header_block`."""
+        return self._existing_log(ref).block
+
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""
-        return _page(self._log_of_generation(ref, generation), after, through)
+        return self._log_of_generation(ref, generation).page(after, through)
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """Read single lines; see `Store.bodies`.
@@ -266,18 +197,19 @@ class MemoryStore:
             InvalidInput: A line does not exist.
         """
         log = self._log_of_generation(ref, generation)
-        if not all(0 < seq <= len(log.lines) for seq in seqs):
-            raise InvalidInput(f"{ref} has only the lines 1 to {len(log.lines)}, and others were requested")
-        return [log.lines[seq - 1] for seq in seqs]
+        if not all(0 < seq <= log.last for seq in seqs):
+            raise InvalidInput(f"{ref} has only the lines 1 to {log.last}, and others were requested")
+        lines = log.lines()
+        return [lines[seq - 1] for seq in seqs]
 
-    def _existing_log(self, ref: Ref) -> _Log:
+    def _existing_log(self, ref: Ref) -> MemoryLog:
         self._check_open()
         log = self._shelf.logs.get(ref)
         if log is None or log.header is None:
             raise SessionNotFound(f"there is no session {ref!r} in memory, or no longer: load or create another one")
         return log
 
-    def _log_of_generation(self, ref: Ref, generation: str) -> _Log:
+    def _log_of_generation(self, ref: Ref, generation: str) -> MemoryLog:
         log = self._existing_log(ref)
         if log.generation != generation:
             raise LogReplaced(f"{ref} was replaced: read it from the start")
@@ -300,7 +232,7 @@ class MemoryStore:
         """
         check_kind(kind)
         log = self._require_lease(lease)
-        if head.generation != log.generation or head.seq > len(log.lines):
+        if head.generation != log.generation or head.seq > log.last:
             raise Conflict(f"{lease.ref} has no head {head.seq}: read it again")
         log.beside[kind] = Blob(head, bytes(data))
         if kind == "leaf":
@@ -325,13 +257,37 @@ class MemoryStore:
             Conflict: The lease has ended.
             InvalidInput: The header is not valid, or a line is not whole.
         """
-        log = self._require_lease(lease)
-        all_lines = list(lines)
+        self._require_lease(lease)
+        all_lines = lines if isinstance(lines, Sequence) else await self._offload(list, lines)
         check_lines(all_lines)
+        log = self._require_lease(lease)
         self._begin(log, lease.ref, header, dialect)
         log.beside = {}
         self._extend(log, all_lines)
         return log.head
+
+    async def pack(self, lease: Lease) -> None:
+        """Compress a log, and end its lease; see `Packs.pack`.
+
+        Raises:
+            Conflict: The lease has ended.
+        """
+        self._require_lease(lease).pack()
+        await self.release([lease])
+
+    async def unpack(self, lease: Lease) -> Lease:
+        """Decompress a log; see `Packs.unpack`.
+
+        Raises:
+            Conflict: The lease has ended.
+        """
+        log = self._require_lease(lease)
+        log.unpack()
+        unpacked = replace(lease, head=log.head, header=log.header, dialect=log.dialect, packed=False)
+        log.lease = (self, unpacked)
+        return unpacked
+
+    # -- all logs
 
     async def exists(self, ref: Ref) -> bool:
         """Return whether a log of this name exists; see `Store.exists`."""
@@ -346,8 +302,31 @@ class MemoryStore:
         refs = sorted(ref for ref in logs if ref.startswith(prefix) and ref > after and logs[ref].header is not None)
         return [LogInfo(ref, logs[ref].size, logs[ref].modified) for ref in refs[:limit]]
 
+    def scan(self) -> dict[Ref, Stamp]:
+        """Return the stamps of all logs; see `ScansChanges.scan`."""
+        self._check_open()
+        return {ref: log.stamp for ref, log in list(self._shelf.logs.items()) if log.header is not None}
+
+    def look_at(self, ref: Ref) -> Stamp | None:
+        """Return the stamp of one log; see `ScansChanges.look_at`."""
+        self._check_open()
+        log = self._shelf.logs.get(ref)
+        return None if log is None or log.header is None else log.stamp
+
+    def left(self, ref: Ref) -> Left | None:
+        """Return how the owner of a log left it; see `ScansChanges.left`."""
+        log = self._shelf.logs.get(ref)
+        if log is None or log.header is None or log.lease is None or log.lease[0] is not self:
+            return None
+        return Left(log.last, log.size, log.number)
+
+    def holder(self, ref: Ref) -> str | None:
+        """Return who holds a log; see `Leases.holder`."""
+        log = self._shelf.logs.get(ref)
+        return None if log is None or log.lease is None else log.lease[1].owner
+
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        """Yield the logs that changed since the call; see `Store.watch`."""
+        """Yield the logs that changed since the call; see `Watches.watch`."""
         self._check_open()
         return self._changes({ref: self._last_change(ref) for ref in refs})
 

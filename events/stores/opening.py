@@ -95,7 +95,7 @@ def store_of_scheme(url: str, *, durability: Durability, offload: Offload, new_i
     """
     scheme = scheme_of(url)
     if scheme == "memory":
-        return MemoryStore()
+        return MemoryStore(offload=offload)
     (found, *_) = entry_points(group=GROUP, name=scheme or "")
     store: Store = found.load()(url, durability=durability, offload=offload, new_id=new_id)
     if not callable(getattr(store, "capability", None)):

@@ -1,4 +1,4 @@
-"""Full-text search, without input and output: queries, searchable text of entries, snippets, tables of the index.
+"""Full-text search, without input and output: queries, the searchable texts of a log, snippets.
 
-Reading logs and executing SQL statements happens elsewhere.
+Reading logs and keeping an index happens elsewhere.
 """

@@ -16,10 +16,10 @@ letter that Unicode can encode in two ways (é as one character or as two) match
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 
 from ...events.errors import InvalidInput
+from ...events.stores.search import folded
 
 QUERY_CHARS_MAX = 1000
 """The maximum length of a query."""
@@ -32,11 +32,6 @@ _ESCAPED = re.compile(r'[\x00-\x1f"/\\\x7f]+')
 """The characters that JSON may escape; a backslash begins any escape sequence."""
 
 
-def folded(text: str) -> str:
-    """Return a text in the form in which texts are compared, which may be longer than the original."""
-    return text.lower() if text.isascii() else text.casefold()
-
-
 class Query:
     """A parsed query.
 
@@ -45,6 +40,7 @@ class Query:
 
     Attributes:
         text: The query as typed.
+        trigrams: All runs of three characters that a matching text must contain; none if all terms are shorter.
 
     Raises:
         InvalidInput: It has no words, or is longer than `QUERY_CHARS_MAX`.
@@ -63,7 +59,9 @@ class Query:
         self._words = tuple(pieces[0] for pieces in self._terms if len(pieces) == 1)
         self._phrases = tuple(_pattern(pieces) for pieces in self._terms if len(pieces) > 1)
         self._any = re.compile("|".join(_pattern(pieces).pattern for pieces in self._terms))
-        self._needles = _needles([piece for pieces in self._terms for piece in pieces])
+        all_pieces = [piece for pieces in self._terms for piece in pieces]
+        self._needles = _needles(all_pieces)
+        self.trigrams = _trigrams(all_pieces)
 
     def matches(self, text: str) -> bool:
         """Return whether a text contains all terms of the query."""
@@ -93,12 +91,10 @@ class Query:
         # Two terms may each match one half of a letter that folds to two.
         return [span for at, span in enumerate(spans) if not at or span[0] >= spans[at - 1][1]]
 
-    @cached_property
-    def trigrams(self) -> tuple[str, ...]:
-        """All runs of three characters that a matching text must contain; none if all terms are shorter."""
-        pieces = [piece for pieces in self._terms for piece in pieces]
-        runs = (piece[at : at + TRIGRAM] for piece in pieces for at in range(len(piece) - TRIGRAM + 1))
-        return tuple(dict.fromkeys(runs))
+
+def _trigrams(pieces: Iterable[str]) -> tuple[str, ...]:
+    runs = (piece[at : at + TRIGRAM] for piece in pieces for at in range(len(piece) - TRIGRAM + 1))
+    return tuple(dict.fromkeys(runs))
 
 
 def _pattern(pieces: Sequence[str]) -> re.Pattern[str]:

@@ -10,9 +10,10 @@ other, and a program calls none of its methods::
         session = await host.create()
 
 A store of your own implements `Store` and declares by `capability` what it can do beyond that (`AppendsAtOnce`,
-`LooksAtOnce`, `ScansChanges`, ...); `offered` answers for it. `treering.testing.stores.StoreSuite` tests all of it, and
-`examples/sqlite_store.py` shows how, in 300 lines. An entry point of the group `treering.stores` offers it for URLs of
-the scheme that is its name: with `sqlite = "my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
+`KeepsRows`, `ScansChanges`, ...); `offered` answers for it. A `SearchIndex` in a `SearchFile` can be its search.
+`treering.testing.stores.StoreSuite` tests all of it, and `examples/sqlite_store.py` shows how, in 300 lines. An entry
+point of the group `treering.stores` offers it for URLs of the scheme that is its name: with `sqlite =
+"my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
 """
 
 from .events.dialects.base import Dialect
@@ -32,53 +33,94 @@ from .events.stores.base import (
     Page,
     Peek,
     Ref,
+    Stamp,
     Store,
     TornTail,
 )
 from .events.stores.capabilities import (
     AppendsAtOnce,
-    KeepsFiles,
+    Health,
+    KeepsRows,
+    KeptRow,
+    KeptRows,
     Leases,
+    Left,
     LooksAtOnce,
+    NamesFiles,
     NamesPlaces,
+    NeverBlocks,
     Packs,
     Recovers,
     ScansChanges,
+    Watches,
+    Whole,
     offered,
 )
 from .events.stores.checks import check_header, check_kind, check_lines
 from .events.stores.files import Durability, FileStore
 from .events.stores.memory import MemoryStore
+from .events.stores.search import (
+    Checkpoint,
+    EntryText,
+    Filters,
+    IndexedLog,
+    IndexUnavailable,
+    KeepsSearch,
+    Portion,
+    Wanted,
+)
+from .events.stores.search_database import SearchDatabase, SearchFile
+from .events.stores.search_index import SearchIndex
 
 __all__ = [
     "Append",
     "AppendsAtOnce",
     "Blob",
     "BlobKind",
+    "Checkpoint",
     "Committed",
     "Dialect",
     "Durability",
+    "EntryText",
     "Failed",
     "Fenced",
     "FileStore",
+    "Filters",
+    "Health",
     "InDoubt",
-    "KeepsFiles",
+    "IndexUnavailable",
+    "IndexedLog",
+    "KeepsRows",
+    "KeepsSearch",
+    "KeptRow",
+    "KeptRows",
     "Lease",
     "Leases",
+    "Left",
     "LogInfo",
     "LooksAtOnce",
     "MemoryStore",
+    "NamesFiles",
     "NamesPlaces",
+    "NeverBlocks",
     "Opening",
     "Outcome",
     "Packs",
     "Page",
     "Peek",
+    "Portion",
     "Recovers",
     "Ref",
     "ScansChanges",
+    "SearchDatabase",
+    "SearchFile",
+    "SearchIndex",
+    "Stamp",
     "Store",
     "TornTail",
+    "Wanted",
+    "Watches",
+    "Whole",
     "check_header",
     "check_kind",
     "check_lines",

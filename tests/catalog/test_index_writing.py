@@ -14,10 +14,10 @@ import anyio
 import pytest
 import trio.testing
 from structlog.testing import capture_logs
-from treering.actors.catalog.listing import FileListing
-from treering.actors.catalog.writing import IndexWriter
 
 from treering import SessionHost, Settings
+from treering.actors.catalog.listing import SessionListing
+from treering.actors.catalog.writing import IndexWriter
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.disks.image import Operation
@@ -345,7 +345,7 @@ async def test_after_an_unexpected_error_the_index_writer_retries_with_growing_d
 
     disk = WatchedDisk()
     with monkeypatch.context() as patch, capture_logs() as logs:
-        patch.setattr(FileListing, "remembered", buggy)
+        patch.setattr(SessionListing, "remembered", buggy)
         async with new_host(disk, debounce_ms=0, update_metadata_interval_ms=0) as host:
             session = await host.create("s")
             await session.append_message("user", "Hello")
@@ -356,7 +356,7 @@ async def test_after_an_unexpected_error_the_index_writer_retries_with_growing_d
             patch.undo()
             await anyio.sleep(60)
             assert disk.counts() == {"s": 1}
-            patch.setattr(FileListing, "remembered", buggy)
+            patch.setattr(SessionListing, "remembered", buggy)
             await session.append_message("user", "Hello again")
         assert disk.entries == 2  # the host closes without an error
     failures = [(each["work"], each["error"]) for each in logs if each["event"] == "background_failed"]

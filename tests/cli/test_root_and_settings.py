@@ -34,6 +34,12 @@ def test_the_root_comes_from_the_option_the_environment_or_the_platform(
     assert Home.at().root == str(tmp_path / "logs")
 
 
+def test_a_root_in_memory_is_refused_since_nothing_would_be_there(cli: Cli) -> None:
+    assert cli.error("sessions", "--root", "memory:") == (
+        "treering: --root is in memory, where nothing was before and nothing stays: give a directory\n"
+    )
+
+
 @pytest.mark.parametrize("address", ["postgresql://anna:secret@db/x", "sqlite:s.db", "S3://bucket", "py+x.y-1:"])
 def test_a_root_that_begins_like_an_address_is_refused(cli: Cli, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scheme = address.partition(":")[0]

@@ -17,9 +17,9 @@ import pytest
 from treering import Limits, SessionHost
 from treering.events import columns
 from treering.events.disk import OsDisk
-from treering.events.findings import Finding
+from treering.events.findings import Finding, Repair
 from treering.events.health.doctor import examine
-from treering.events.health.repair import Repair, repair
+from treering.events.health.repair import repair
 from treering.events.index import LogIndex
 from treering.events.stores.files.durability.journal import JOURNALS, Record, Segment
 from treering.events.stores.files.locks import locks_of

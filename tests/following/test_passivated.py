@@ -33,7 +33,7 @@ from treering.entries import SessionInfoEntry
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.stores.base import Blob, BlobKind, Lease, Page, Ref, Store
 from treering.events.stores.files import FileStore
-from treering.events.stores.memory import Shelf
+from treering.events.stores.shelf import Shelf
 from treering.subscriptions import EntrySubscription
 from treering.testing.disks import WrappedDisk
 

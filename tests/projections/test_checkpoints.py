@@ -24,7 +24,8 @@ from treering import (
 from treering.errors import ProjectionFailed
 from treering.events.stores.base import Store
 from treering.events.stores.files import FileStore
-from treering.events.stores.memory import MemoryStore, Shelf
+from treering.events.stores.memory import MemoryStore
+from treering.events.stores.shelf import Shelf
 from treering.projections import UsageProjection, WorkProjection
 
 

@@ -15,13 +15,13 @@ from typing import Literal, TypeVar, TypeVarTuple
 import anyio
 import anyio.to_thread
 import pytest
-from treering.events.stores.search import Portion
-from treering.events.stores.search_index import SearchIndex
 
 from treering import HostClosed, SessionHost
 from treering.events.disk import OsDisk
 from treering.events.offload import ThreadOffload
 from treering.events.stores.base import Ref
+from treering.events.stores.search import Portion
+from treering.events.stores.search_index import SearchIndex
 from treering.testing.clocks import ManualClock
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from treering import InvalidInput
 from treering.events.stores import search_index as schema
-from treering.projections.search.query import QUERY_CHARS_MAX, Query, folded
+from treering.events.stores.search import folded
+from treering.projections.search.query import QUERY_CHARS_MAX, Query
 from treering.projections.search.snippets import SNIPPET_CHARS, snippet
 
 LETTERS = "abſßKKiİıſtﬁÉé中文字 \n\t\"\\/%*'-:^()NEAR\x00\x1f\x7f😀"

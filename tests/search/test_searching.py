@@ -21,7 +21,7 @@ from treering.entries import Custom, SessionInfo, file_text
 from treering.events.disk import OsDisk
 from treering.events.stores import search_database as search_file
 from treering.events.stores import search_index
-from treering.projections.search.texts import EntryText
+from treering.events.stores.search import EntryText, IndexUnavailable
 from treering.sessions import Hit
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
@@ -180,7 +180,7 @@ async def test_the_index_is_optional_private_and_rebuilt_when_missing_or_damaged
         async with new_host() as host:
             for _ in range(3):
                 assert await hits(host, "needle", index=True) == expected
-            with closing(search_index.SearchIndex(str(root))) as index:
+            with closing(search_index.SearchIndex(search_file.SearchFile(str(path)))) as index:
                 assert index.known().keys() == {"work.jsonl"}
     assert (root / "search.db.other-1").read_bytes() == damages["header"]
     assert (root / "search.db.other-2").read_bytes() == damages["text"]
@@ -237,7 +237,7 @@ async def test_the_scan_continues_when_the_index_fails_halfway(
                 nonlocal left
                 left -= 1
                 if left <= 0:
-                    raise search_file.IndexUnavailable("it is full")
+                    raise IndexUnavailable("it is full")
                 return find(self, *args, **options)
 
             monkeypatch.setattr(search_index.SearchIndex, "find", failing)

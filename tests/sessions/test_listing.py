@@ -14,8 +14,8 @@ from anyio.lowlevel import checkpoint
 
 from treering import Limits, SessionHost, text
 from treering.entries import SessionInfo
-from treering.events.disk import FileStat, OsDisk
-from treering.events.stores.base import Ref
+from treering.events.disk import OsDisk
+from treering.events.stores.base import Ref, Stamp
 from treering.events.stores.files import FileStore
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
@@ -140,10 +140,10 @@ async def test_a_project_that_cannot_be_a_path_is_listed(host: SessionHost) -> N
 PATIENCE_S = 30
 
 
-class PausingFiles(dict[Ref, FileStat]):
+class PausingFiles(dict[Ref, Stamp]):
     """Files that pause at each membership test until they may continue."""
 
-    def __init__(self, files: dict[Ref, FileStat]) -> None:
+    def __init__(self, files: dict[Ref, Stamp]) -> None:
         super().__init__(files)
         self.reached = threading.Event()
         self.go = threading.Event()

@@ -24,6 +24,7 @@ from treering.events.stores.base import (
     Ref,
     Store,
 )
+from treering.events.stores.capabilities import Watches, offered
 from treering.events.stores.memory import MemoryStore
 from treering.testing.stores import StoreSuite
 
@@ -38,7 +39,7 @@ class Sound(MemoryStore):
         self.latest: dict[Ref, Lease] = {}
 
     def capability(self, kind: Callable[..., T]) -> T | None:
-        return None
+        return offered(self, kind, (Watches,))
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         answers = await super().acquire(refs, owner)

@@ -6,44 +6,62 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import anyio
 import pytest
 
-from treering import FileStore, MemoryStore, SessionHost
+from treering import FileStore, MemoryStore, SessionHost, plain_text
+from treering.actors.log import follower
+from treering.entries import MessageEntry
 from treering.events.errors import NotLive
 from treering.events.stores.capabilities import (
     AppendsAtOnce,
-    KeepsFiles,
+    Health,
+    KeepsRows,
     Leases,
     LooksAtOnce,
+    NamesFiles,
     NamesPlaces,
+    NeverBlocks,
     Packs,
     Recovers,
     ScansChanges,
+    Watches,
     offered,
 )
+from treering.events.stores.search import KeepsSearch
+from treering.events.stores.shelf import Shelf
 
 T = TypeVar("T")
 
 ALL: tuple[type, ...] = (
     AppendsAtOnce,
-    KeepsFiles,
+    Health,
+    KeepsRows,
+    KeepsSearch,
     Leases,
     LooksAtOnce,
+    NamesFiles,
     NamesPlaces,
     Packs,
     Recovers,
     ScansChanges,
+    Watches,
 )
+NEED_A_DISK = {Health, NamesFiles, Recovers}
 
 
-def of_files(store: FileStore) -> tuple[KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs, Recovers, ScansChanges]:
+def of_files(
+    store: FileStore,
+) -> tuple[Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches]:
     """Let the type checkers compare the file store with all that it declares."""
-    return store, store, store, store, store, store, store
+    return store, store, store, store, store, store, store, store, store
 
 
-def of_memory(store: MemoryStore) -> tuple[AppendsAtOnce, LooksAtOnce, NamesPlaces]:
+def of_memory(
+    store: MemoryStore,
+) -> tuple[AppendsAtOnce, Leases, LooksAtOnce, NamesPlaces, Packs, ScansChanges, Watches]:
     """Let the type checkers compare the memory store with all that it declares."""
-    return store, store, store
+    return store, store, store, store, store, store, store
 
 
 def declared(store: FileStore | MemoryStore) -> set[type]:
@@ -54,6 +72,7 @@ async def test_a_file_store_has_every_capability_and_answers_each_with_what_can_
     store = FileStore(tmp_path)
     for kind in ALL:
         assert isinstance(store.capability(kind), kind)
+    assert store.capability(NeverBlocks) is None
     await store.aclose()
 
 
@@ -68,7 +87,11 @@ async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_write
 
 
 def test_a_memory_store_declares_what_needs_no_disk() -> None:
-    assert declared(MemoryStore()) == {AppendsAtOnce, LooksAtOnce, NamesPlaces}
+    store = MemoryStore()
+    assert declared(store) == {*ALL} - NEED_A_DISK
+    assert store.capability(NeverBlocks) is store
+    for kind in declared(store):
+        assert isinstance(store.capability(kind), kind)
 
 
 class Least(MemoryStore):
@@ -76,6 +99,22 @@ class Least(MemoryStore):
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         return offered(self, kind, ())
+
+
+async def test_a_log_is_followed_in_a_store_that_does_not_tell_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "LOOK_AGAIN_S", 0.001)
+    shelf = Shelf()
+    async with SessionHost(store=Least(shelf)) as host, SessionHost(store=Least(shelf)) as other:
+        session = await host.create("s")
+        await session.append_message("user", "1")
+        async with await other.load("s", read_only=True) as followed, followed.subscribe() as entries:
+            for number in (1, 2, 3):
+                if number > 1:
+                    await session.append_message("user", str(number))
+                with anyio.fail_after(5):
+                    entry = await anext(entries)
+                assert isinstance(entry, MessageEntry)
+                assert plain_text(entry.message.content) == str(number)
 
 
 async def test_a_host_works_with_a_store_that_has_no_capability() -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from treering.testing.stores.capabilities import Declaring
+from msgspec.structs import replace
 
 from treering import FileStore, MemoryStore
-from treering.events.disk import FileStat
-from treering.events.stores.base import Append, Outcome, Ref
-from treering.events.stores.memory import MemoryPeek
+from treering.events.stores.base import Append, Lease, Outcome, Ref, Stamp, Store
+from treering.events.stores.capabilities import KeepsRows, KeptRow, NamesFiles, offered
+from treering.events.stores.search import EntryText, Filters, KeepsSearch, Portion, Wanted
+from treering.events.stores.search_database import SearchDatabase
+from treering.events.stores.search_index import SearchIndex
+from treering.events.stores.shelf import MemoryPeek, MemoryRows
+from treering.projections.search.query import Query
+from treering.testing.stores import StoreCase
+from treering.testing.stores.capabilities import AppendingAtOnce, Declaring, Leasing, LookingAtOnce, Packing
+from treering.testing.stores.catalog import KeepingRows, KeepingSearch
+from treering.testing.stores.watching import Scanning, Watching
+
+T = TypeVar("T")
 
 
 class NeverAtOnce(MemoryStore):
@@ -29,31 +41,129 @@ class LooksAtTheFirstLook(MemoryStore):
         return super().peek("a") if ref == "b" else super().peek(ref)
 
 
-class ScansOnce(FileStore):
-    _scanned: dict[Ref, FileStat] | None = None
-
-    def scan(self) -> dict[Ref, FileStat]:
-        self._scanned = self._scanned or super().scan()
-        return self._scanned
+class HeldByNobody(MemoryStore):
+    def holder(self, ref: Ref) -> str | None:
+        return None
 
 
-class Suite(Declaring):
-    patience_s = 0.05
+class PacksNothing(MemoryStore):
+    async def pack(self, lease: Lease) -> None:
+        await self.release([lease])
 
 
-class OfFiles(Declaring):
+class TellsNothing(MemoryStore):
+    async def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
+        await anyio.sleep_forever()
+        yield set()
+
+
+class StampsSizes(MemoryStore):
+    def scan(self) -> dict[Ref, Stamp]:
+        return {ref: Stamp(stamp.size, 0, 0) for ref, stamp in super().scan().items()}
+
+
+class Offers(MemoryStore):
+    """A store with another object for one of its capabilities, which it may not have at all."""
+
+    def __init__(self, kind: object, capable: object) -> None:
+        super().__init__()
+        self._kind, self._capable = kind, capable
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return offered(self._capable, kind, (kind,)) if kind is self._kind else super().capability(kind)
+
+
+class LosesRows(MemoryRows):
+    def keep(self, rows: Sequence[KeptRow], gone: Collection[Ref]) -> bool:
+        return super().keep(rows[:1], gone)
+
+
+class KeepsDroppedRows(MemoryRows):
+    def keep(self, rows: Sequence[KeptRow], gone: Collection[Ref]) -> bool:
+        return super().keep(rows, ())
+
+
+class KeepsPointers(MemoryRows):
+    def forget(self, ref: Ref) -> None:
+        """Forget nothing."""
+
+
+class FindsAll(SearchIndex):
+    def find(
+        self,
+        query: Wanted,
+        filters: Filters,
+        log: int,
+        candidates: Sequence[int] | None = None,
+        *,
+        after: int = 0,
+        limit: int,
+    ) -> list[EntryText]:
+        return super().find(Query("e"), filters, log, after=after, limit=limit)
+
+
+class NeverForgets(SearchIndex):
+    def update(self, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
+        super().update(portions, ())
+
+
+class TakesWhatDoesNotFollow(SearchIndex):
+    def update(self, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
+        known = self.known()
+        follow = [replace(each, before=each.before and known[each.ref].checkpoint) for each in portions]
+        super().update(follow, gone)
+
+
+def of_search(index: type[SearchIndex]) -> Callable[[], Store]:
+    return lambda: Offers(KeepsSearch, index(SearchDatabase()))
+
+
+@pytest.mark.parametrize(
+    ("make", "suite", "test"),
+    [
+        (lambda: Offers(NamesFiles, object()), Declaring, "what_is_declared_has_the_methods_of_its_protocol"),
+        (NeverAtOnce, AppendingAtOnce, "a_store_that_appends_at_once_does_so_in_time"),
+        (LooksAtTheFirstLook, LookingAtOnce, "a_look_at_once_shows_what_a_read_does"),
+        (HeldByNobody, Leasing, "a_log_has_a_holder_as_long_as_it_is_leased"),
+        (PacksNothing, Packing, "nothing_is_appended_to_a_packed_log"),
+        (TellsNothing, Watching, "a_change_after_the_call_wakes"),
+        (StampsSizes, Scanning, "another_log_of_the_same_size_has_another_stamp"),
+        (lambda: Offers(KeepsRows, LosesRows()), KeepingRows, "rows_are_kept_byte_for_byte_with_their_stamps"),
+        (lambda: Offers(KeepsRows, KeepsDroppedRows()), KeepingRows, "rows_of_logs_that_are_gone_are_dropped"),
+        (
+            lambda: Offers(KeepsRows, KeepsPointers()),
+            KeepingRows,
+            "a_project_has_a_current_log_until_it_is_cleared_or_removed",
+        ),
+        (of_search(FindsAll), KeepingSearch, "texts_are_found_by_what_they_contain"),
+        (of_search(NeverForgets), KeepingSearch, "logs_that_are_gone_are_forgotten"),
+        (of_search(TakesWhatDoesNotFollow), KeepingSearch, "a_portion_that_does_not_follow_is_skipped"),
+    ],
+)
+async def test_a_store_that_does_not_do_what_it_declares(
+    make: Callable[[], Store], suite: type[StoreCase], test: str
+) -> None:
+    store, case = make(), suite()
+    case.patience_s = 0.05
+    index = store.capability(KeepsSearch) if suite is KeepingSearch else None
+    more = [] if index is None else [index]
+    with pytest.raises((AssertionError, TimeoutError, pytest.fail.Exception)):
+        await getattr(case, f"test_{test}")(store, *more)
+    if index is not None:
+        index.close()
+
+
+class OfFiles(Scanning):
     def ref(self, name: str) -> Ref:
         return name + ".jsonl"
 
 
-async def test_a_store_that_never_appends_at_once() -> None:
-    with pytest.raises(TimeoutError):
-        await Suite().test_a_store_that_appends_at_once_does_so_in_time(NeverAtOnce())
+class ScansOnce(FileStore):
+    _scanned: dict[Ref, Stamp] | None = None
 
-
-async def test_a_store_that_finds_what_does_not_exist() -> None:
-    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        await Suite().test_a_look_at_once_shows_what_a_read_does(LooksAtTheFirstLook())
+    def scan(self) -> dict[Ref, Stamp]:
+        self._scanned = self._scanned or super().scan()
+        return self._scanned
 
 
 async def test_a_store_whose_scan_is_old(tmp_path: Path) -> None:

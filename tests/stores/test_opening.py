@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from click.testing import CliRunner
 
 from treering import InvalidInput, MemoryStore, SessionHost
+from treering.cli import main
+from treering.events.findings import Finding, Repair
 from treering.events.stores import opening
+from treering.events.stores.capabilities import Health, offered
+
+T = TypeVar("T")
 
 made: list[tuple[str, set[str]]] = []
 
@@ -23,12 +31,32 @@ def make_nothing(url: str, **options: object) -> None:
     """Return what is no store."""
 
 
+class Ill(MemoryStore):
+    """A store that has a finding until it is repaired."""
+
+    repaired = False
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        return offered(self, kind, (Health,))
+
+    def examine(self) -> list[Finding]:
+        return [] if self.repaired else [Finding("ill:x", None, None, "ill", "error", "it has a fever")]
+
+    def repair(self) -> list[Repair]:
+        Ill.repaired = True
+        return [Repair("ill:x", "made_anew", "it was given a rest")]
+
+
+def make_ill(url: str, **options: object) -> MemoryStore:
+    return Ill()
+
+
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install packages that offer stores for `toy:` and `nothing:`."""
     points = EntryPoints(
         EntryPoint(name, f"{__name__}:{value}", opening.GROUP)
-        for name, value in (("toy", "make_toy"), ("nothing", "make_nothing"))
+        for name, value in (("ill", "make_ill"), ("toy", "make_toy"), ("nothing", "make_nothing"))
     )
 
     def found(*, group: str, name: str | None = None) -> EntryPoints:
@@ -77,7 +105,7 @@ async def test_an_installed_store_is_found_by_its_scheme_and_given_the_url() -> 
     async with SessionHost("toy://there/x") as host:
         await (await host.create("s")).append_message("user", "Hello")
     assert made == [("toy://there/x", {"durability", "offload", "new_id"})]
-    with pytest.raises(InvalidInput, match="there are file:, memory:, nothing:, toy:"):
+    with pytest.raises(InvalidInput, match="there are file:, ill:, memory:, nothing:, toy:"):
         SessionHost("redis:")
 
 
@@ -85,3 +113,17 @@ async def test_an_installed_store_is_found_by_its_scheme_and_given_the_url() -> 
 def test_what_is_no_store_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"make_nothing', which serves 'nothing:', returned `NoneType`"):
         SessionHost("nothing:")
+
+
+@pytest.mark.usefixtures("toys")
+def test_the_doctor_asks_a_store_that_is_no_directory_to_examine_itself() -> None:
+    def doctor(*args: str) -> tuple[int, str]:
+        result = CliRunner().invoke(main, ["doctor", *args], prog_name="treering")
+        return result.exit_code, result.stdout or result.stderr
+
+    assert doctor("ill:x") == (1, "ill:x: error: it has a fever\n")
+    assert doctor("ill:x", "--repair") == (0, "ill:x: made_anew: it was given a rest\n")
+    assert doctor("ill:x") == (0, "0 sessions, 0 findings\n")
+    for url, said in (("toy:x", "the store of 'toy:' cannot examine itself"), ("redis:x", "there is no store of this")):
+        status, error = doctor(url)
+        assert (status, said in error) == (1, True), error

@@ -19,6 +19,7 @@ import treering
 import treering.errors
 from treering.actors.sync import SyncHost, SyncSearch, SyncSession, SyncSubscription
 from treering.events.stores.base import Append, Outcome, Store
+from treering.events.stores.capabilities import Watches
 
 _ORIGINALS = treering.SessionHost, treering.Session
 
@@ -185,14 +186,17 @@ class ThreadedStore:
         return lambda *args, **kwargs: self._bridge.read(partial(original, *args, **kwargs))
 
     def capability(self, kind: Any) -> Any:
-        return None if self._store.capability(kind) is None else self  # whose calls go through the bridge
+        found = self._store.capability(kind)
+        return self if found is self._store else found  # calls of this go through the bridge, others from any thread
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         found: list[Outcome] = await _in_thread(partial(self._bridge.wait, partial(self._store.append, appends)))
         return found
 
     def watch(self, refs: Sequence[str]) -> ThreadedSubscription:
-        changes = _Watch(self._bridge.read(lambda: self._store.watch(refs)))
+        watches = self._store.capability(Watches)
+        assert watches is not None
+        changes = _Watch(self._bridge.read(lambda: watches.watch(refs)))
         watch = ThreadedSubscription(SyncSubscription(self._bridge, changes))
         watch.twin.__enter__()
         return watch

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pytest
-from treering.testing.stores.capabilities import Declaring
 
 from treering import (
     Changed,
@@ -26,6 +25,7 @@ from treering.projections.building.budget import calculate_budget
 from treering.projections.building.pairing import safe_start
 from treering.projections.building.strategy import ContextSource, StrategyResult
 from treering.projections.tokens import Tokenizer
+from treering.testing.stores.capabilities import Declaring, NamingPlaces
 
 from .page import code_of
 
@@ -97,3 +97,9 @@ async def test_a_capability_of_a_store() -> None:
 @pytest.mark.parametrize("name", [name for name in dir(Declaring) if name.startswith("test_")])
 async def test_a_store_does_what_it_declares(name: str) -> None:
     await getattr(Declaring(), name)(made_by("Add a capability of a store", "NumberedMemory")())
+
+
+async def test_each_line_has_the_place_that_the_store_declares() -> None:
+    await NamingPlaces().test_each_line_has_a_place_of_its_own(
+        made_by("Add a capability of a store", "NumberedMemory")()
+    )

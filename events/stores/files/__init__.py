@@ -12,6 +12,7 @@ Begin with `store`: the protocol, each call of which is handed to the room that 
 - `reading`: how they are read
 - `packing`, `replacing`: compressing, replacing and removing whole files
 - `listing`, `watching`: which logs there are, and noticing changes
+- `row_file`, `current`, `search`: what is kept for a catalog: rows, the current log of each project, the search index
 """
 
 from .store import Durability as Durability

@@ -38,21 +38,29 @@ from ...disk.disk import is_slow_folder
 from ...disk.disk_errors import opening_log, refusing_to_write
 from ...disk.packed import reading_disk, stat_if_exists
 from ...errors import InvalidInput, LogError, SessionLocked, Where
+from ...findings import Finding, Repair
 from ...offload import Offload, ThreadOffload, after_fork_in_child, carried_out
-from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
+from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref, Stamp
 from ..capabilities import (
     AppendsAtOnce,
-    KeepsFiles,
+    Health,
+    KeepsRows,
     Leases,
+    Left,
     LooksAtOnce,
+    NamesFiles,
     NamesPlaces,
     Packs,
     Recovers,
     ScansChanges,
+    Watches,
+    Whole,
     offered,
 )
 from ..checks import check_header, check_kind
+from ..search import KeepsSearch
 from .appender import Appender, Pace
+from .current import Pointers
 from .durability.flushing import ReleasedLogs, Syncer
 from .durability.group_committer import GroupCommitter
 from .durability.journal_replay import JournalReplay
@@ -66,8 +74,9 @@ from .logs import Logs, OpenFiles
 from .logs import open_files_max as default_open_files_max
 from .names import Names, folders_between
 from .ownership import Ownership
-from .reading import FilePeek, Reader
+from .reading import FilePeek, Reader, read_whole
 from .replacing import WholeLogs
+from .row_file import FileRows
 from .watching import Watch
 
 T = TypeVar("T")
@@ -82,7 +91,9 @@ JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 """The default size limit of the journal of durability "group"."""
 
 
-_CAPABILITIES = frozenset[object]({KeepsFiles, Leases, LooksAtOnce, NamesPlaces, Packs, Recovers, ScansChanges})
+_CAPABILITIES = frozenset[object](
+    {Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches}
+)
 
 
 def _fresh_id() -> str:
@@ -179,17 +190,19 @@ class FileStore:
         return self._names.root
 
     @property
-    def disk(self) -> Disk:
-        """The file system calls, for the files that the catalog keeps under the root."""
-        return self._disk
-
-    @property
     def appends_at_once(self) -> bool:
         """Whether `try_append` may append: not if appends are flushed, or written in threads."""
         return self._appender.at_once
 
     def capability(self, kind: Callable[..., T]) -> T | None:
-        """Return this store as one of its capabilities; see `Store.capability`."""
+        """Return what has a capability: this store, or what keeps something under its root; see `Store.capability`."""
+        if kind is KeepsRows:
+            pointers = Pointers(self._disk, self._names, self.look_at)
+            return offered(FileRows(self._disk, self.root, pointers, self.inner_roots), kind, (KeepsRows,))
+        if kind is KeepsSearch and isinstance(self._disk, OsDisk):  # SQLite knows no other disk
+            from .search import FileSearch  # SQLite is only needed to search
+
+            return offered(FileSearch(self.root, self.inner_roots), kind, (KeepsSearch,))
         return offered(self, kind, _CAPABILITIES | {AppendsAtOnce} if self.appends_at_once else _CAPABILITIES)
 
     @property
@@ -210,14 +223,36 @@ class FileStore:
         return self._names.ref_of(os.fspath(path))
 
     def inner_roots(self, ref: Ref) -> list[tuple[str, Ref]]:
-        """Return the folders between a log and the root; see `KeepsFiles.inner_roots`."""
+        """Return the folders between a log and the root, without the root, and the log's name in each. Blocks.
+
+        Such a folder may be the root of another host, whose files may hold a copy of what the session says.
+        """
         path = self._disk.real_path(self.path_of(ref))
         if not path.startswith(self.root.rstrip("/") + "/"):
             return []
         return [(folder, path[len(folder) + 1 :]) for folder in folders_between(self.root, path)[:-1]]
 
+    def is_outside(self, ref: Ref) -> bool:
+        """Tell whether a log lies outside the root; see `NamesFiles.is_outside`."""
+        return os.path.isabs(ref)
+
+    def check_root(self) -> None:
+        """Refuse a root that cannot hold logs; see `NamesFiles.check_root`.
+
+        Raises:
+            InvalidInput: Something other than a directory has its name, or that of a directory above it.
+        """
+        try:
+            stat = self._disk.stat(self.root)
+        except NotADirectoryError as error:
+            raise InvalidInput(f"the root {self.root} lies below a file: give another directory") from error
+        except OSError:  # missing or inaccessible: the first caller that needs it gets the error
+            return
+        if not stat.is_directory:
+            raise InvalidInput(f"the root {self.root} is not a directory: give the directory of the session files")
+
     def what_is_there(self, ref: Ref) -> str | None:
-        """Return what has the path of a log that cannot be found; see `KeepsFiles.what_is_there`."""
+        """Return what has the path of a log that cannot be found; see `NamesFiles.what_is_there`."""
         stat = stat_if_exists(self._disk, self.path_of(ref))
         if stat is None:
             return None
@@ -325,8 +360,21 @@ class FileStore:
         self._logs.check_open()
         return FilePeek(self._disk, ref, self.path_of(ref))
 
-    def header_block(self, ref: Ref) -> bytes:
-        """Return the header block of a log; see `KeepsFiles.header_block`."""
+    def whole(self, ref: Ref) -> Whole | None:
+        """Return all of a small log at once; see `LooksAtOnce.whole`."""
+        self._logs.check_open()
+        return read_whole(self._disk, self.path_of(ref))
+
+    async def header_block(self, ref: Ref) -> bytes:
+        """Return the header block of a log; see `Store.header_block`.
+
+        Raises:
+            NotASession: The file does not begin with a header.
+            OSError: It cannot be read.
+        """
+        return await self._offload(self._header_block, ref)
+
+    def _header_block(self, ref: Ref) -> bytes:
         path = self.path_of(ref)
         disk = reading_disk(self._disk, path) or self._disk
         with opened(disk, path) as fd:
@@ -423,13 +471,14 @@ class FileStore:
         self._logs.check_open()
         return await self._offload(self._listing.page, prefix, after, limit)
 
-    def scan(self) -> dict[Ref, FileStat]:
-        """Return the file status of all logs under the root; see `ScansChanges.scan`."""
-        return self._listing.scan()
+    def scan(self) -> dict[Ref, Stamp]:
+        """Return the stamps of all logs under the root, those of their packed forms included; see `ScansChanges`."""
+        return {ref: _stamp(stat) for ref, stat in self._listing.scan().items()}
 
-    def look_at(self, ref: Ref) -> FileStat | None:
-        """Return the file status of a log, or else of its packed form; see `ScansChanges.look_at`."""
-        return self._listing.look_at(ref)
+    def look_at(self, ref: Ref) -> Stamp | None:
+        """Return the stamp of a log, or else of its packed form; None if neither exists."""
+        stat = self._listing.look_at(ref)
+        return None if stat is None else _stamp(stat)
 
     def may_be_restored(self, ref: Ref) -> bool:
         """Tell whether there is a journal that may hold what a log's file lacks. Blocks."""
@@ -445,16 +494,13 @@ class FileStore:
         log = self._logs.owned.get(ref)
         return log is None or not (log.busy or log.doubt is not None or log.size > log.table.scanned)
 
-    def left(self, ref: Ref) -> tuple[int, int, int] | None:
-        """Return the state of an owned log after its last write: the seq of its last line, its size, its inode.
-
-        None while the log is being written, if it does not exist, and if it is not owned.
-        """
+    def left(self, ref: Ref) -> Left | None:
+        """Return the state of an owned log after its last write; see `ScansChanges.left`."""
         log = self._logs.owned.get(ref)
-        return None if log is None or log.busy or log.header is None else (log.head.seq, log.size, log.inode)
+        return None if log is None or log.busy or log.header is None else Left(log.head.seq, log.size, log.inode)
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        """Yield the logs whose files or leaf records may have changed since this call; see `Store.watch`."""
+        """Yield the logs whose files or leaf records may have changed since this call; see `Watches.watch`."""
         self._logs.check_open()
         paths = {ref: self.path_of(ref) for ref in refs}
         owned = self._logs.owned
@@ -465,6 +511,18 @@ class FileStore:
         log = self._logs.owned.get(ref)
         if log is not None and log.busy:  # only once: later appends change the file again, and may never pause
             await self._logs.until_idle(log)
+
+    def examine(self) -> list[Finding]:
+        """Return what is wrong with the files under the root; see `Health.examine`."""
+        from ...health.doctor import examine  # only needed to look for damage
+
+        return examine(self.root, disk=self._disk) if stat_if_exists(self._disk, self.root) is not None else []
+
+    def repair(self) -> list[Repair]:
+        """Repair the files under the root; see `Health.repair`."""
+        from ...health.repair import repair  # only needed after damage
+
+        return repair(self.root, disk=self._disk) if stat_if_exists(self._disk, self.root) is not None else []
 
     # -- closing
 
@@ -492,6 +550,10 @@ class FileStore:
         self._logs.open_files.close()
         if self._group is not None:
             self._group.journals.leave_to_parent()
+
+
+def _stamp(stat: FileStat) -> Stamp:
+    return Stamp(stat.size, stat.modified_ns, stat.inode)
 
 
 def _leave_all_to_parent() -> None:

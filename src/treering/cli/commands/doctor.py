@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -9,11 +10,17 @@ import click
 from msgspec.structs import replace
 
 from ...actors.catalog.check import IndexCheck
+from ...actors.host.runtime import random_id
+from ...events.arguments import scheme_of, without_file_scheme
 from ...events.disk import OsDisk
-from ...events.findings import Finding
+from ...events.errors import InvalidInput
+from ...events.findings import Finding, Repair
 from ...events.health.doctor import SessionIds, Subject, examine_subject, news_of, subjects
 from ...events.health.known_damage import KnownDamage
-from ...events.health.repair import Repair, Repairer
+from ...events.health.repair import Repairer
+from ...events.offload import ThreadOffload
+from ...events.stores.capabilities import Health
+from ...events.stores.opening import check_scheme, store_of_scheme
 from ...events.texts import counted
 from ..messages import advice_on
 from ..options import json_option
@@ -53,9 +60,13 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
       treering doctor ~/sessions --repair
     """
     checkup = _Checkup(everything=everything, as_json=as_json)
+    urls = [path for path in paths if scheme_of(path) not in (None, "file") and not os.path.lexists(path)]
+    files = [os.fspath(without_file_scheme(path)) for path in paths if path not in urls]
     if repairing:
-        checkup.repair(paths)
-    checkup.examine(paths)
+        checkup.repair(files)
+    checkup.examine(files)
+    for url in urls:
+        checkup.examine_store(url, repairing=repairing)
     if as_json:
         findings = checkup.findings
         echo_json({"repairs": checkup.repairs, "findings": findings} if repairing else findings)
@@ -96,6 +107,19 @@ class _Checkup:
         """Find what is damaged."""
         _each("examining", list(subjects(*paths)), self._examine)
 
+    def examine_store(self, url: str, *, repairing: bool) -> None:
+        """Let a store that is not a directory examine itself, and repair itself before that.
+
+        Raises:
+            InvalidInput: There is no store of this URL, or it cannot examine itself.
+        """
+        health = _health_of(url)
+        if repairing:
+            echo_lines(self._report_repairs(health.repair()))
+        findings = health.examine()
+        self.findings += findings
+        echo_lines([] if self._as_json else map(_finding_line, findings))
+
     def summary(self, *, repaired: bool) -> str:
         """Return the counts on one line."""
         parts = [counted(self._sessions, "session")]
@@ -135,6 +159,15 @@ class _Checkup:
             findings += IndexCheck(self._disk, subject.path).findings()
         self.findings += findings
         return [] if self._as_json else list(map(_finding_line, findings))
+
+
+def _health_of(url: str) -> Health:
+    check_scheme(url)
+    store = store_of_scheme(url, durability="os", offload=ThreadOffload(), new_id=random_id)
+    health = store.capability(Health)
+    if health is None:
+        raise InvalidInput(f"the store of '{scheme_of(url)}:' cannot examine itself: give files, or directories")
+    return health
 
 
 def _each(what: str, targets: Sequence[Subject], visit: Callable[[Subject], list[str]]) -> None:

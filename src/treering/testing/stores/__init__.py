@@ -16,6 +16,9 @@ Derive a class, define how to create a store, and pytest collects the tests::
         async def another_host(self, store):
             return MyStore(self.folder)
 
+A store is tested for what every store promises, and for each capability that it declares; the tests of the others are
+skipped.
+
 Only `make_store` is required; it creates a store without logs. `another_host` creates a second store object on the same
 data, as another process would; without it, the tests that need two hosts or `reopen` are skipped.
 
@@ -34,35 +37,51 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
-        for part in (
-            "case",
-            "appending",
-            "declaring",
-            "keeping",
-            "listing",
-            "ownership",
-            "packing",
-            "pressure",
-            "reading",
-            "rewriting",
-            "watching",
-        )
+        for part in ("case", "appending", "capabilities", "catalog", "ownership", "reading", "rewriting", "watching")
     )
 )
 
-from .appending import (
-    Appending,  # must follow the registration above
-    Pressure,
+from .appending import Appending, Pressure  # must follow the registration above
+from .capabilities import (
+    AppendingAtOnce,
+    Declaring,
+    Examining,
+    Leasing,
+    LookingAtOnce,
+    NamingPlaces,
+    Packing,
+    Recovering,
 )
-from .capabilities import Declaring, Packing
 from .case import StoreCase
+from .catalog import KeepingRows, KeepingSearch
 from .ownership import Ownership
 from .reading import Listing, Reading
 from .rewriting import Keeping, Rewriting
-from .watching import Watching
+from .watching import Scanning, Watching
 
 __all__ = ["StoreCase", "StoreSuite"]
 
 
-class StoreSuite(Ownership, Appending, Reading, Keeping, Rewriting, Packing, Declaring, Listing, Watching, Pressure):
-    """Tests for everything that the store protocol promises; see the module for how to use it."""
+class StoreSuite(
+    Ownership,
+    Appending,
+    Reading,
+    Keeping,
+    Rewriting,
+    Listing,
+    Pressure,
+    # of what a store declares
+    Declaring,
+    AppendingAtOnce,
+    Examining,
+    KeepingRows,
+    KeepingSearch,
+    Leasing,
+    LookingAtOnce,
+    NamingPlaces,
+    Packing,
+    Recovering,
+    Scanning,
+    Watching,
+):
+    """Tests for everything that a store promises; see the module for how to use it."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from ...events.dialects.native import NativeDialect
 from ...events.entries import NATIVE_VERSION, Custom, CustomEntry, Header
 from ...events.stores.base import Append, Committed, Cursor, Lease, Ref, Store
+from ...events.stores.capabilities import Watches
+
+T = TypeVar("T")
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 NATIVE = NativeDialect()
@@ -96,7 +100,10 @@ async def read_all(store: Store, ref: Ref, after: int = 0, through: int | None =
 @asynccontextmanager
 async def watching(store: Store, refs: Sequence[Ref]) -> AsyncGenerator[AsyncIterator[set[Ref]]]:
     """Watch logs within a block."""
-    changes = store.watch(refs)
+    watches = store.capability(Watches)
+    if watches is None:
+        pytest.skip("the store does not tell of changes")
+    changes = watches.watch(refs)
     try:
         yield changes
     finally:
@@ -130,6 +137,13 @@ class StoreCase:
     def ref(self, name: str) -> Ref:
         """Return the ref of a log for a name, in the form that this store expects, such as with a prefix or suffix."""
         return name
+
+    def capable(self, store: Store, kind: Callable[..., T]) -> T:
+        """Return what has a capability, or skip the test for a store that does not declare it."""
+        capable = store.capability(kind)
+        if capable is None:
+            pytest.skip(f"the store does not declare {getattr(kind, '__name__', kind)}")
+        return capable
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:

@@ -1,17 +1,18 @@
-"""Tests for watching logs: changes after the call wake the watcher, and the last change always does."""
+"""Tests for noticing changes: a watch is woken by them, the last one included, and a scan shows them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from anyio import create_task_group, fail_after
+from anyio import create_task_group, fail_after, to_thread
 
 from ...events.stores.base import Ref, Store
+from ...events.stores.capabilities import ScansChanges
 from .case import NATIVE, StoreCase, header_of, line, lines, watching
 
 
 class Watching(StoreCase):
-    """The promises of `watch`."""
+    """The promises of `Watches`."""
 
     async def wait_for_change(self, changes: AsyncIterator[set[Ref]], watched: Sequence[Ref], ref: Ref) -> None:
         """Wait until the watch reports a change of a log."""
@@ -106,3 +107,52 @@ class Watching(StoreCase):
             for last in (2, 12, 13):
                 await writer.append(*lines(writer.head.seq + 1, last))
                 await self.wait_for_seq(elsewhere, changes, ref, last)
+
+
+class Scanning(StoreCase):
+    """The promises of `ScansChanges`."""
+
+    async def test_a_scan_holds_every_log_and_its_stamps_change_with_the_logs(self, store: Store) -> None:
+        scanning = self.capable(store, ScansChanges)
+        first, second = await self.writer(store, "a"), await self.writer(store, "b")
+        await first.append(line(1))
+        await second.append(line(1))
+        await self.writer(store, "c")  # leased, and nothing was written to it
+        before = await to_thread.run_sync(scanning.scan)
+        assert {ref for ref, stamp in before.items() if stamp.size} == {info.ref for info in await store.page()}
+        await first.append(line(2))
+        after = await to_thread.run_sync(scanning.scan)
+        assert after[self.ref("a")] != before[self.ref("a")]
+        assert after[self.ref("b")] == before[self.ref("b")]
+        assert scanning.look_at(self.ref("b")) == after[self.ref("b")]
+        assert scanning.look_at(self.ref("d")) is None
+
+    async def test_another_log_of_the_same_size_has_another_stamp(self, store: Store) -> None:
+        scanning, ref = self.capable(store, ScansChanges), self.ref("a")
+        writer = await self.writer(store, "a")
+        await writer.append(line(1))
+        before = scanning.scan()[ref]
+        await store.put(writer.lease, NATIVE, NATIVE.encode_header(header_of(f"id-of-{ref}")), [line(2)])
+        after = scanning.scan()[ref]
+        assert after.size == before.size
+        assert after != before
+
+    async def test_a_log_that_was_removed_has_no_stamp(self, store: Store) -> None:
+        scanning, ref = self.capable(store, ScansChanges), self.ref("a")
+        writer = await self.writer(store, "a")
+        await writer.append(line(1))
+        await store.remove(writer.lease)
+        assert ref not in scanning.scan()
+        assert scanning.look_at(ref) is None
+
+    async def test_how_a_log_was_left_fits_its_stamp(self, store: Store) -> None:
+        scanning, ref = self.capable(store, ScansChanges), self.ref("a")
+        writer = await self.writer(store, "a")
+        await writer.append(*lines(1, 3))
+        stamp = scanning.look_at(ref)
+        assert stamp is not None
+        left = scanning.left(ref)
+        assert left is None or left == (3, stamp.size, stamp.identity)
+        assert scanning.reads_all(ref)
+        await store.release([writer.lease])
+        assert scanning.left(ref) is None

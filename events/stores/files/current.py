@@ -8,17 +8,17 @@ that is gone, the project has no current session.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
-from ...events.disk import Disk
-from ...events.disk.atomic_files import write_atomically
-from ...events.disk.disk import PRIVATE_FOLDER
-from ...events.disk.disk_errors import refusing_to_write
-from ...events.errors import InvalidSessionId
-from ...events.stores.base import Ref
-from ...events.stores.capabilities import KeepsFiles
+from ...disk import Disk
+from ...disk.atomic_files import write_atomically
+from ...disk.disk import PRIVATE_FOLDER
+from ...disk.disk_errors import refusing_to_write
+from ...errors import InvalidSessionId
+from ..base import Ref, Stamp
+from .names import Names
 
 FOLDER_NAME = "current"
 """The folder of the pointers, in `.treering`."""
@@ -43,25 +43,38 @@ class Pointers:
     """The pointers under one root; every call may wait for the disk.
 
     Args:
-        store: The store of the sessions.
+        disk: The disk.
+        names: The names of the logs under the root.
+        look_at: Returns the stamp of a log; see `ScansChanges.look_at`.
     """
 
-    def __init__(self, files: KeepsFiles) -> None:
-        self._files = files
-        self._disk: Disk = files.disk
-        self._folder = f"{files.root.rstrip('/')}/{PRIVATE_FOLDER}/{FOLDER_NAME}"
+    def __init__(self, disk: Disk, names: Names, look_at: Callable[[Ref], Stamp | None]) -> None:
+        self._disk = disk
+        self._names = names
+        self._look_at = look_at
+        self._folder = f"{names.root.rstrip('/')}/{PRIVATE_FOLDER}/{FOLDER_NAME}"
 
     def get(self, project_hash: str) -> Ref | None:
         """Return the current session of a project; None if none is set or it is gone."""
         target = self._target(f"{self._folder}/{project_hash}")
-        if target is None:
-            return None
+        return None if target is None else self._ref_at(target)
+
+    def all(self) -> dict[str, Ref]:
+        """Return the current sessions of all projects.
+
+        Raises:
+            OSError: The pointers cannot be listed.
+        """
+        refs = ((name, self._ref_at(path)) for name, path in self._paths())
+        return {name: ref for name, ref in refs if ref is not None}
+
+    def _ref_at(self, target: str) -> Ref | None:
         try:
-            ref = self._files.ref_of(os.path.join(self._folder, target))
-            stat = self._files.look_at(ref)
+            ref = self._names.ref_of(os.path.join(self._folder, target))
+            stamp = self._look_at(ref)
         except (InvalidSessionId, OSError, ValueError):  # the target cannot be a session
             return None
-        return ref if stat is not None and stat.size else None
+        return ref if stamp is not None and stamp.size else None
 
     def set(self, project_hash: str, ref: Ref) -> None:
         """Set the current session of a project.
@@ -73,7 +86,7 @@ class Pointers:
         """
         path = f"{self._folder}/{project_hash}"
         with refusing_to_write(path):
-            self._write(path, os.path.relpath(self._files.path_of(ref), self._folder))
+            self._write(path, os.path.relpath(self._names.path_of(ref), self._folder))
 
     def _write(self, path: str, target: str) -> None:
         self._disk.make_directory(self._folder)
@@ -99,7 +112,7 @@ class Pointers:
 
     def forget(self, ref: Ref) -> None:
         """Remove every pointer to a session that is gone."""
-        session_path = self._files.path_of(ref)
+        session_path = self._names.path_of(ref)
         for name, path in self._paths():
             if path == session_path:
                 self.clear(name)
@@ -114,7 +127,7 @@ class Pointers:
         for _, path in self._paths():
             with suppress(OSError, ValueError):  # the target cannot be a session
                 real_paths.append(self._disk.real_path(path))
-        return frozenset(ref for ref in refs if self._disk.real_path(self._files.path_of(ref)) in real_paths)
+        return frozenset(ref for ref in refs if self._disk.real_path(self._names.path_of(ref)) in real_paths)
 
     def _paths(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each pointer, and the path to which it points; links there are not followed."""

@@ -1,62 +1,54 @@
-"""The writer of the index: it writes some time after a change, and not more often than an interval allows.
+"""The writer of the index: the store keeps rows some time after a change, not more often than an interval allows.
 
-Any change to a session makes its line outdated. The writer then waits for further changes (`debounce_ms`) and for the
-interval since its last write (`update_metadata_interval_ms`), and writes all changed lines together. Entries are never
-held back for it. A host that closes writes the rest; if a write fails, nothing is lost, since missing lines are
-rebuilt.
+Any change to a session makes its row outdated. The writer then waits for further changes (`debounce_ms`) and for the
+interval since its last write (`update_metadata_interval_ms`), and writes all changed rows together. Entries are never
+held back for it. A host that closes writes the rest; if a write fails, nothing is lost, since missing rows are made
+again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 
 import anyio
 
 from ...events.kinds import Kind
 from ...events.offload import carried_out
-from ...events.stores.base import Ref
-from ...events.stores.capabilities import KeepsFiles
-from ...events.stores.files.row_file import IndexFile, IndexLine
+from ...events.stores.base import Ref, Stamp
+from ...events.stores.capabilities import KeepsRows
 from ...events.telemetry import failure_of, logger
+from ...projections.summary import SessionSummary
 from ..host.registry import Registry
 from ..host.runtime import Runtime
-from .listing import FileListing, Remembered, is_indexable
+from .listing import Remembered, SessionListing
+from .rows import Row, kept, session_of
 from .settings import Settings
 
 _RETRY_S = 1.0
 """The minimum time in seconds before busy sessions are tried again."""
 
 _BUSY_S = 60.0
-"""The maximum time in seconds that the line of a busy session is delayed; then its file is read."""
+"""The maximum time in seconds that the row of a busy session is delayed; then its log is read."""
 
 
 class IndexWriter:
-    """Writes the index of one root.
+    """Writes the rows of a host's sessions.
 
     Args:
         runtime: The host's seams.
         registry: The live sessions.
-        files: The files of the runtime's store.
-        index: The file of the index.
-        listing: The lines to write.
+        kept: The rows that the store keeps.
+        listing: The rows to write.
         settings: The intervals.
     """
 
     def __init__(
-        self,
-        runtime: Runtime,
-        registry: Registry,
-        files: KeepsFiles,
-        index: IndexFile,
-        listing: FileListing,
-        settings: Settings,
+        self, runtime: Runtime, registry: Registry, kept: KeepsRows, listing: SessionListing, settings: Settings
     ) -> None:
         self._runtime = runtime
         self._registry = registry
-        self._files = files
-        self._index = index
+        self._kept = kept
         self._listing = listing
         self._debounce_s = settings.debounce_ms / 1000
         self._interval_s = settings.update_metadata_interval_ms / 1000
@@ -94,23 +86,23 @@ class IndexWriter:
         return not self._quiet.issuperset(kinds[self._heads.get(ref, 0) + 1 :])
 
     async def save(self, *, at_once: bool = False) -> bool:
-        """Write the lines that changed since the last write.
+        """Write the rows that changed since the last write.
 
         Args:
             at_once: Include busy sessions.
 
         Returns:
-            Whether the write succeeded. If it failed, the lines are written the next time.
+            Whether the write succeeded. If it failed, the rows are written the next time.
         """
         listing = self._listing
         async with listing.lock:
-            refs, gone = [ref for ref in listing.unsaved if is_indexable(ref)], listing.gone
+            refs, gone = list(filter(listing.is_listed, listing.unsaved)), listing.gone
             listing.unsaved.clear()
             listing.gone = set()
             if not refs and not gone:
                 return True
             self._written_at = anyio.current_time()
-            saved: list[IndexLine] | None = None
+            saved: list[Row] | None = None
             try:
                 saved = await self._save(refs, gone, at_once=at_once)
             except OSError as error:
@@ -119,25 +111,25 @@ class IndexWriter:
                 if saved is None:  # after any failure, including a cancellation
                     listing.unsaved |= dict.fromkeys(refs)
                     listing.gone |= gone
-            for line in saved or ():
-                listing.saved(line)
+            for row in saved or ():
+                listing.saved(row)
             return saved is not None
 
-    async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> list[IndexLine]:
-        """Write the lines of sessions, and return them; busy sessions stay unsaved.
+    async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> list[Row]:
+        """Write the rows of sessions, and return them; busy sessions stay unsaved.
 
         Raises:
             OSError: The write failed.
         """
         heads = self._heads_of(refs)
-        lines, busy = await self._lines(refs, at_once=at_once)
-        if lines or gone:
-            await self._write(lines, gone)
+        rows, busy = await self._current_rows(refs, at_once=at_once)
+        if rows or gone:
+            await self._write(rows, gone)
         self._listing.unsaved |= dict.fromkeys(busy)
         now = anyio.current_time()
         self._busy_since = {ref: self._busy_since.get(ref, now) for ref in busy}
         self._note_heads({ref: head for ref, head in heads.items() if ref not in self._busy_since})
-        return lines
+        return rows
 
     def _heads_of(self, refs: Sequence[Ref]) -> dict[Ref, int]:
         live = self._registry.live
@@ -148,69 +140,70 @@ class IndexWriter:
         live = self._registry.live
         self._heads = {ref: head for ref, head in self._heads.items() if live(ref) is not None} | dict(heads)
 
-    async def _lines(self, refs: Sequence[Ref], *, at_once: bool) -> tuple[list[IndexLine], list[Ref]]:
-        """Return the current lines of sessions, and the sessions that must wait for the next time.
+    async def _current_rows(self, refs: Sequence[Ref], *, at_once: bool) -> tuple[list[Row], list[Ref]]:
+        """Return the current rows of sessions, and the sessions that must wait for the next time.
 
-        A session to which this host is writing waits: reading its file would produce a line that is outdated before it
-        is written.
+        A session to which this host is writing waits: reading its log would produce a row that is outdated before it is
+        written.
         """
         late = anyio.current_time() - _BUSY_S
         may_wait = {ref for ref in refs if not at_once and self._busy_since.get(ref, late + 1) > late}
         live = self._registry.live
         busy = {ref for ref in may_wait if (actor := live(ref)) is not None and not actor.idle}
         known = {ref: self._listing.remembered(ref) for ref in refs if ref not in busy}
-        lines, grown = await carried_out(self._runtime.offload, self._make_lines, known)
+        rows, grown = await self._make(known)
         to_read = {
             ref: None
             for ref in grown
-            # If what is remembered has not changed, another program wrote to the file.
+            # If what is remembered has not changed, another program wrote to the log.
             if ref not in may_wait or self._listing.remembered(ref) == known[ref]
         }
         if to_read:
-            lines += (await carried_out(self._runtime.offload, self._make_lines, to_read))[0]
-        return lines, [*busy, *(ref for ref in grown if ref not in to_read)]
+            rows += (await self._make(to_read))[0]
+        return rows, [*busy, *(ref for ref in grown if ref not in to_read)]
 
-    def _make_lines(self, known: Mapping[Ref, Remembered | None]) -> tuple[list[IndexLine], list[Ref]]:
-        """Return the lines of sessions whose files can be read, and the sessions whose files have grown meanwhile."""
-        lines: list[IndexLine] = []
+    async def _make(self, known: Mapping[Ref, Remembered | None]) -> tuple[list[Row], list[Ref]]:
+        """Return the rows of sessions whose logs can be read, and the sessions whose logs have grown meanwhile."""
+        rows: list[Row] = []
         grown: list[Ref] = []
-        for ref, remembered in known.items():
-            try:
-                stat = self._files.look_at(ref)
-            except OSError:  # a listing reports the problem
-                continue
-            if stat is None or not stat.size:
-                continue
-            held = self._listing.held.get(ref)
-            if held is not None and held.holds(stat):
-                lines.append(held)
-            elif remembered is not None and remembered.inode == stat.inode and remembered.size < stat.size:
+        todo: list[tuple[Ref, Stamp, Remembered | None]] = []
+        for ref, stamp in (await self._listing.stamps_of(known)).items():
+            held, remembered = self._listing.held.get(ref), known[ref]
+            if held is not None and held.stamp == stamp:
+                rows.append(held)
+            elif remembered is not None and remembered.identity == stamp.identity and remembered.size < stamp.size:
                 grown.append(ref)
-            elif (line := self._listing.read(ref, stat, remembered).line) is not None:
-                lines.append(line)
-        return lines, grown
+            else:
+                todo.append((ref, stamp, remembered))
+        rows += [row for row, is_valid in await self._listing.make(todo) if is_valid]
+        return rows, grown
 
-    async def _write(self, lines: Sequence[IndexLine], gone: set[Ref]) -> None:
-        """Append lines to the index, or rewrite it if that is due.
+    async def _write(self, rows: Sequence[Row], gone: set[Ref]) -> None:
+        """Let the store keep rows, or all rows anew if that is due.
 
         Raises:
             OSError: A write failed.
         """
-        offload = self._runtime.offload
-        if not gone and await carried_out(offload, self._index.append, lines):
+        blocking = self._runtime.blocking
+        if await carried_out(blocking, lambda: self._kept.keep(list(map(kept, rows)), gone)):
             return
-        all_lines = (await offload(self._index.read)).lines  # other processes write to it, too
-        for ref, line in self._listing.held.items():
-            if ref not in all_lines or _used(all_lines[ref]) <= _used(line):
-                all_lines[ref] = line
-        for ref in gone:
-            all_lines.pop(ref, None)
-        all_lines |= {line.ref: line for line in lines}
-        # A host that only lists the sessions of others does not create a folder among them.
+        # A host that only lists the sessions of others makes no place for rows among them.
         wrote = self._runtime.counters.activated > 0
-        await carried_out(offload, partial(self._index.replace, all_lines, make_folder=wrote))
+        await carried_out(blocking, self._rewrite, self._listing.held.copy(), rows, gone, wrote)
+
+    def _rewrite(self, held: Mapping[Ref, Row], rows: Sequence[Row], gone: set[Ref], may_create: bool) -> None:
+        before = self._kept.rows()
+        all_rows = {} if before is None else dict(before.rows)  # other processes write to it, too
+        for ref, row in held.items():
+            theirs = session_of(all_rows[ref]) if ref in all_rows else None
+            if theirs is None or _used(theirs) <= _used(row.session):
+                all_rows[ref] = kept(row)
+        for ref in gone:
+            all_rows.pop(ref, None)
+        all_rows |= {row.ref: kept(row) for row in rows}
+        self._kept.rewrite(all_rows, may_create=may_create)
 
 
-def _used(line: IndexLine) -> datetime:
-    """Return when the session of a line was last used."""
-    return line.session.last_accessed or line.session.modified
+def _used(session: SessionSummary) -> datetime:
+    """Return when a session was last used."""
+    return session.last_accessed or session.modified
