@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import anyio
 from msgspec import UNSET
@@ -20,11 +20,22 @@ from msgspec.structs import replace
 from ..events.entries import SessionInfo
 from ..events.errors import AppendFailed, LogReplaced, TreeringError
 from ..events.stores import base as stores
-from ..events.stores.base import Committed, Failed, Fenced, Lease, Outcome
+from ..events.stores.base import Committed, Failed, Fenced, Outcome
 from ..events.telemetry import logger
-from .commands import AnswerFromLog, Append, Command, MoveLeaf, Unarchive
+from .commands import (
+    AnswerFromLog,
+    Append,
+    Command,
+    CommandResult,
+    Decision,
+    Mail,
+    MoveLeaf,
+    Unarchive,
+    unreachable_error,
+)
 from .decide import (
     NO_ENTRIES,
+    READS_ENTRIES,
     Draft,
     Entries,
     decide,
@@ -36,7 +47,6 @@ from .decide import (
 from .host.runtime import Runtime
 from .log.open_log import OpenLog
 from .log.owned_log import TRIES_MAX, OwnedLog, outpaced_error
-from .mail import CommandResult, Decision, Mail, unreachable_error
 from .mailbox import Mailbox
 
 
@@ -48,10 +58,6 @@ class _DeferredAppend(NamedTuple):
     started: float
 
 
-_Remainder: TypeAlias = _DeferredAppend | Fenced | AnswerFromLog
-"""What is left to do of an append that was not written at once: wait for the store, decide again, or read it back."""
-
-
 class SessionActor:
     """Carries out the commands for one session, from activation to passivation.
 
@@ -60,48 +66,33 @@ class SessionActor:
         owned: The session's log.
 
     Attributes:
-        recent: Whether it was used since the host last looked for idle sessions.
+        mailbox: The commands that wait.
+        owned: The session's log, and the right to append to it.
         torn: The torn tail that was repaired on activation, until it has been reported.
     """
 
-    __slots__ = ("_mailbox", "_owned", "_runtime", "recent", "torn")
+    __slots__ = ("_runtime", "mailbox", "owned", "torn")
 
     def __init__(self, runtime: Runtime, owned: OwnedLog) -> None:
         self._runtime = runtime
-        self._owned = owned
-        self._mailbox = Mailbox(runtime)
-        self.recent = True
+        self.owned = owned
+        self.mailbox = Mailbox(runtime)
         self.torn = owned.lease.torn
 
     @property
     def log(self) -> OpenLog:
         """The log: its index and access to its bodies."""
-        return self._owned.log
-
-    @property
-    def lease(self) -> Lease:
-        """The right to append to the log."""
-        return self._owned.lease
-
-    @property
-    def written(self) -> bool:
-        """Whether the log exists, as far as is known: its header is written with the first append."""
-        return self._owned.written
+        return self.owned.log
 
     @property
     def archived(self) -> bool:
         """Whether the session is archived; any write brings it back first."""
-        return self._owned.archived
-
-    @property
-    def mailbox_depth(self) -> int:
-        """How many commands wait."""
-        return self._mailbox.depth
+        return self.owned.archived
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return self._mailbox.idle
+        return self.mailbox.idle
 
     # -- accepting commands
 
@@ -110,11 +101,12 @@ class SessionActor:
 
         If the caller is cancelled, the command is either not accepted or carried out whole.
         """
-        owned, index = self._owned, self._owned.log.index
-        if type(command) is not Append or self._mailbox.serving or owned.stale or index.info.archived:
+        owned, index = self.owned, self.owned.log.index
+        if type(command) is not Append or self.mailbox.serving or owned.stale or index.info.archived:
             return await self._perform_through_mailbox(command)
         draft = Draft(index)
-        if seqs_to_read(draft, command):
+        may_read = command.command_id is not None or not READS_ENTRIES.isdisjoint(map(type, command.payloads))
+        if may_read and seqs_to_read(draft, command):
             return await self._perform_through_mailbox(command)
         runtime = self._runtime
         decision = decide(draft, command, runtime.now(), runtime.new_id, owned.log.dialect)
@@ -124,57 +116,49 @@ class SessionActor:
         if isinstance(outcome, Committed) and outcome.head.seq == decision.entries[-1].seq:
             owned.apply((decision,), outcome, started)
             return decision.entries
-        return await self._finish(command, self._remainder(decision, request, outcome, started))
+        if outcome is None:
+            return await self._perform_deferred(command, _DeferredAppend(decision, request, started))
+        return await self._perform_through_mailbox(self._left_to_do(command, decision, outcome))
 
     # -- carrying them out
 
     async def _perform_through_mailbox(self, command: Command | AnswerFromLog) -> CommandResult:
         """Queue a command behind those that wait, and return its result."""
         mail = Mail(command)
-        await self._mailbox.put(mail, self._run)
+        await self.mailbox.put(mail, self._run)
         return await mail.reply()
 
-    def _remainder(
-        self, decision: Decision, request: stores.Append, outcome: Outcome | None, started: float
-    ) -> _Remainder:
+    def _left_to_do(self, command: Append, decision: Decision, outcome: Outcome) -> Append | AnswerFromLog:
         """Return what is left to do of an append that did not land as it was decided; raise what made it fail."""
-        if outcome is None:
-            return _DeferredAppend(decision, request, started)
-        self._owned.stale = True
+        self.owned.stale = True
         if isinstance(outcome, Fenced):
-            return outcome
+            return command
         if isinstance(outcome, Committed):
             return AnswerFromLog(decision.ids)
         self._runtime.counters.failures += 1
         raise outcome.error
 
-    async def _finish(self, command: Append, remainder: _Remainder) -> CommandResult:
-        """Do what is left to do of an append, and return its entries."""
-        if isinstance(remainder, _DeferredAppend):
-            return await self._perform_deferred(command, remainder)
-        return await self._perform_through_mailbox(command if isinstance(remainder, Fenced) else remainder)
-
     async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
-        self._mailbox.hold()
+        self.mailbox.hold()
         try:
             outcome: Outcome | Exception
             try:
-                outcome = await self._owned.append(deferred.request)
+                outcome = await self.owned.append(deferred.request)
             except anyio.get_cancelled_exc_class():  # the lines may have been written all the same
-                self._owned.stale = True
-                self._mailbox.put_unattended(Mail(AnswerFromLog(deferred.decision.ids)))
+                self.owned.stale = True
+                self.mailbox.put_unattended(Mail(AnswerFromLog(deferred.decision.ids)))
                 raise
             except Exception as error:  # noqa: BLE001 - `_run` below turns it into a reply
                 outcome = error
             if isinstance(outcome, Committed) and _landed_as_decided(outcome, deferred.decision):
-                self._owned.apply([deferred.decision], outcome, deferred.started)
+                self.owned.apply([deferred.decision], outcome, deferred.started)
                 return deferred.decision.entries
             deferred.decision.mail = mail = Mail(command)
             with anyio.CancelScope(shield=True):
                 await self._run([mail], (deferred, outcome))
         finally:
-            self._mailbox.release(self._run)
+            self.mailbox.release(self._run)
         return await mail.reply()
 
     async def _run(
@@ -203,11 +187,11 @@ class SessionActor:
         except TreeringError as error:
             self._refuse(mails, error)
         except OSError as error:
-            self._owned.stale = True
+            self.owned.stale = True
             for mail in mails:
                 self._refuse([mail], unreachable_error(mail.command, self.log.ref, error, written=mail.written))
         except Exception as error:  # noqa: BLE001 - every caller gets a reply, whatever went wrong
-            self._owned.stale = True
+            self.owned.stale = True
             logger().error("actor_failed", session_id=self.log.index.header.id, error=type(error).__qualname__)
             self._refuse(mails, error)
 
@@ -219,13 +203,13 @@ class SessionActor:
 
     async def _attempt(self, mails: Sequence[Mail]) -> list[Mail]:
         """Carry out what can be carried out against the current state, and return the commands to try again."""
-        if self._owned.stale:
-            await self._owned.recover()
+        if self.owned.stale:
+            await self.owned.recover()
         remaining = deque(mails)
         while remaining:
             group = await self._next_group(remaining)
             to_retry = await self._commit(group) if group else []
-            if to_retry or self._owned.stale:
+            if to_retry or self.owned.stale:
                 return [*to_retry, *(mail for mail in remaining if not mail.answered)]
         return []
 
@@ -245,7 +229,7 @@ class SessionActor:
                 break
             if self.archived and not isinstance(command, AnswerFromLog) and not sets_status(command):
                 await self._unarchive_for(mail, command)
-                if self._owned.stale:
+                if self.owned.stale:
                     break
                 draft = Draft(self.log.index)
                 command = _without_expectations(command)
@@ -320,11 +304,11 @@ class SessionActor:
 
     async def _commit(self, group: Sequence[Decision]) -> list[Mail]:
         """Write a group of commands and reply to each, or return those that must be decided again."""
-        request = self._owned.request(group)
+        request = self.owned.request(group)
         started = self._runtime.timer()
         outcome = self._runtime.store.try_append(request)
         if outcome is None:
-            outcome = await self._owned.append(request)
+            outcome = await self.owned.append(request)
         return await self._settle(group, request, outcome, started)
 
     async def _settle(
@@ -333,18 +317,18 @@ class SessionActor:
         mails = [each.mail for each in group if each.mail is not None]
         if isinstance(outcome, Committed):
             if _landed_as_decided(outcome, group[-1]):
-                self._owned.apply(group, outcome, started)
+                self.owned.apply(group, outcome, started)
                 for each in group:
                     if each.mail is not None:
                         each.mail.answer(each.entries)
             else:
                 _note_written(mails)
-                await self._owned.recover()
+                await self.owned.recover()
                 for each in group:
                     if each.mail is not None:
                         await self._answer_from_log(each.mail, each.ids)
             return []
-        self._owned.stale = True
+        self.owned.stale = True
         if isinstance(outcome, Fenced):
             return mails
         self._runtime.counters.failures += 1
@@ -357,7 +341,7 @@ class SessionActor:
 
     async def _answer_prefix(self, group: Sequence[Decision], outcome: Failed) -> None:
         """Reply to those commands of a failed write whose lines landed completely."""
-        await self._owned.recover()
+        await self.owned.recover()
         for each in group:
             if each.mail is not None and all(self.log.index.find(entry_id) for entry_id in each.ids):
                 await self._answer_from_log(each.mail, each.ids)
@@ -374,7 +358,7 @@ class SessionActor:
 
     async def _move(self, mail: Mail, command: MoveLeaf) -> None:
         try:
-            await self._owned.move_leaf(command)
+            await self.owned.move_leaf(command)
         except LogReplaced:
             raise
         except (TreeringError, OSError) as error:
@@ -387,38 +371,30 @@ class SessionActor:
     async def refresh(self) -> None:
         """Read what other programs did to the file: appended to it, if they share it, or replaced it."""
         log = self.log
-        if not self.written or self._mailbox.serving or not (log.replaced or log.dialect.shared):
+        if not self.owned.written or self.mailbox.serving or not (log.replaced or log.dialect.shared):
             return
-        with self._mailbox.entering():  # so that the session is not passivated meanwhile
+        with self.mailbox.entering():  # so that the session is not passivated meanwhile
             if not log.replaced:
                 try:
                     await log.catch_up()
                 except LogReplaced:
                     log.replaced = True
             if log.replaced:
-                self._owned.stale = True
+                self.owned.stale = True
                 mail = Mail(AnswerFromLog(()))
-                await self._mailbox.put(mail, self._run)
+                await self.mailbox.put(mail, self._run)
                 with suppress(LogReplaced):  # the new log is served now, and subscribers got a `Reset`
                     await mail.reply()
 
     # -- passivation
 
-    async def answered(self) -> None:
-        """Wait until every command that was accepted before this call has its reply, however many follow."""
-        await self._mailbox.answered()
-
-    async def quiet(self) -> None:
-        """Wait until the actor is idle, which may never happen while commands keep coming."""
-        await self._mailbox.quiet()
-
     async def passivate(self) -> None:
         """Write a snapshot of the index if the log has grown enough, and release the log."""
         try:
-            await self._owned.save_snapshot()
+            await self.owned.save_snapshot()
         finally:
-            self._mailbox.close()
-            await self._owned.release()
+            self.mailbox.close()
+            await self.owned.release()
 
 
 def _landed_as_decided(outcome: Committed, last: Decision) -> bool:

@@ -39,8 +39,7 @@ from ..events.errors import CommandConflict, DialectCannot, EntryNotFound, Inval
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
-from .commands import AnswerFromLog, Append, Command, MoveLeaf
-from .mail import Decision
+from .commands import AnswerFromLog, Append, Command, Decision, MoveLeaf
 from .system_message import system_message
 
 Entries: TypeAlias = Mapping[int, Entry | None]
@@ -108,7 +107,7 @@ def seqs_to_read(draft: Draft, command: Append) -> Sequence[int]:
         earlier = _earlier(draft, command, command.command_id)
         if earlier:
             return earlier
-    if _READS_ENTRIES.isdisjoint(map(type, command.payloads)):
+    if READS_ENTRIES.isdisjoint(map(type, command.payloads)):
         return ()
     seqs: list[int] = []
     for payload in command.payloads:
@@ -221,7 +220,7 @@ def needs_own_write(draft: Draft, command: Command | AnswerFromLog) -> bool:
         not isinstance(command, Append)
         or len(command.payloads) > 1
         or sets_status(command)
-        or not _READS_ENTRIES.isdisjoint(map(type, command.payloads))
+        or not READS_ENTRIES.isdisjoint(map(type, command.payloads))
         or bool(seqs_to_read(draft, command))
     )
 
@@ -396,4 +395,4 @@ _CHECKS: Mapping[type[Payload], _Check] = {
 }
 """Checks a payload against the rules of its type, and fills in what follows from the state."""
 
-_READS_ENTRIES = frozenset({Compaction, ContextEdit})
+READS_ENTRIES = frozenset({Compaction, ContextEdit})

@@ -6,7 +6,6 @@ User code runs here and nowhere near a write: a projection that raises is marked
 from __future__ import annotations
 
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -40,40 +39,25 @@ class _FoldedValue(Struct):
 
 
 class Values:
-    """The values of one session's projections by name, and the failures of those that raised."""
+    """The values of one session's projections by name, and the failures of those that raised.
 
-    __slots__ = ("__weakref__", "failed", "folded_values")
+    Args:
+        runtime: The host's seams.
+        ref: The name of the session's log.
+    """
 
-    def __init__(self) -> None:
-        self.folded_values: dict[str, _FoldedValue] = {}
-        self.failed: dict[str, Failure] = {}
+    __slots__ = ("_failed", "_folded", "_ref", "_runtime")
 
-
-class Folds:
-    """The values of all projections of all open sessions, whether live or followed."""
-
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, ref: Ref) -> None:
         self._runtime = runtime
-        self._live: dict[Ref, Values] = {}
-        self._all: WeakValueDictionary[Ref, Values] = WeakValueDictionary()
+        self._ref = ref
+        self._folded: dict[str, _FoldedValue] = {}
+        self._failed: dict[str, Failure] = {}
 
-    def of(self, ref: Ref, *, live: bool) -> Values:
-        """Return a session's values: kept as long as the caller holds them, and while the session is live."""
-        values = self._all.get(ref)
-        if values is None:
-            values = self._all[ref] = Values()
-        if live:
-            self._live[ref] = values
-        return values
-
-    async def value(
-        self, ref: Ref, values: Values, log: LogView, projection: Valued[V], *, from_scratch: bool = False
-    ) -> tuple[V, int]:
+    async def value(self, log: LogView, projection: Valued[V], *, from_scratch: bool = False) -> tuple[V, int]:
         """Return a projection's value over all visible entries, and the seq of the last line that it covers.
 
         Args:
-            ref: The name of the session's log.
-            values: The session's values.
             log: The log, caught up.
             projection: The projection.
             from_scratch: Start without a checkpoint or an earlier value, even after a failure.
@@ -84,64 +68,45 @@ class Folds:
         """
         kind, name = kind_of(projection), projection.name
         if from_scratch:
-            values.failed.pop(name, None)
-            values.folded_values.pop(name, None)
-        elif name in values.failed:
-            raise values.failed[name].error()
-        held = values.folded_values.get(name)
+            self._failed.pop(name, None)
+            self._folded.pop(name, None)
+        elif name in self._failed:
+            raise self._failed[name].error()
+        held = self._folded.get(name)
         try:
             if held is None or held.cursor.generation != log.cursor.generation:
-                held = await self._begin(ref, None if from_scratch else kind, log, projection)
-            await self._catch_up(log, projection, held)
+                held = await self._begin(None if from_scratch else kind, log, projection)
+            await _catch_up(log, projection, held)
         except _ProjectionRaised as failed:
-            failure = values.failed[name] = Failure.of(name, log.index.header.id, failed.error)
+            failure = self._failed[name] = Failure.of(name, log.index.header.id, failed.error)
             raise failure.error() from failed.error
-        values.folded_values[name] = held
+        self._folded[name] = held
         return held.value, held.cursor.seq
 
-    async def _begin(self, ref: Ref, kind: BlobKind | None, log: LogView, projection: Valued[Any]) -> _FoldedValue:
+    async def _begin(self, kind: BlobKind | None, log: LogView, projection: Valued[Any]) -> _FoldedValue:
         """Start from a checkpoint if one may be used and is valid, otherwise from the initial value."""
-        generation = log.cursor.generation
-        if kind is not None:
-            blob = await self._runtime.store.load(ref, kind)
-            if blob is not None and blob.head.generation == generation and blob.head.seq <= log.index.head:
-                try:
-                    return _FoldedValue(
-                        projection, log.index.header.id, blob.head, projection.load(blob.data), blob.head.seq
-                    )
-                except Exception as error:  # noqa: BLE001  # user code may raise anything
-                    session_id = log.index.header.id
-                    logger().warning(
-                        "checkpoint_ignored", projection=projection.name, session_id=session_id, **failure_of(error)
-                    )
+        generation, session_id = log.cursor.generation, log.index.header.id
+        blob = None if kind is None else await self._runtime.store.load(self._ref, kind)
+        if blob is not None and blob.head.generation == generation and blob.head.seq <= log.index.head:
+            try:
+                return _FoldedValue(projection, session_id, blob.head, projection.load(blob.data), blob.head.seq)
+            except Exception as error:  # noqa: BLE001  # user code may raise anything
+                logger().warning(
+                    "checkpoint_ignored", projection=projection.name, session_id=session_id, **failure_of(error)
+                )
         try:
             value = projection.initial(log.index.header)
         except Exception as error:
             raise _ProjectionRaised(error) from error
-        return _FoldedValue(projection, log.index.header.id, Cursor(generation, 0), value, 0)
-
-    @staticmethod
-    async def _catch_up(log: LogView, projection: Valued[Any], held: _FoldedValue) -> None:
-        head = log.index.head
-        while (seq := held.cursor.seq) < head:
-            entries, through = await log.page(seq, head)
-            if held.cursor.seq != seq:
-                continue  # another caller has advanced it
-            value = held.value
-            try:
-                for entry in entries:
-                    value, _ = projection.apply(value, entry)
-            except Exception as error:
-                raise _ProjectionRaised(error) from error
-            held.value, held.cursor = value, Cursor(held.cursor.generation, through)
+        return _FoldedValue(projection, session_id, Cursor(generation, 0), value, 0)
 
     async def save(self, lease: Lease) -> None:
-        """Write the checkpoints of a session that is being passivated, and forget its values; failures are logged."""
-        values = self._live.pop(lease.ref, None)
-        if values is None:
-            return
-        values_to_save, values.folded_values, values.failed = values.folded_values, {}, {}
-        for name, held in values_to_save.items():
+        """Write the checkpoints of the session, which is being passivated, and forget the values.
+
+        Failures are logged.
+        """
+        folded, self._folded, self._failed = self._folded, {}, {}
+        for name, held in folded.items():
             if held.cursor.seq <= held.saved:
                 continue
             try:
@@ -150,6 +115,21 @@ class Folds:
             except Exception as error:  # noqa: BLE001  # a checkpoint is derived data, so its loss affects nothing else
                 session_id = held.session_id
                 logger().error("checkpoint_not_saved", projection=name, session_id=session_id, **failure_of(error))
+
+
+async def _catch_up(log: LogView, projection: Valued[Any], held: _FoldedValue) -> None:
+    head = log.index.head
+    while (seq := held.cursor.seq) < head:
+        entries, through = await log.page(seq, head)
+        if held.cursor.seq != seq:
+            continue  # another caller has advanced it
+        value = held.value
+        try:
+            for entry in entries:
+                value, _ = projection.apply(value, entry)
+        except Exception as error:
+            raise _ProjectionRaised(error) from error
+        held.value, held.cursor = value, Cursor(held.cursor.generation, through)
 
 
 class _ProjectionRaised(Exception):

@@ -15,8 +15,8 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from .commands import Mail
 from .host.runtime import Runtime
-from .mail import Mail
 
 Serve: TypeAlias = Callable[[list[Mail]], Awaitable[None]]
 """Carries out a batch of commands; each has its reply when it returns."""

@@ -119,13 +119,14 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
 
 async def _pack(core: HostCore, catalog: Catalog, ref: Ref) -> bool:
     """Pack a log, and return whether its session is still archived."""
-    async with core.registry.leased(ref) as lease:
+    source = core.registry.source(ref)
+    async with source.leased() as lease:
         row = await catalog.listing.row(ref)
         if row is None or not row.archived:  # the actor still answered a command that brought it back
             return False
-        generation = await core.runtime.moved_logs.pack(lease)
+        generation = await core.runtime.moves.pack(lease)
         if generation is not None:
-            core.registry.packed(ref, generation)
+            source.packed(generation)
     return True
 
 

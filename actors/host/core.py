@@ -6,8 +6,6 @@ This is the internal part of `SessionHost`; programs do not use it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,43 +15,18 @@ from ...events.arguments import check_text, check_word
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, InvalidInput, WrongThread
-from ...events.index import LogIndex
 from ...events.stores.base import Cursor, Ref
 from ...projections.base import Projection, Valued
-from ...projections.feed import Feed, LogView, Source, Transient
 from ...projections.subscriptions import VIEWS as NAMED_VIEWS
 from ...projections.views import FoldStepper, SharedView, Stepper
-from ..folds import VIEWS, Folds, Values, kind_of
-from ..log.follower import Follower
+from ..folds import VIEWS, kind_of
 from ..log.open_log import OpenLog
+from ..log.source import Source
 from .names import checked_id, id_of_key, new_ref
-from .registry import NewLog, Registry
+from .registry import Registry
 from .runtime import Runtime
 
 V = TypeVar("V")
-
-
-class OwnedSource:
-    """A session that this host may own, as its subscribers see it."""
-
-    __slots__ = ("_core", "_new_log", "_ref")
-
-    def __init__(self, core: HostCore, ref: Ref, new_log: NewLog | None) -> None:
-        self._core = core
-        self._ref = ref
-        self._new_log = new_log
-
-    def open_feed(self) -> Feed:
-        """Return the session's feed, counting one more subscriber."""
-        return self._core.registry.open_feed(self._ref)
-
-    def close_feed(self, feed: Feed) -> None:
-        """Count one subscriber less."""
-        self._core.registry.close_feed(self._ref, feed)
-
-    async def ready(self) -> OpenLog:
-        """Return the log that the feed publishes, caught up with the file; see `Registry.log_of_feed`."""
-        return await self._core.registry.log_of_feed(self._ref, self._new_log)
 
 
 class HostCore:
@@ -69,10 +42,9 @@ class HostCore:
     def __init__(self, runtime: Runtime, dialect: Dialect) -> None:
         self.runtime = runtime
         self.dialect = dialect
-        self.folds = Folds(runtime)
-        self.registry = Registry(runtime, self.folds.save)
+        self.registry = Registry(runtime)
         self.unfinished_copies: dict[Ref, Cursor] = {}
-        self._views: WeakValueDictionary[tuple[Ref, str, bool], SharedView[Any, Any]] = WeakValueDictionary()
+        self._views: WeakValueDictionary[tuple[Ref, str], SharedView[Any, Any]] = WeakValueDictionary()
         self._dead = False
         self._failure: BaseException | None = None
 
@@ -155,51 +127,23 @@ class HostCore:
 
     # -- reading
 
-    def source(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> OwnedSource | Follower:
-        """Return the source that the views of a session read from."""
-        return follower if follower is not None else OwnedSource(self, ref, new_log)
-
-    async def log(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> OpenLog:
-        """Return a session's log, caught up with the file; a session that is not read-only is activated."""
-        await checkpoint_if_cancelled()  # what is in memory is read without any other pause
+    async def turn(self) -> None:
+        """Begin a read: what is in memory is read without any other pause, so let others go on if it is their turn."""
+        await checkpoint_if_cancelled()
         if self.runtime.turns.is_over():
             await self.runtime.turns.pass_on()
-        return await (self.registry.log(ref, new_log) if follower is None else follower.ready())
 
-    def index(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> tuple[LogIndex, str]:
-        """Return a session's index and generation without waiting; a passivated session's log is read from its file."""
-        if follower is not None:
-            return follower.log.index, follower.log.generation
-        actor = self.registry.use(ref)
-        if actor is not None:
-            return actor.log.index, actor.log.generation
-        return OpenLog.peek(self.runtime, ref, new_log.header if new_log and not new_log.creation.settled else None)
-
-    async def view(self, log: OpenLog, follower: Follower | None, projection: Valued[V], *, from_scratch: bool) -> V:
-        """Return the value of a projection; computing it from scratch also restarts the views of its subscribers."""
-        value, _ = await self.folds.value(
-            log.ref, self._values(log.ref, follower), log, projection, from_scratch=from_scratch
-        )
-        if from_scratch:
-            for shared in self._shared(log.ref, projection.name):
-                shared.restart()
+    async def view(self, source: Source, log: OpenLog, projection: Valued[V], *, from_scratch: bool) -> V:
+        """Return the value of a projection; computing it from scratch also restarts the view of its subscribers."""
+        value, _ = await source.values().value(log, projection, from_scratch=from_scratch)
+        shared = self._views.get((source.ref, projection.name)) if from_scratch else None
+        if shared is not None:
+            shared.restart()
         return value
-
-    def _values(self, ref: Ref, follower: Follower | None) -> Values:
-        """Return the values of a session's projections, which are kept as long as it is live or followed."""
-        values = self.folds.of(ref, live=self.registry.live(ref) is not None)
-        if follower is not None:
-            follower.values = values
-        return values
-
-    async def _fold(
-        self, ref: Ref, follower: Follower | None, log: LogView, projection: Projection[V, Any]
-    ) -> tuple[V, int]:
-        return await self.folds.value(ref, self._values(ref, follower), log, projection)
 
     # -- following
 
-    def shared_view(self, ref: Ref, source: Source, view: str | Projection[Any, Any]) -> SharedView[Any, Any]:
+    def shared_view(self, source: Source, view: str | Projection[Any, Any]) -> SharedView[Any, Any]:
         """Return the view that a session's subscribers share, creating it for the first of them.
 
         Raises:
@@ -208,29 +152,12 @@ class HostCore:
         stepper: Stepper[Any, Any]
         if not isinstance(view, str):
             kind_of(view)
-            follower = source if isinstance(source, Follower) else None
-            stepper = FoldStepper(view, partial(self._fold, ref, follower))
+            stepper = FoldStepper(view, lambda log, projection: source.values().value(log, projection))
         else:
             check_word("view", view, VIEWS)
             stepper = NAMED_VIEWS[view]()
-        key = (ref, stepper.name, isinstance(source, Follower))
+        key = (source.ref, stepper.name)
         shared = self._views.get(key)
         if shared is None or shared.closed:
             shared = self._views[key] = SharedView(source, stepper)
         return shared
-
-    def _shared(self, ref: Ref, name: str) -> Iterator[SharedView[Any, Any]]:
-        for followed in (False, True):
-            shared = self._views.get((ref, name, followed))
-            if shared is not None:
-                yield shared
-
-    def emit(self, ref: Ref, event: Transient) -> None:
-        """Publish a transient event to a session's subscribers."""
-        feed = self.registry.feed_of(ref)
-        if feed is not None:
-            feed.publish(event, len(event.raw))
-
-    async def answered(self, ref: Ref) -> None:
-        """Wait until every command that a session accepted before this call has its reply."""
-        await self.registry.answered(ref)

@@ -15,45 +15,84 @@ import atexit
 import os
 import signal
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, suppress
-from datetime import datetime
+from contextlib import AsyncExitStack
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, get_args
 
 import anyio
 
-from ...events.arguments import check_text, check_word, scheme_of, without_file_scheme
+from ...events.arguments import check_word, scheme_of, without_file_scheme
 from ...events.dialects.detect import DialectName, dialect_named
 from ...events.disk import Disk, OsDisk
-from ...events.entries import Header
-from ...events.errors import HostClosed, InvalidInput, SessionExists, SessionNotFound, TreeringError, WrongThread
+from ...events.errors import HostClosed, InvalidInput, TreeringError, WrongThread
 from ...events.offload import Offload, ThreadOffload, after_fork_in_child
-from ...events.stores.base import Ref, Store
+from ...events.stores.base import Store
 from ...events.stores.memory import MemoryStore
 from ...events.stores.opening import Durability, Writes, check_scheme, file_store, store_of_scheme
 from ...events.telemetry import failure_of, logger
 from ..catalog.settings import Settings
-from ..search.hits import Search
-from ..session.branching import copy_of, fork, put
-from ..session.session import Session
-from ..transfer.reports import ImportReports
 from .core import HostCore
-from .lookup import SessionLike, SessionLookup
-from .names import absolute, checked_id, checked_path, ref_of_key
+from .names import checked_path
+from .opening import SessionOpening
 from .runtime import Clock, HostStatistics, Limits, NewId, Runtime, SessionStatistics, random_id, system_clock
 from .tasks import HostTask, attempt, keep_running
 
-if TYPE_CHECKING:
-    from ..catalog.archiving import RetentionReport
+P = ParamSpec("P")
+H = TypeVar("H", bound="Beginning")
 
 _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 
 
-class SessionHost(SessionLookup):
+class Beginning(Protocol):
+    """A host that is not open yet."""
+
+    async def _begin(self) -> None:
+        """Open it, in the present event loop."""
+        ...
+
+
+class Starting(Generic[P]):
+    """The call `SessionHost.start`, which takes the arguments of the host.
+
+    Args:
+        init: The host's `__init__`, for its signature.
+    """
+
+    def __init__(self, init: Callable[Concatenate[Any, P], None]) -> None:
+        self.__wrapped__ = init
+
+    def __get__(self, instance: object, owner: type[H]) -> Callable[P, Coroutine[Any, Any, H]]:
+        construct = cast("Callable[..., H]", owner)  # checkers cannot see that it has the signature of its `__init__`
+
+        async def start(*args: P.args, **kwargs: P.kwargs) -> H:
+            if kwargs.get("signals"):
+                raise InvalidInput("`signals` end a block: open the host with `async with`, or handle signals yourself")
+            host = construct(*args, **kwargs)
+            await host._begin()  # pyright: ignore[reportPrivateUsage]  # a method would be public
+            return host
+
+        start.__signature__ = signature(owner).replace(return_annotation=owner)  # type: ignore[attr-defined]  # for `help`
+        start.__doc__ = DOC
+        return start
+
+
+DOC = """Open a host without a block: `host = await SessionHost.start("~/sessions")`.
+
+It takes the arguments of `SessionHost`, and any task of the event loop may close it, with `aclose`.
+
+Raises:
+    InvalidInput: An argument has an unknown value or the wrong type, the root is not a directory, or `signals` are
+        given, which end a block.
+"""
+
+
+class SessionHost(SessionOpening):
     """The runtime for the sessions of one root directory or store.
 
     Open it with `async with`, or with `start` and close it with `aclose`, in any task of its event loop. A host that is
@@ -111,11 +150,11 @@ class SessionHost(SessionLookup):
         check_word("durability", durability, get_args(Durability))
         check_word("value of `writes`", writes, get_args(Writes))
         offload = offload or ThreadOffload()
-        self._settings = settings or Settings()
-        if store is not None and not self._settings.auto_persist:
+        settings = settings or Settings()
+        if store is not None and not settings.auto_persist:
             raise InvalidInput("`auto_persist` is off, but a store is given: use one or the other")
         if store is None:
-            if root is None or not self._settings.auto_persist:
+            if root is None or not settings.auto_persist:
                 store = MemoryStore(offload=offload)
             elif isinstance(root, str) and scheme_of(root) not in (None, "file"):
                 store = store_of_scheme(root, durability=durability, offload=offload, new_id=new_id)
@@ -128,8 +167,7 @@ class SessionHost(SessionLookup):
                     offload=offload,
                     new_id=new_id,
                 )
-        super().__init__(store)
-        self._dialect = dialect_named(dialect)
+        super().__init__(store, dialect_named(dialect), settings)
         self._limits = limits or Limits()
         self._signals = signals
         self._clock = clock
@@ -151,7 +189,8 @@ class SessionHost(SessionLookup):
         """Close the host: answer every command that was accepted, passivate every session, release every lock.
 
         Any task of the host's event loop may do this, also several at once, and again later: each returns when the host
-        is closed, even if it is cancelled meanwhile.
+        is closed, even if it is cancelled meanwhile. Within work that the host itself runs, it returns at once, and the
+        host is closed when that work has ended.
 
         Raises:
             WrongThread: The host belongs to the event loop of another thread.
@@ -265,300 +304,6 @@ class SessionHost(SessionLookup):
                 self._block.cancel()
                 return
 
-    # -- creating and opening sessions
-
-    async def create(
-        self,
-        session_id: str | None = None,
-        *,
-        cwd: str | os.PathLike[str] | None = None,
-        parent_session: str | None = None,
-        parent_entry: str | None = None,
-        key: str | None = None,
-    ) -> Session:
-        """Create a session; its file appears with the first append.
-
-        Args:
-            session_id: The session's id; a fresh uuid4 by default.
-            cwd: The directory that the conversation is about; its absolute path is stored.
-            parent_session: The session that it was forked from, or that started it.
-            parent_entry: The entry of that session at which it was started.
-            key: The name under which the program finds the session, which determines its id; see `get_or_create`.
-
-        Raises:
-            InvalidSessionId: The id or the key cannot name a file.
-            InvalidInput: Both an id and a key are given.
-            SessionExists: A session with this id or key exists, or (in the native dialect) a handle of a new one is
-                held to which nothing has been appended yet.
-        """
-        core = self.core
-        core.check()
-        header, ref = core.new_header(
-            session_id,
-            cwd=None if cwd is None else absolute(cwd),
-            parent_session=parent_session,
-            parent_entry=parent_entry,
-            key=key,
-        )
-        if session_id is not None or key is not None:
-            await self._recover()
-            if core.registry.is_reserved(ref) or await self._is_taken(header.id, ref):
-                raise SessionExists(f"session {session_id or key!r} already exists: load it, or choose another name")
-        return self._unwritten(header, ref)
-
-    async def _is_taken(self, session_id: str, ref: Ref) -> bool:
-        """Return whether a session with this id exists.
-
-        Some dialects put the time into the file's name, so sessions with other file names are checked too.
-        """
-        if self.core.registry.live(ref) is not None or await self._store.exists(ref):
-            return True
-        return self._dialect.shared and await self._exact(session_id) is not None
-
-    def _unwritten(self, header: Header, ref: Ref) -> Session:
-        """Return a handle of a session whose log begins with the first append."""
-        return Session(self.core, ref, header.id, new_log=self.core.registry.new_log(ref, header, self._dialect))
-
-    async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open a session by its id, or create it if it does not exist.
-
-        Raises:
-            InvalidSessionId: The id cannot name a file.
-            SessionLocked: Another process or host owns the session; `load` lists everything that opening may raise.
-        """
-        checked_id(session_id)
-        self.core.check()
-        ref = await self._exact(session_id)
-        if ref is not None:
-            with suppress(SessionNotFound):  # deleted meanwhile, or its first write was cut short
-                return await self.load(self.core.path_of(ref) or ref)
-        return self._unwritten(*self.core.new_header(session_id, cwd=None if cwd is None else absolute(cwd)))
-
-    async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open the session of a key, or create it if it does not exist.
-
-        A key always means the same session, whoever calls and however often. A session in memory is not read again.
-
-        Args:
-            key: Any name, such as "telegram:123456"; `SessionKey` makes those of agents and channels.
-            cwd: The directory that the conversation is about, if the session is created.
-
-        Raises:
-            InvalidSessionId: The key is invalid: empty, ".", "..", or longer than 1 KiB.
-            SessionExists: The file of this name belongs to another session.
-            SessionLocked: Another process or host owns the session.
-            ReadOnly: This process may not write there.
-        """
-        core = self.core
-        core.check()
-        ref = ref_of_key(key)
-        actor = core.registry.use(ref)
-        if actor is None:
-            await self._recover()
-            header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
-            actor = await core.registry.actor(ref, core.registry.new_log(ref, header, self._dialect))
-            self._sessions.accessed(ref)
-        stored = actor.log.index.header
-        if stored.key != key:
-            raise SessionExists(f"{ref} exists but is not the session of the key {key!r}: move it, or load it by id")
-        return Session(core, ref, stored.id, new_log=core.registry.new_log(ref, stored, actor.log.dialect))
-
-    async def find_by_key(self, key: str) -> Session | None:
-        """Open the session of a key, or return None if it does not exist; see `get_or_create`."""
-        self.core.check()
-        ref = ref_of_key(key)
-        if self.core.registry.live(ref) is None:
-            await self._recover()
-            if not await self._store.exists(ref):
-                return None
-        return await self.get_or_create(key)
-
-    async def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open the session with the latest message, or create one if there is none; see `find_recent`.
-
-        Raises:
-            SessionLocked: Another process or host owns that session; `load` lists everything that opening may raise.
-        """
-        return await self.find_recent(cwd=cwd) or await self.create(cwd=cwd)
-
-    async def fork_from(self, source: SessionLike, *, session_id: str | None = None) -> Session:
-        """Copy a session, including all branches, into a new session of this host whose parent it is.
-
-        Args:
-            source: The session, its id, its row, or the path of its file, which may lie anywhere; it is not changed.
-            session_id: The id of the copy.
-
-        Raises:
-            SessionExists: A session with the id of the copy exists.
-            SessionNotFound: There is no session to copy.
-            AmbiguousSession: The text matches several sessions.
-            AppendInDoubt: The copy was written with its leaf, but may not survive a power cut: load it, or repeat the
-                call with the same `session_id`.
-        """
-        if isinstance(source, Session):
-            return await fork(self.core, await copy_of(source), session_id)
-        async with await self.load(source, read_only=True) as original:
-            return await fork(self.core, await copy_of(original), session_id)
-
-    async def put(self, session: Session, *, replace: bool = False) -> Session:
-        """Write a whole session of another host, such as one in memory, into this host's store under its own id.
-
-        After a crash it is there whole or not at all. Appends to the returned session are persisted as usual; the
-        session that was passed in does not change.
-
-        Args:
-            session: The session. One that this host already holds is returned as it is.
-            replace: Replace an existing session with the same id, whose file is kept as `.bak`.
-
-        Raises:
-            SessionExists: A session with the same id exists, and `replace` is not set.
-            SessionLocked: Another process or host owns the existing session.
-            ReadOnly: This process may not write there.
-            AppendInDoubt: The session was written with its leaf, but may not survive a power cut: load it, or repeat
-                the call.
-        """
-        if not isinstance(session, Session):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"{session!r} is not a session: give the handle that a host returned")
-        return await put(self.core, await copy_of(session), replacing=replace)
-
-    async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
-        """Import the sessions of other programs, or copies of treering's own; see docs/formats.md.
-
-        Sessions of treering, pi and oh-my-pi keep their lines byte for byte; all others become native. A session that
-        already exists here gets what it lacks, so an import can be repeated while its source grows, and two copies that
-        were both continued are merged, as two branches. When an import of several sessions fails at one of them, those
-        before it stay imported.
-
-        Args:
-            path: A file, or a folder, which is searched with everything below it; it is not changed.
-            format: The format, such as "claude-code"; by default it is detected from the content of each file.
-
-        Returns:
-            A report for each session, those of sub-agents after the session that started them; and which files of a
-            folder were not sessions, or could not be imported.
-
-        Raises:
-            InvalidInput: The path is not a path, or the format is not text.
-            ForeignFormatError: The format is unknown, or nothing can be salvaged; nothing of it was written.
-            UnsupportedVersion: A newer program wrote it.
-            SessionExists: A different session exists under the name of one of them.
-            SessionLocked: Another process or host owns one of them.
-            ReadOnly: This process may not write there.
-        """
-        from ..transfer.importing import import_sessions
-
-        self.core.check()
-        source = checked_path(path)
-        check_text("the format", format)
-        await self._recover()
-        return await import_sessions(self.core, source, format)
-
-    # -- searching
-
-    def search(
-        self,
-        query: str,
-        *,
-        project: str | os.PathLike[str] | None = None,
-        role: str | None = None,
-        tool: str | None = None,
-        after: datetime | None = None,
-        before: datetime | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        index: bool | None = None,
-    ) -> Search:
-        """Find entries in all sessions, including archived ones: `async for hit in host.search("timeout"): ...`.
-
-        An entry matches when its text contains all words and "phrases" of the query, also inside longer words and
-        regardless of case; see docs/search.md. The most recently used session comes first.
-
-        Args:
-            query: Words and phrases.
-            project: Only sessions of this folder.
-            role: Only messages of this role, also of a program's own; or "compaction", "branch_summary",
-                "custom_message", "context_edit", "label" or "session_info", for entries of this type.
-            tool: Only messages that call this tool, and its results.
-            after: Only entries appended at this time or later.
-            before: Only entries appended before this time.
-            limit: The maximum number of hits.
-            offset: How many hits to skip.
-            index: Whether to answer from the root's index, which is brought up to date first: True creates it if it is
-                missing, None uses it if it exists, False reads the logs. The hits are the same.
-
-        Raises:
-            InvalidInput: The query contains nothing to search for, the role or the tool is empty, `limit` or `offset`
-                is not a whole number of 0 or more, or a time has no time zone.
-        """
-        self.core.check()
-        return self._searching_of().search(
-            query,
-            project=project,
-            role=role,
-            tool=tool,
-            after=after,
-            before=before,
-            limit=limit,
-            offset=offset,
-            index=index,
-        )
-
-    # -- keeping sessions
-
-    async def archive(self, session: SessionLike) -> None:
-        """Archive a session: remove it from the default listing, and compress its file if the store can do that.
-
-        Nothing is lost: the session is still listed under its status, searched, and opened read-only. Loading it for
-        writing, or writing to it, brings it back, as `unarchive` does. See docs/keeping.md.
-
-        Raises:
-            SessionNotFound: There is no such session, or nothing has been appended to it yet.
-            AmbiguousSession: The text matches several sessions.
-            SessionLocked: Another process or host owns it.
-            ReadOnly: This process may not write there.
-            AppendError: The write failed; the session is not archived.
-            Conflict: Another program changed the file meanwhile; the session is archived, and its file stays.
-            OSError: The file could not be compressed; the session is archived, and its file is as it was.
-        """
-        from ..catalog.archiving import archive
-
-        self.core.check()
-        await self._recover()
-        await archive(self.core, self._sessions, await self._find_to_write(session))
-
-    async def unarchive(self, session: SessionLike) -> None:
-        """Bring an archived session back, byte for byte; one that is not archived stays as it is.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            AmbiguousSession: The text matches several sessions.
-            SessionLocked: Another process or host owns it.
-            ReadOnly: This process may not write there.
-            LogDamaged: Its compressed file is damaged; it was left as it is.
-            AppendError: The write failed; the session is still archived.
-        """
-        from ..catalog.archiving import unarchive
-
-        self.core.check()
-        await self._recover()
-        await unarchive(self.core, await self._find_to_write(session))
-
-    async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
-        """Archive the sessions that exceed the retention limits of the host's settings; nothing is ever deleted.
-
-        These are the sessions to which nothing has been appended for `auto_archive_after_days`, and in each project
-        those beyond `max_sessions_per_project` that were appended to longest ago. Sessions in use, here or elsewhere,
-        and the current session of each project are spared. Sessions created without a directory belong to no project.
-
-        Args:
-            dry_run: Change nothing, and report what would be done.
-        """
-        from ..catalog.archiving import retire
-
-        self.core.check()
-        await self._recover()
-        return await retire(self.core, self._sessions, self._settings, dry_run=dry_run)
-
     # -- looking at the host
 
     def statistics(self) -> HostStatistics:
@@ -568,10 +313,10 @@ class SessionHost(SessionLookup):
         sessions = tuple(
             SessionStatistics(
                 session_id=actor.log.index.header.id,
-                mailbox_depth=actor.mailbox_depth,
+                mailbox_depth=actor.mailbox.depth,
                 head=actor.log.index.head,
-                subscribers=core.registry.subscribers(actor.log.ref),
-                lag_max=core.registry.lag(actor.log.ref),
+                subscribers=0 if actor.log.feed is None else actor.log.feed.subscribers,
+                lag_max=0 if actor.log.feed is None else actor.log.feed.lag_max,
             )
             for actor in core.registry.actors()
         )
@@ -584,7 +329,7 @@ class SessionHost(SessionLookup):
             bytes=counters.bytes,
             failures=counters.failures,
             commit=counters.latency(),
-            subscribers=core.registry.subscribers_of_all,
+            subscribers=sum(feed.subscribers for feed in core.registry.feeds()),
             sessions=sessions,
         )
 
@@ -598,8 +343,25 @@ class SessionHost(SessionLookup):
 
         A session that fails to passivate is logged and does not hold up the others.
         """
-        registry = self.core.registry
-        return sum([await registry.passivate_safely(actor) for actor in registry.actors()])
+        return await self.core.registry.passivate_idle()
+
+
+class Unclosed:
+    """The warning that a host was not closed.
+
+    It is given when this object is deleted, at once: there, a program that turns warnings into errors gets an
+    unraisable one, as for a file that was not closed, and the event loop that ends goes on to end.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def __del__(self) -> None:
+        warnings.warn(
+            f"unclosed {self._host}: call `await host.aclose()`, or open it with `async with`",
+            ResourceWarning,
+            stacklevel=2,
+        )
 
 
 def _after_fork() -> None:

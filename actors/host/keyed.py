@@ -99,7 +99,7 @@ class KeyedSessions:
         """
         core = self.host.core
         core.check()
-        await core.answered(ref_of_key(key))
+        await core.registry.answered(ref_of_key(key))
 
     async def save_all(self) -> None:
         """Save every conversation that is in memory; see `save`."""

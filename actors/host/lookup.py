@@ -6,24 +6,19 @@ The catalog knows all sessions together; the host delegates to it, and opens wha
 from __future__ import annotations
 
 import os
-from functools import partial
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
-
-import anyio
 
 from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import NamesFiles, Recovers, ScansChanges
 from ...projections.summary import CORRUPTED, SessionSummary
-from ..commands import Unarchive
-from ..log.follower import Follower
+from ..search.hits import Search
 from ..session.session import Session
-from .access import opening
 from .core import HostCore
 from .listing import SessionsSubscription
 from .names import SUFFIX, checked_id, checked_path
-from .tasks import on_own_task
 
 if TYPE_CHECKING:
     from ..catalog.catalog import Catalog
@@ -35,7 +30,7 @@ SessionLike: TypeAlias = Session | SessionSummary | str | os.PathLike[str]
 
 
 class SessionLookup:
-    """The calls of a host that find sessions; the base of `SessionHost`."""
+    """The calls of a host that find sessions; the first base of `SessionHost`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -68,62 +63,6 @@ class SessionLookup:
         self.core.check()
         assert self._catalog is not None
         return self._catalog
-
-    # -- opening existing sessions
-
-    async def load(self, session: SessionLike, *, read_only: bool = False) -> Session:
-        """Open an existing session; an archived one is brought back, unless it is opened read-only.
-
-        Args:
-            session: Its id, a unique prefix of the id, its name, "last", the path of its file, or its row; see
-                `resolve`.
-            read_only: Take no lock and change no byte, and follow what another process writes.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            AmbiguousSession: Several sessions match.
-            SessionLocked: Another process or host owns it; it can be loaded read-only.
-            NotASession: The file does not begin with a header, or is a directory; it was left as it is.
-            UnsupportedVersion: A newer program wrote the file; it was left as it is.
-            ReadOnly: This process may not write there; it can be loaded read-only.
-            OSError: The file cannot be read.
-        """
-        core = self.core
-        core.check()
-        if not read_only:
-            await self._recover()
-        ref = await self._find(session)
-        if read_only:
-            with opening(ref):
-                follower = await Follower.open(core.runtime, ref)
-            return Session(core, ref, follower.log.index.header.id, follower=follower)
-        with opening(ref, to_write=True):
-            await self._refuse_others(ref)
-            actor = await core.registry.actor(ref)
-        if actor.archived:
-            await actor.perform(Unarchive())
-        self._sessions.accessed(ref)
-        return Session(core, ref, actor.log.index.header.id)
-
-    async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
-        """Open the session with the latest message, or return None if there is none.
-
-        Loading a session does not make it more recent.
-
-        Args:
-            cwd: Only sessions of this project; one that was set as its current session is preferred.
-
-        Raises:
-            SessionLocked: Another process or host owns that session; `load` lists everything that opening may raise.
-        """
-        await self._recover()
-        if cwd is not None:
-            current = await self._sessions.current(cwd)
-            if current is not None:
-                return await self.load(current)
-        rows = [row for row in await self._sessions.rows(project=cwd) if row.status != CORRUPTED]
-        latest = max(rows, key=lambda row: (row.modified, row.ref), default=None)
-        return None if latest is None else await self.load(latest)
 
     # -- the listing
 
@@ -222,44 +161,55 @@ class SessionLookup:
             ref = row.ref
         await self._sessions.set_current(project, ref)
 
-    # -- deleting
+    # -- searching
 
-    async def delete(self, session: SessionLike) -> None:
-        """Delete a session permanently: its file, and every copy of its content; do nothing if it does not exist.
+    def search(
+        self,
+        query: str,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        index: bool | None = None,
+    ) -> Search:
+        """Find entries in all sessions, including archived ones: `async for hit in host.search("timeout"): ...`.
 
-        The copies are the files beside it: its state before a migration or before it was replaced (`.bak`), and
-        fragments that a crash left (`.torn-`). Its line in the index and the pointers to it are removed too. The
-        session's handles can no longer be used: an append through one raises `SessionNotFound`. Subscriptions to the
-        session end, as they do with the host; those of read-only handles wait for the file to come back.
+        An entry matches when its text contains all words and "phrases" of the query, also inside longer words and
+        regardless of case; see docs/search.md. The most recently used session comes first.
+
+        Args:
+            query: Words and phrases.
+            project: Only sessions of this folder.
+            role: Only messages of this role, also of a program's own; or "compaction", "branch_summary",
+                "custom_message", "context_edit", "label" or "session_info", for entries of this type.
+            tool: Only messages that call this tool, and its results.
+            after: Only entries appended at this time or later.
+            before: Only entries appended before this time.
+            limit: The maximum number of hits.
+            offset: How many hits to skip.
+            index: Whether to answer from the root's index, which is brought up to date first: True creates it if it is
+                missing, None uses it if it exists, False reads the logs. The hits are the same.
 
         Raises:
-            AmbiguousSession: The text matches several sessions; none was deleted.
-            SessionLocked: Another process or host owns it.
-            NotASession: The path is that of a directory, or the file does not begin with a header; it still exists.
-            ReadOnly: This process may not write there.
-            OSError: The file cannot be deleted; the session still exists.
+            InvalidInput: The query contains nothing to search for, the role or the tool is empty, `limit` or `offset`
+                is not a whole number of 0 or more, or a time has no time zone.
         """
-        core = self.core
-        core.check()
-        await self._recover()
-        try:
-            ref = await self._find_to_write(session)
-        except SessionNotFound:
-            return
-        core.check()
-        # A repeated call finds no session, and would leave its text in the index.
-        await on_own_task(core.runtime, partial(self._delete, ref))
-
-    async def _delete(self, ref: Ref) -> None:
-        core = self.core
-        async with core.registry.leased(ref) as lease:
-            with anyio.CancelScope(shield=True):
-                await core.runtime.moved_logs.remove(lease)
-                core.registry.removed(ref)
-        core.runtime.touched.add(ref)
-        with anyio.CancelScope(shield=True):
-            await self._sessions.removed(ref)
-            await self._searching_of().forget(ref)
+        self.core.check()
+        return self._searching_of().search(
+            query,
+            project=project,
+            role=role,
+            tool=tool,
+            after=after,
+            before=before,
+            limit=limit,
+            offset=offset,
+            index=index,
+        )
 
     # -- finding
 
@@ -279,7 +229,7 @@ class SessionLookup:
 
     async def _exists(self, ref: Ref) -> bool:
         """Return whether there is something to open; a file whose first write was cut short counts, unread."""
-        if self.core.registry.live(ref) is not None:
+        if await self.core.registry.present(ref) is not None:
             return True
         if self._scans is None:
             return await self._store.exists(ref)
@@ -323,8 +273,7 @@ class SessionLookup:
     async def _find_to_write(self, session: SessionLike) -> Ref:
         """Return the name of a session's log before it is locked, refusing other files; see `_refuse_others`."""
         ref = await self._find(session)
-        with opening(ref):
-            await self._refuse_others(ref)
+        await self._refuse_others(ref)
         return ref
 
     async def _why_missing(self, ref: Ref, shown: str) -> str:

@@ -1,4 +1,4 @@
-"""What all actors of a host share: the seams, the bounds, the counters.
+"""What all actors of a host share: the seams, the bounds, the counters, the logs that were written to.
 
 The program provides the seams (clock, id source, disk, offload), so that a test or a simulation can control time,
 randomness and the disk.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+import anyio
 from msgspec import Struct
 
+from ...events.errors import InvalidInput
 from ...events.offload import Offload, after_fork_in_child, run_inline
-from ...events.stores.base import Store
+from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import (
     AppendsAtOnce,
     Leases,
@@ -30,7 +32,7 @@ from ...events.stores.capabilities import (
     Watches,
 )
 from ..log.bodies import BodyCache
-from ..log.moves import MovedLogs
+from ..log.moves import Moves
 from .turns import Turns
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -141,7 +143,7 @@ class Runtime:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
         blocking: Runs calls of the store that may block; what takes the processor long goes through `offload`.
-        moved_logs: Archives and deletes logs, and tells readers where a log is now.
+        moves: Packs, writes and deletes whole logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
         turns: Decides how long commands may run on their callers' tasks.
         append_turns: The same for appends. If the store never appends at once, their turns do not end: a task whose
@@ -157,7 +159,7 @@ class Runtime:
         "leases",
         "limits",
         "looks",
-        "moved_logs",
+        "moves",
         "new_id",
         "now",
         "offload",
@@ -196,7 +198,7 @@ class Runtime:
         self.timer = timer
         self.bodies = BodyCache(limits.cache_bytes_max)
         self.counters = Counters()
-        self.moved_logs = MovedLogs(store)
+        self.moves = Moves(store)
         self.touched = Touched()
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
         self.files = store.capability(NamesFiles)
@@ -215,3 +217,137 @@ def _in_whole_ms(clock: Clock) -> datetime:
     now = clock()
     excess_us = now.microsecond % 1000
     return now.replace(microsecond=now.microsecond - excess_us) if excess_us else now
+
+
+def check_bounds(settings: Struct, least: Mapping[str, float], *, may_be_none: Collection[str] = ()) -> None:
+    """Refuse settings that are not numbers, or too small.
+
+    Args:
+        settings: The program's settings. A field whose name ends with `_s` counts seconds, and may be a fraction.
+        least: The minimum of each field; other fields are not checked.
+        may_be_none: The fields that may be None, which means no bound.
+
+    Raises:
+        InvalidInput: A setting is not a number, or too small.
+    """
+    for name, smallest in least.items():
+        bound: object = getattr(settings, name)
+        if bound is None and name in may_be_none:
+            continue
+        accepted_types = (int, float) if name.endswith("_s") else int
+        if not isinstance(bound, accepted_types) or isinstance(bound, bool) or not bound >= smallest:
+            raise InvalidInput(f"`{name}` cannot be {bound!r}: give a number of {smallest} or more")
+
+
+class Touched:
+    """The logs that were written to, for subscribers of the listing.
+
+    Attributes:
+        listeners: For each subscriber, the names of the changed logs, each once, in the order of their first change.
+        closed: Whether nothing will be written any more.
+    """
+
+    __slots__ = ("_event", "closed", "listeners")
+
+    def __init__(self) -> None:
+        self.listeners: list[dict[Ref, None]] = []
+        self.closed = False
+        self._event: anyio.Event | None = None
+
+    def add(self, ref: Ref) -> None:
+        """Note that a log was written to, or removed."""
+        for listener in self.listeners:
+            listener[ref] = None
+        if self._event is not None:
+            self.wake()
+
+    def close(self) -> None:
+        """Let the subscribers read what is there, and then end."""
+        self.closed = True
+        self.wake()
+
+    async def wait(self) -> None:
+        """Wait for the next log that is written to."""
+        if self._event is None:
+            self._event = anyio.Event()
+        await self._event.wait()
+
+    def wake(self) -> None:
+        """Wake the waiting subscribers, even if no log was written to."""
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+
+class Latency(Struct, frozen=True):
+    """Commit latency in seconds: the time from deciding a batch until it is as durable as promised."""
+
+    p50_s: float
+    p99_s: float
+
+
+class SessionStatistics(Struct, frozen=True):
+    """Figures of one live session: how many commands wait, how many subscribers it has, and the lag of the slowest."""
+
+    session_id: str
+    mailbox_depth: int
+    head: int
+    subscribers: int
+    lag_max: int
+
+
+class HostStatistics(Struct, frozen=True):
+    """Figures of a host since it was opened.
+
+    `live` sessions hold their index in memory; `passivated` and `activated` count how often a session was passivated
+    and activated. `appends` counts entries, `batches` writes, `bytes` the size of the writes.
+    """
+
+    live: int
+    activated: int
+    passivated: int
+    appends: int
+    batches: int
+    bytes: int
+    failures: int
+    commit: Latency
+    subscribers: int
+    sessions: tuple[SessionStatistics, ...]
+
+
+class Counters:
+    """Running counts of a host. Latencies are counted in buckets that double in width, starting at one microsecond."""
+
+    __slots__ = ("activated", "appends", "buckets", "bytes", "failures", "passivated")
+
+    def __init__(self) -> None:
+        self.activated = 0
+        self.passivated = 0
+        self.appends = 0
+        self.bytes = 0
+        self.failures = 0
+        self.buckets = [0] * 64  # enough for any number of microseconds
+
+    def committed(self, entries: int, size: int, seconds: float) -> None:
+        """Count one write."""
+        self.appends += entries
+        self.bytes += size
+        self.buckets[int(seconds * 1e6).bit_length()] += 1
+
+    @property
+    def batches(self) -> int:
+        """How many writes were counted."""
+        return sum(self.buckets)
+
+    def latency(self) -> Latency:
+        """Return the commit latency, each figure as the upper end of its bucket."""
+        return Latency(self._quantile(0.50), self._quantile(0.99))
+
+    def _quantile(self, share: float) -> float:
+        rank = share * self.batches
+        seen = 0
+        for bucket, count in enumerate(self.buckets):
+            seen += count
+            if count and seen >= rank:
+                return 2.0**bucket / 1e6
+        return 0.0

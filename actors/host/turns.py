@@ -29,20 +29,24 @@ class Turns:
     Args:
         slice_s: Seconds that a task may go on for; up to a millisecond while there are no others.
         timer: A monotonic clock, in seconds.
+
+    Attributes:
+        timer: The clock.
+        due_at: When others must go on.
     """
 
-    __slots__ = ("_awake", "_due_at", "_least_s", "_line", "_slice_s", "_timer")
+    __slots__ = ("_awake", "_least_s", "_line", "_slice_s", "due_at", "timer")
 
     def __init__(self, slice_s: float, timer: Callable[[], float]) -> None:
-        self._timer = timer
+        self.timer = timer
         self._least_s = self._slice_s = slice_s
-        self._due_at = timer() + slice_s
+        self.due_at = timer() + slice_s
         self._line: deque[anyio.Event] = deque()
         self._awake = 0  # how many tasks are about to continue; the last of them wakes the next in line when it does
 
     def is_over(self) -> bool:
         """Return whether the running task has gone on for so long that others must go on."""
-        return self._timer() > self._due_at
+        return self.timer() > self.due_at
 
     async def pass_on(self) -> None:
         """Let others go on, and return when it is this task's turn again, even if it is cancelled meanwhile."""
@@ -50,12 +54,12 @@ class Turns:
             await self._wait_in_line()
             self._slice_s = self._least_s
         else:
-            began = self._timer()
+            began = self.timer()
             await self._wait_alone()
-            is_alone = self._timer() - began < self._least_s
+            is_alone = self.timer() - began < self._least_s
             # A turn that nobody else had a use for costs as much as half an append.
             self._slice_s = max(self._least_s, min(2 * self._slice_s, _ALONE_FOR_S)) if is_alone else self._least_s
-        self._due_at = self._timer() + self._slice_s
+        self.due_at = self.timer() + self._slice_s
 
     async def _wait_alone(self) -> None:
         self._awake = 1

@@ -1,5 +1,6 @@
-"""One log as the actors see it, whoever owns it.
+"""One log as a host sees it, whoever owns it.
 
-`open_log` is the index and the bodies, `owned_log` what may be written here, `follower` follows a log that is not
-owned, `moved_logs` knows where logs went, `whole_log` writes one at once, and `bodies` caches what was read.
+`source` is the one way to it, drawn with its states; `holder` is what holds it: nobody, a `follower`, which reads what
+others may write, or an actor with its `owned_log`. All read through `open_log`, which has the index, and its `entries`,
+with `bodies` as their cache. `moves` packs, writes and deletes whole logs.
 """

@@ -1,7 +1,7 @@
 """A log that is read but not owned: another process, or another program, may be writing it.
 
 A follower takes no lock and changes no byte. Every awaited read looks at the file first; while there are subscribers,
-the file is watched. Besides read-only handles, it serves the subscribers of a session that its host has passivated.
+the file is watched.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ...events.errors import HostClosed, LogReplaced, SessionNotFound, TreeringE
 from ...events.stores.base import Ref
 from ...events.telemetry import failure_of, logger
 from ...projections.feed import Feed
-from ..folds import Values
 from ..host.runtime import Runtime
 from .open_log import OpenLog
 
@@ -32,29 +31,42 @@ class Follower:
     Attributes:
         log: The log as it was last read.
         feed: The feed of its subscribers, while there are any.
-        values: The values of the session's projections, kept until the handle is closed.
+        gone: Whether the log did not exist any more when it was last looked at.
+        outdated: Whether this host has written the log since it was last looked at, or it is gone.
     """
 
-    __slots__ = ("_runtime", "_watching", "feed", "log", "ref", "values")
+    __slots__ = ("_runtime", "_stopped", "_watching", "feed", "gone", "log", "outdated", "ref")
 
-    def __init__(self, runtime: Runtime, ref: Ref, log: OpenLog) -> None:
+    def __init__(self, runtime: Runtime, ref: Ref, log: OpenLog, *, gone: bool = False) -> None:
         self._runtime = runtime
         self._watching = anyio.CancelScope()
+        self._stopped = False
         self.ref = ref
         self.log = log
         self.feed: Feed | None = None
-        self.values: Values | None = None
+        self.gone = self.outdated = gone
 
     @classmethod
-    async def open(cls, runtime: Runtime, ref: Ref) -> Follower:
+    async def open(cls, runtime: Runtime, ref: Ref, unwritten: OpenLog | None = None) -> Follower:
         """Read a log, from a snapshot if there is one.
+
+        Args:
+            runtime: The host's seams.
+            ref: The name of the log.
+            unwritten: What to follow if there is no such log yet.
 
         Raises:
             SessionNotFound: There is no such log.
             NotASession: It does not begin with a header.
             UnsupportedVersion: A newer program wrote it.
         """
-        return cls(runtime, ref, await cls._read(runtime, ref))
+        try:
+            log = await cls._read(runtime, ref)
+        except SessionNotFound:
+            if unwritten is None:
+                raise
+            log = unwritten
+        return cls(runtime, ref, log)
 
     @staticmethod
     async def _read(runtime: Runtime, ref: Ref) -> OpenLog:
@@ -72,8 +84,8 @@ class Follower:
             else:
                 return log
 
-    async def refresh(self) -> None:
-        """Read what was appended, or the whole log if it was replaced, and where its leaf was moved to.
+    async def ready(self) -> OpenLog:
+        """Return the log, caught up with the file: with what was appended, or with all of another log in its place.
 
         Raises:
             LogError: The current file is not a session.
@@ -82,46 +94,40 @@ class Follower:
         """
         log = self.log
         try:
+            if not log.generation or not await self._catch_up(log):
+                replacement = await self._read(self._runtime, self.ref)
+                if self.log is log and not self._stopped:  # otherwise another task has replaced it, or an actor owns it
+                    self._replace(replacement)
+        except SessionNotFound:
+            self.gone = self.outdated = bool(log.generation)
+            if self.gone:
+                raise
+        else:
+            self.gone = self.outdated = False
+        return self.log
+
+    async def _catch_up(self, log: OpenLog) -> bool:
+        """Read what was appended, and where the leaf was moved to; return False if another log is in its place."""
+        try:
             await log.catch_up()
-            await log.find_leaf()
+            moved = await self._runtime.store.load(self.ref, "leaf")
         except LogReplaced:
-            replacement = await self._read(self._runtime, self.ref)
-            if self.log is not log:
-                return  # another task has replaced it
-            log.attach(None)
-            self.log = replacement
-            replacement.attach(self.feed)
-            if self.feed is not None:
-                self.feed.reset(replacement.generation)
+            return False
+        if not self._stopped:  # an actor knows better
+            log.follow_leaf(moved)
+        return True
+
+    def _replace(self, replacement: OpenLog) -> None:
+        """Follow another log, which begins anew for the subscribers, or begins at all."""
+        before, self.log = self.log, replacement
+        before.attach(None)
+        replacement.attach(self.feed)
+        if self.feed is not None and before.generation:
+            self.feed.reset(replacement.generation)
+        elif self.feed is not None:
+            self.feed.resume((before.cursor, before.index.leaf), (replacement.cursor, replacement.index.leaf))
 
     # -- subscribers
-
-    def open_feed(self) -> Feed:
-        """Return the feed; the file is watched from the first subscriber on.
-
-        Raises:
-            HostClosed: The host is closed.
-        """
-        if self._runtime.touched.closed:
-            raise HostClosed("the host is closed: open another one")
-        if self.feed is None:
-            limits = self._runtime.limits
-            self.publish_to(Feed(limits.feed_events_max, limits.feed_bytes_max))
-            self.watch()
-        assert self.feed is not None
-        self.feed.subscribers += 1
-        return self.feed
-
-    def close_feed(self, feed: Feed) -> None:
-        """Count one subscriber less; after the last one the file is no longer watched."""
-        feed.subscribers -= 1
-        if not feed.subscribers:
-            self.stop()
-
-    async def ready(self) -> OpenLog:
-        """Return the log, caught up with the file."""
-        await self.refresh()
-        return self.log
 
     def publish_to(self, feed: Feed | None) -> None:
         """Publish what is read from now on to this feed."""
@@ -139,7 +145,8 @@ class Follower:
         self._watching.cancel()
 
     def stop(self) -> None:
-        """Stop watching the file, and publish nothing more."""
+        """Leave the log, which is forgotten, or owned by an actor by now."""
+        self._stopped = True
         self.pause()
         self.publish_to(None)
 
@@ -180,7 +187,7 @@ class Follower:
     async def _look(self) -> None:
         """Read the current file; one that is missing or unreadable may come back."""
         try:
-            await self.refresh()
+            await self.ready()
         except HostClosed:
             raise
         except (TreeringError, OSError) as error:

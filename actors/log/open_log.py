@@ -1,83 +1,78 @@
 """An open log: its index, and access to its entries.
 
-Owners and followers alike read through this. It folds new lines, reads bodies in pages, and keeps decoded entries in
-the host's cache. It writes nothing.
+Owners and followers alike read through this. It folds new lines, and publishes them to subscribers. It writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import count, pairwise
+from itertools import count
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Struct
 
 from ...events.dialects.base import Dialect, size_of
-from ...events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
+from ...events.entries import Entry, Header
 from ...events.errors import LogReplaced, NotLive, SessionNotFound
 from ...events.ids import RECENT_MAX
 from ...events.index import LogIndex
-from ...events.kinds import Kind
+from ...events.json_values import UNDECODABLE
 from ...events.stores.base import Blob, Cursor, Page, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
-from ...projections.building.pairing import PairedMessages
-from ...projections.context import Context, ContextPlan, boundary, build, extended_to, plan, plan_since
 from ...projections.feed import EntryAdded, Feed, LeafChange
-from ...projections.tokens import Tokenizer
 from ..host.runtime import Runtime
-from .bodies import KeptContext
+from .entries import LogEntries
 
 T = TypeVar("T")
 
 _SCAN_INLINE_MAX = 64 * 1024
-_BODIES_AT_ONCE = 256
-_RUN_MIN = 64
 _UNSETTLED_MAX = 4096  # more ids would delay the first search for one on the event loop
 _WARNINGS_MAX = 16
 _LOOKS_MAX = 64
-_numbers = count(1)
 
 
-class OpenLog:
-    """The index and the bodies of one log.
+class LeafRecord(Struct, frozen=True):
+    """Where the leaf was moved to since the last append; None if it was cleared, so that the next entry becomes a root.
+
+    A move of the leaf writes nothing to the log. Its record lies beside the log, and is valid until an entry that
+    becomes the leaf is appended::
+
+        {"leaf":"5f0c..."}
+    """
+
+    leaf: str | None
+
+
+def encode_leaf(leaf_id: str | None) -> bytes:
+    """Return the record as bytes."""
+    return msgspec.json.encode(LeafRecord(leaf_id))
+
+
+def decode_leaf(data: bytes) -> LeafRecord | None:
+    """Return the record, or None if the bytes are not one."""
+    try:
+        return msgspec.json.decode(data, type=LeafRecord)
+    except UNDECODABLE:
+        return None
+
+
+class OpenLog(LogEntries):
+    """The index and the entries of one log.
 
     Attributes:
-        ref: The log's name in the store.
-        index: What is known about its lines.
-        dialect: The dialect of its lines.
-        generation: The history that the index belongs to.
         feed: The feed of its subscribers, while there are any.
-        replaced: Whether a read found another log in its place.
         snapshot_at: The seq at which the index was last restored from a snapshot; 0 without one.
     """
 
-    __slots__ = (
-        "_damaged",
-        "_number",
-        "_runtime",
-        "_withheld",
-        "dialect",
-        "feed",
-        "generation",
-        "index",
-        "ref",
-        "replaced",
-        "snapshot_at",
-    )
+    __slots__ = ("_damaged", "_withheld", "feed", "snapshot_at")
 
     def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
-        self._runtime = runtime
-        self._number = next(_numbers)
-        self.ref = ref
-        self.index = LogIndex(header, model_changes_win=dialect.model_changes_win)
-        self.dialect = dialect
-        self.generation = generation
+        super().__init__(runtime, ref, header, dialect, generation)
         self.feed: Feed | None = None
         self.snapshot_at = 0
-        self.replaced = False
         self._damaged: list[int] = []
         self._withheld: dict[int, tuple[Entry | None, int]] = {}
 
@@ -130,7 +125,7 @@ class OpenLog:
             page = peeked.read(log.index.seen)
             more = page.more and bool(page.lines)
             log._fold_page(page)
-        log.restore_leaf(peeked.load("leaf"))
+        log._restore_leaf(peeked.load("leaf"))
         return log
 
     @property
@@ -151,7 +146,7 @@ class OpenLog:
         if snapshot is not None:
             await self._runtime.offload(self.restore, snapshot)
         await self._scan(caching=caching)
-        self.restore_leaf(await store.load(self.ref, "leaf"))
+        self._restore_leaf(await store.load(self.ref, "leaf"))
 
     def restore(self, blob: Blob) -> None:
         """Take the index from a snapshot if it belongs to this log."""
@@ -162,7 +157,7 @@ class OpenLog:
             self.index = index
             self.snapshot_at = index.head
 
-    def restore_leaf(self, blob: Blob | None) -> None:
+    def _restore_leaf(self, blob: Blob | None) -> None:
         """Move the leaf to where its record says, unless an entry that became the leaf was appended later."""
         record = decode_leaf(blob.data) if blob is not None else None
         if blob is None or record is None or blob.head.generation != self.generation:
@@ -171,12 +166,16 @@ class OpenLog:
         if self.index.tip <= blob.head.seq and (seq or record.leaf is None):
             self.index.move_leaf(seq)
 
-    async def find_leaf(self) -> None:
+    def follow_leaf(self, record: Blob | None) -> None:
         """Move the leaf to where its record says now, and notify subscribers where that is elsewhere."""
         before = self.index.leaf
-        self.restore_leaf(await self._runtime.store.load(self.ref, "leaf"))
+        self._restore_leaf(record)
         if self.feed is not None and self.index.leaf != before:
             self.feed.publish(LeafChange(self.index.leaf))
+
+    async def find_leaf(self) -> None:
+        """Read the record of the leaf again; see `follow_leaf`."""
+        self.follow_leaf(await self._runtime.store.load(self.ref, "leaf"))
 
     async def _scan(self, *, caching: bool) -> None:
         """Fold the whole log, off the event loop if it is large; nothing else may use the log meanwhile."""
@@ -269,156 +268,3 @@ class OpenLog:
             shown = self._shown(each, withheld)
             if shown is not None:
                 feed.publish(EntryAdded(shown, self.index.leaf, self.generation), length)
-
-    # -- reading
-
-    async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
-        """Read entries by seq; None for damaged lines."""
-        cache = self._runtime.bodies
-        entry_by_seq, missing = cache.get(self._number, seqs)
-        runs, scattered = _runs(missing)
-        for first, last in runs:
-            while first <= last:
-                page = await self._page(first - 1, last)
-                if not page.lines:
-                    scattered += range(first, last + 1)  # reading them one by one reports what is wrong
-                    break
-                entries = self._all_shown(first, self.dialect.decode_all(page.lines, first))
-                size = size_of(page.lines) // len(entries)
-                if size * len(missing) <= cache.max_bytes:  # more would only evict everything, itself included
-                    cache.put_run(self._number, first, entries, size)
-                entry_by_seq.update(enumerate(entries, first))
-                first = page.last + 1
-        for start in range(0, len(scattered), _BODIES_AT_ONCE):
-            part = scattered[start : start + _BODIES_AT_ONCE]
-            lines = await self.lines_at(part)
-            for seq, line in zip(part, lines, strict=True):
-                entry = self._shown(seq, self.dialect.decode(line, seq))
-                cache.put(self._number, seq, entry, len(line))
-                entry_by_seq[seq] = entry
-        return entry_by_seq
-
-    async def entries_in(self, seqs: Sequence[int]) -> list[Entry]:
-        """Read entries by seq, in the requested order; damaged lines are left out."""
-        entry_by_seq = await self.entries_at(seqs)
-        return [entry for seq in seqs if (entry := entry_by_seq[seq]) is not None]
-
-    async def lines_at(self, seqs: Sequence[int]) -> list[bytes]:
-        """Read raw lines by seq, in the requested order."""
-        store = self._runtime.store
-        return await self._read(lambda generation: store.bodies(self.ref, generation, seqs))
-
-    async def _page(self, after: int, through: int) -> Page:
-        store = self._runtime.store
-        return await self._read(lambda generation: store.read(self.ref, generation, after, through=through))
-
-    async def _read(self, reading: Callable[[str], Awaitable[T]]) -> T:
-        """Read, and repeat that if this host archived or unarchived the log meanwhile: the same bytes in another file.
-
-        Raises:
-            LogReplaced: Another program replaced the log.
-            SessionNotFound: The log was deleted.
-        """
-        while True:
-            generation = self.generation
-            try:
-                return await reading(generation)
-            except LogReplaced:
-                later = await self._runtime.moved_logs.later_generation(self.ref, generation)
-                if self.generation != generation:
-                    continue
-                if later is None:
-                    self.replaced = True
-                    raise
-                self.generation = later
-
-    async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
-        """Read the next visible entries of an interval; damaged lines are left out.
-
-        Returns:
-            The entries, and the seq up to which the log was read: `through` when nothing is left.
-        """
-        page = await self._page(after, through)
-        shown: list[Entry] = []
-        for seq, line in enumerate(page.lines, page.first):
-            entry = self._shown(seq, self.dialect.decode(line, seq))
-            if entry is not None:
-                shown.append(entry)
-        return shown, page.last if page.lines else through
-
-    def _all_shown(self, first: int, entries: list[Entry | None]) -> list[Entry | None]:
-        """Return consecutive entries as readers see them; see `_shown`."""
-        if Kind.ABORTED in self.index.kinds[first : first + len(entries)] or not all(entries):
-            return [self._shown(seq, entry) for seq, entry in enumerate(entries, first)]
-        return entries
-
-    def _shown(self, seq: int, entry: Entry | None) -> Entry | None:
-        """Return an entry as readers see it: opaque if its batch was never completed, None if it has no id."""
-        if entry is None or entry.id is None:
-            return None
-        if seq > self.index.head or self.index.kinds[seq] != Kind.ABORTED:
-            return entry
-        return OpaqueEntry(
-            type=entry.type,
-            id=entry.id,
-            parent_id=entry.parent_id,
-            timestamp=entry.timestamp,
-            raw=entry.raw if isinstance(entry, OpaqueEntry) else Raw(msgspec.json.encode(entry)),
-            seq=seq,
-            aside=entry.aside,
-            batch=entry.batch,
-            reason=NEVER_COMPLETED,
-        )
-
-    async def context(self, leaf: int) -> Context:
-        """Return the context of a leaf, reading only the bodies that it shows, or only those that are new."""
-        kept = self._runtime.bodies.context(self._number)
-        since = None if kept is None else plan_since(self.index, leaf, kept.context)
-        if kept is None or since is None:
-            whole = await self.plan(leaf)
-            context = build(self.index, whole, await self.entries_at(whole.needed))
-            self._keep(context, whole.needed)
-        elif leaf == kept.context.leaf:
-            context = kept.context
-        else:
-            context = extended_to(self.index, since, await self.entries_at(since.needed), kept.context)
-            self._keep(context, since.needed, kept)
-        return context
-
-    def _keep(self, context: Context, seqs: Sequence[int], extended: KeptContext | None = None) -> None:
-        """Keep the leaf's context in the cache, unless the entries that were read for it have no room there."""
-        cache = self._runtime.bodies
-        size = cache.size_of(self._number, seqs) if context.leaf == self.index.leaf else None
-        if size is None:
-            return
-        paired = None
-        if extended is not None:
-            size, paired = size + extended.size, extended.paired
-        cache.put_context(self._number, KeptContext(context, size, paired))
-
-    def paired(self, context: Context, tokenizer: Tokenizer) -> PairedMessages:
-        """Return the messages of a context of this log as they can be sent, with their sizes."""
-        kept = self._runtime.bodies.context(self._number)
-        paired = PairedMessages.of(context.messages, tokenizer, None if kept is None else kept.paired)
-        if kept is not None and kept.context is context:
-            kept.paired = paired
-        return paired
-
-    async def plan(self, leaf: int) -> ContextPlan:
-        """Return which entries the context of a leaf is built from."""
-        first = boundary(self.index, leaf)
-        at_boundary = (await self.entries_at([first]))[first] if first else None
-        return plan(self.index, leaf, at_boundary)
-
-
-def _runs(seqs: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Split seqs into long runs of consecutive ones, by first and last, and all others."""
-    runs: list[tuple[int, int]] = []
-    others: list[int] = []
-    breaks = [at for at, (before, seq) in enumerate(pairwise(seqs), 1) if seq != before + 1]
-    for start, stop in pairwise([0, *breaks, len(seqs)]):
-        if stop - start >= _RUN_MIN:
-            runs.append((seqs[start], seqs[stop - 1]))
-        else:
-            others += seqs[start:stop]
-    return runs, others

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from ...events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
 from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from ...projections.feed import LeafChange
-from ..commands import MoveLeaf
+from ..commands import Decision, MoveLeaf
 from ..decide import decide_move
 from ..host.runtime import Runtime
-from ..mail import Decision
 from .open_log import OpenLog, encode_leaf
 
 TRIES_MAX = 64
@@ -42,15 +41,17 @@ class OwnedLog:
         log: The log: its index and access to its bodies. It is another object once the file has been replaced.
         lease: The right to append to it.
         stale: Whether `recover` must run before anything else is decided.
+        gone: Whether the log did not exist any more when it was last looked at.
     """
 
-    __slots__ = ("_header_block", "_runtime", "lease", "log", "stale")
+    __slots__ = ("_header_block", "_runtime", "gone", "lease", "log", "stale")
 
     def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog, header_block: bytes | None = None) -> None:
         self._runtime = runtime
         self._header_block = header_block
         self.lease = lease
         self.log = log
+        self.gone = False
         self.stale = lease.packed  # an archived log must be unpacked before an append
 
     @property
@@ -62,6 +63,11 @@ class OwnedLog:
     def archived(self) -> bool:
         """Whether the session is archived; any write brings it back first."""
         return self.log.index.info.archived is True
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the log is looked at again before the next command; an archived one is in any case."""
+        return self.stale and not self.lease.packed
 
     # -- appending
 
@@ -128,11 +134,12 @@ class OwnedLog:
 
         Raises:
             LogReplaced: Another log has taken its place; that one is served from now on.
+            SessionNotFound: It was deleted; once there is a log again, that one is served.
         """
         packs = self._runtime.packs
         if self.lease.packed and packs is not None:
             try:
-                self.lease = await self._runtime.moved_logs.unpack(self.lease)
+                self.lease = await self._runtime.moves.unpack(self.lease)
             except LogReplaced:
                 self.lease = await packs.unpack(self.lease)  # only to get the lease on the other log
             else:
@@ -142,30 +149,36 @@ class OwnedLog:
             self.stale = False
             return
         if head.generation != self.log.generation and self.log.generation:
-            await self._reopen(head)
-            self.stale = False
-            raise LogReplaced(
-                f"{self.log.ref} was replaced, shortened or removed by another program: read the session again"
-            )
+            was_gone = self.gone
+            await self._reopen()
+            self.stale = self.gone = False
+            if was_gone:
+                return
+            raise LogReplaced(f"{self.log.ref} was replaced or shortened by another program: read the session again")
         self.log.generation = head.generation
         seen, was_stale = self.log.index.seen, self.stale
         await self.log.catch_up()
         self._header_block = None
-        self.stale = self.log.replaced = False
+        self.stale = self.gone = self.log.replaced = False
         if self._runtime.touched.listeners and (was_stale or self.log.index.seen != seen):
             self._runtime.touched.add(self.log.ref)
 
-    async def _reopen(self, head: Cursor) -> None:
-        """Serve the log that has taken the old one's place."""
+    async def _reopen(self) -> None:
+        """Serve the log that has taken the old one's place.
+
+        Raises:
+            SessionNotFound: There is none.
+        """
         old = self.log
         try:
             opening = await self._runtime.store.open(old.ref)
-        except SessionNotFound:
-            self._header_block = old.dialect.encode_header(old.index.header)
-            log = OpenLog(self._runtime, old.ref, old.index.header, old.dialect, head.generation)
-        else:
-            log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
-            await log.catch_up()
+        except SessionNotFound as error:
+            self.gone = old.replaced = True
+            raise SessionNotFound(
+                f"session {old.ref!r} was deleted by another program: load or create another one"
+            ) from error
+        log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
+        await log.catch_up()
         feed = old.feed
         old.attach(None)
         self.log = log

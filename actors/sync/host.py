@@ -23,7 +23,7 @@ from ..host.keyed import SAVE_EVERY_S, KeyedSessions
 from ..host.listing import SessionChanged
 from ..host.lookup import SessionLike
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
-from ..session.branching import fork, put
+from ..session.session import fork, put
 from .bridge import Bridge, exit_on_signals
 from .session import Facade, SyncSession, awaited, like, opened, read, searched
 from .subscriptions import SyncSubscription

@@ -35,6 +35,7 @@ from ...projections.documents.document import About, BranchBegins, BranchEnds, S
 from ...projections.tokens import message_tokens
 from ..host.names import current
 from ..log.open_log import OpenLog
+from ..session.reading import read_log
 from . import EXPORTS
 from .selection import (
     LINES_AT_ONCE,
@@ -100,17 +101,24 @@ async def export(
             f"an export as {name!r} cannot be redacted, since a conversation with gaps cannot be continued: "
             f"redact one of {', '.join(_REDACTABLE)}"
         )
-    if path is not None:
-        path = await offload(_checked_path, path, core.path_of(handle.ref))
-    selection = selected(await handle.log(), leaf_id, linear=foreign is not None or name == "markdown")
-    if isinstance(foreign, WritesFolder):
-        if path is None:
-            raise InvalidInput(f"{foreign.title} keeps a session in several files: give their folder as destination")
-        entries = await _path_entries(core, selection)
-        write = partial(foreign.write_folder, overwrite=overwrite, count=message_tokens)
-        return await carried_out(offload, write, selection.log.index.header, entries, path)
-    async with aclosing(_pieces(core, handle, name, foreign, selection, redact)) as pieces:
-        return await (in_memory(pieces) if path is None else in_file(offload, path, pieces, overwrite=overwrite))
+    target = path if path is None else await offload(_checked_path, path, core.path_of(handle.ref))
+
+    async def write(log: OpenLog) -> bytes | Path:
+        selection = selected(log, leaf_id, linear=foreign is not None or name == "markdown")
+        if isinstance(foreign, WritesFolder):
+            if target is None:
+                raise InvalidInput(
+                    f"{foreign.title} keeps a session in several files: give their folder as destination"
+                )
+            entries = await _path_entries(core, selection)
+            write_folder = partial(foreign.write_folder, overwrite=overwrite, count=message_tokens)
+            return await carried_out(offload, write_folder, log.index.header, entries, target)
+        async with aclosing(_pieces(core, handle, name, foreign, selection, redact)) as pieces:
+            return await (
+                in_memory(pieces) if target is None else in_file(offload, target, pieces, overwrite=overwrite)
+            )
+
+    return await read_log(handle, write)
 
 
 def _checked_path(path: Path, own: str | None) -> Path:

@@ -35,7 +35,6 @@ from ...formats.walk import Found, Walk
 from ..catalog.archiving import unarchive
 from ..host.names import new_ref
 from ..host.tasks import on_own_task
-from ..log.moves import put_log
 from ..log.open_log import encode_leaf
 from .existing import (
     LogFinder,
@@ -253,7 +252,7 @@ def _left_out(findings: Iterable[Finding]) -> tuple[LeftOut, ...]:
 async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
     """Write a session that does not exist yet, while its source is read."""
     store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
-    async with put_log(store, lease, incoming.dialect, incoming.block, lines) as head:
+    async with core.runtime.moves.put(lease, incoming.dialect, incoming.block, lines) as head:
         if incoming.leaf != incoming.last:
             await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
         if incoming.added:
@@ -278,8 +277,8 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     lines, head = _lines(incoming, existing, found.path), lease.head
     try:
         while batch := await runtime.offload(_batch, lines):
-            if lease.packed and runtime.packs is not None:
-                lease = await runtime.moved_logs.unpack(lease)
+            if lease.packed:
+                lease = await runtime.moves.unpack(lease)
                 head = lease.head
             head = await append(core, Append(lease, head, tuple(batch)))
     except (AppendError, ForeignFormatError) as error:

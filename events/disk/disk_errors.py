@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from ..errors import AppendFailed, InvalidInput, ReadOnly, TreeringError
+from ..errors import AppendFailed, InvalidInput, NotASession, ReadOnly, TreeringError
 
 NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 """The errors of a file or a directory that this process may not write to."""
@@ -102,4 +102,35 @@ def refusing_to_write(path: str, otherwise: str = "") -> Generator[None]:
             raise ReadOnly(what + otherwise) from error
         if error.errno in NO_DIRECTORY or (error.errno == errno.EISDIR and error.filename != path):
             raise InvalidInput(what) from error
+        raise
+
+
+@contextmanager
+def opening_log(path: str, may_read: Callable[[], bool] | None = None) -> Generator[None]:
+    """Turn the errors of opening a log into ones that say what to do, as far as a program can do something about them.
+
+    Args:
+        path: The log's file.
+        may_read: Tells whether it can be read, if it is opened for writing.
+
+    Raises:
+        NotASession: It is a directory.
+        InvalidInput: A directory is where a file beside it has to be.
+        ReadOnly: It may be read, but not written.
+        OSError: Any other error of the disk.
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, TreeringError):
+            raise
+        if error.errno == errno.EISDIR and error.filename in (None, path):
+            raise NotASession(f"{path} is a directory: give the path of a session's file, or an id") from error
+        if error.errno == errno.EISDIR:
+            raise InvalidInput(f"{path} cannot be opened ({reason_of(error)}): {remedy_of(error)}") from error
+        if may_read is not None and error.errno in NOT_WRITABLE and may_read():
+            why = error.strerror or error
+            raise ReadOnly(
+                f"{path} cannot be opened for writing ({why}): load it with `read_only=True`, or see to its permissions"
+            ) from error
         raise

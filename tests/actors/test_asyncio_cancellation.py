@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
@@ -123,3 +123,46 @@ async def test_a_cancelled_deletion_leaves_the_session_or_no_trace_of_it(tmp_pat
             if not reached:
                 break
     assert completed, "a deletion is cancelled after the file is gone, too"
+
+
+def is_packed(root: Path) -> bool:
+    return any(path.suffix in (".zst", ".gz") for path in root.glob("a.jsonl.*"))
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("call", ["append", "branch", "load", "unarchive", "put"])
+async def test_a_session_whose_unpacking_is_cancelled_is_packed_or_unpacked_whole(
+    tmp_path: Path, call: str, times: int
+) -> None:
+    offload = CancellingOffload()
+    unpacked = 0
+    async with SessionHost(tmp_path, offload=offload) as host, SessionHost() as memory:
+        session = await host.create("a")
+        first = await session.append_message("user", "one")
+        other = await memory.put(session)
+        calls: dict[str, Callable[[], Coroutine[None, None, object]]] = {
+            "append": lambda: session.append_message("user", "two"),
+            "branch": lambda: session.branch(first),
+            "load": lambda: host.load("a"),
+            "unarchive": lambda: host.unarchive("a"),
+            "put": lambda: host.put(other, replace=True),
+        }
+        for nth in range(1, 100):
+            await host.archive("a")
+            count = len(await session.all_messages())
+            task = asyncio.create_task(calls[call]())
+            offload.cancel, offload.calls, offload.at = task.cancel, 0, range(nth, nth + times)
+            await asyncio.wait([task])
+            reached = offload.calls >= nth
+            offload.at = range(0)
+            await host.flush()
+            is_unpacked = (tmp_path / "a.jsonl").exists()
+            assert is_unpacked is not is_packed(tmp_path)
+            unpacked += is_unpacked and reached
+            texts = [plain_text(each.content) for each in await session.all_messages()]
+            assert texts[0] == "one"
+            assert len(texts) in ((1,) if call == "put" else (count, count + 1))
+            assert (await host.load("a")).message_count == len(texts)
+            if not reached:
+                break
+    assert unpacked, "it is cancelled after the file is unpacked, too"

@@ -14,6 +14,8 @@ from anyio.abc import TaskStatus
 
 from treering import HostClosed, InvalidInput, SessionHost, plain_text
 
+PATIENCE_S = 10
+
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
 UNCLOSED = """
@@ -164,6 +166,25 @@ async def test_a_failure_of_the_hosts_own_tasks_reaches_who_uses_and_who_closes_
     with pytest.raises(HostClosed, match="a bug") as used:
         await host.open("a")
     assert used.value.__cause__ is closed.value
+    assert await texts(root) == ["Hello"]
+
+
+async def test_work_that_the_host_itself_runs_may_close_it(root: Path) -> None:
+    host = await SessionHost.start(root)
+    session = await host.open("a")
+    await session.append_message("user", "Hello")
+
+    async def closing() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.aclose)  # nor does a task that this work waits for
+        await host.aclose()
+
+    with anyio.fail_after(PATIENCE_S):
+        host.core.runtime.spawn(closing)
+        await anyio.wait_all_tasks_blocked()
+        await host.aclose()
+    with pytest.raises(HostClosed):
+        await session.append_message("user", "late")
     assert await texts(root) == ["Hello"]
 
 

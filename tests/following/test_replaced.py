@@ -254,7 +254,9 @@ class KeepsBeingReplaced(MemoryStore):
 async def test_a_log_that_is_replaced_while_it_is_read_is_read_again_a_limited_number_of_times() -> None:
     store = KeepsBeingReplaced()
     async with SessionHost(store=store) as host:
-        await append(await host.create("main"), "one")
+        session = await host.create("main")
+        await append(session, "one")
+        await session.passivate()
         store.replacements = 63
         follower = await host.load("main", read_only=True)
         assert store.replacements == 0
@@ -262,6 +264,7 @@ async def test_a_log_that_is_replaced_while_it_is_read_is_read_again_a_limited_n
         await follower.refresh()
         async with follower.subscribe() as entries:
             assert await take(entries, 1) == ["one"]
+        await follower.close()
         store.replacements = 64
         with pytest.raises(LogReplaced):
             await host.load("main", read_only=True)

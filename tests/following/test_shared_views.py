@@ -215,6 +215,7 @@ async def test_a_view_of_a_log_that_is_replaced_once_is_built_again() -> None:
     store = Disturbed()
     async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
         await fill(await host.create("main"), 2)
+        await host.passivate_idle()
         session = await host.load("main", read_only=True)
         async with session.subscribe("context") as contexts:
             for _ in range(2):

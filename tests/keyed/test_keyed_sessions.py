@@ -18,6 +18,7 @@ from treering import (
     Message,
     Session,
     SessionHost,
+    SessionLocked,
     Usage,
     message,
     text,
@@ -402,6 +403,19 @@ async def test_starting_with_ten_thousand_conversations_reads_none_of_them(
         assert transcript(await KeyedSessions(host).history("telegram:0")) == ["user: Hello"]
         assert host.statistics().activated == 1
         assert disk.bytes_read <= 4 * (root / "telegram_0.jsonl").stat().st_size
+
+
+async def test_a_conversation_that_another_process_owns_can_be_read(root: Path, transcript: Transcript) -> None:
+    async with SessionHost(root) as owner, SessionHost(root) as other:
+        owned, sessions = KeyedSessions(owner), KeyedSessions(other)
+        await owned.add_message(KEY, "user", "Hello")
+        await owned.set_summary(KEY, "A greeting")
+        assert transcript(await sessions.history(KEY)) == ["user: Hello"]
+        assert await sessions.summary(KEY) == "A greeting"
+        with pytest.raises(SessionLocked):
+            await sessions.add_message(KEY, "user", "refused")
+        await owned.add_message(KEY, "user", "and on")
+        assert transcript(await sessions.history(KEY)) == ["user: Hello", "user: and on"]
 
 
 async def test_an_archived_conversation_can_be_read_and_the_next_message_unarchives_it(

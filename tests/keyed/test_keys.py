@@ -8,9 +8,9 @@ import unicodedata
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from treering.actors.host.names import KEY_BYTES_MAX, checked_id, id_of_key
 
 from treering.actors.host import names as keys
+from treering.actors.host.names import KEY_BYTES_MAX, checked_id, id_of_key
 from treering.errors import InvalidSessionId
 from treering.sessions import SessionKey
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 import pytest
-from treering.actors.host.names import id_of_key
 
 from treering import KeyedSessions, Message, Session, SessionHost, message, tool_result, tool_use
+from treering.actors.host.names import id_of_key
 from treering.errors import LeafMoved
 
 Transcript = Callable[[Sequence[Message]], list[str]]

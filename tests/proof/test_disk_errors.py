@@ -21,6 +21,7 @@ from treering import (
     Message,
     Session,
     SessionHost,
+    SessionNotFound,
     text,
 )
 from treering.events.disk import OsDisk
@@ -222,7 +223,7 @@ async def test_where_no_file_can_be_made_an_append_fails(
 
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
-async def test_a_file_that_is_not_the_same_raises_an_error_once_and_is_continued(
+async def test_a_file_that_is_not_the_same_raises_an_error_and_is_continued_once_there_is_one(
     host: SessionHost, session: Session, replaced: bool
 ) -> None:
     if replaced:
@@ -232,8 +233,13 @@ async def test_a_file_that_is_not_the_same_raises_an_error_once_and_is_continued
         os.replace(other.file_path or "", session.file_path or "")
     else:
         os.unlink(session.file_path or "")
-    with pytest.raises(LogReplaced):
+    with pytest.raises(LogReplaced if replaced else SessionNotFound):
         await session.append_message("user", "lost")
+    if not replaced:
+        with pytest.raises(SessionNotFound):
+            await session.append_message("user", "lost again")
+        assert not os.path.exists(session.file_path or "")
+        await host.create("main")
     await session.append_message("user", "second")
     await assert_holds(session, *(["another"] if replaced else []), "second")
 
@@ -379,7 +385,7 @@ async def test_a_branch_is_kept_after_another_program_deleted_the_file_and_wrote
         session = await host.load("main")
         first = session.path()[0]
         path.unlink()
-        with pytest.raises(LogReplaced):
+        with pytest.raises(SessionNotFound):
             await session.append_message("user", "third")
         path.write_bytes(data)
         await session.append_message("user", "second", command_id="second")  # which is found, and not written

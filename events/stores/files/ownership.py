@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 
-from ...disk.disk import is_slow_folder
-from ...disk.disk_errors import refusing_to_write, refusing_when_full
+from ...disk.disk import is_slow_folder, opened
+from ...disk.disk_errors import opening_log, refusing_to_write, refusing_when_full
 from ...disk.packed import packed_forms
 from ...errors import SessionLocked
 from ...offload import carried_out
@@ -117,7 +118,7 @@ class Ownership:
                 locked = self._lock(ref, real_path, results)
             if locked is not None:
                 log, locked = locked, None
-                with refusing_when_full(log.path):
+                with opening_log(log.path, partial(self._may_read, log.path)), refusing_when_full(log.path):
                     self._examine(log)
                 if len(self._slow_folders) >= _FOLDERS_MAX:
                     self._slow_folders.clear()
@@ -142,6 +143,13 @@ class Ownership:
         log.held, log.epoch = held, held.epoch
         log.unflushed_folders = self._names.unflushed_folders(real_path)
         return log
+
+    def _may_read(self, path: str) -> bool:
+        try:
+            with opened(self._disk, path):
+                return True
+        except OSError:
+            return False
 
     def _examine(self, log: Log) -> None:
         """Examine and repair a log that was just locked."""

@@ -35,7 +35,7 @@ from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
 from ...disk.disk import is_slow_folder
-from ...disk.disk_errors import refusing_to_write
+from ...disk.disk_errors import opening_log, refusing_to_write
 from ...disk.packed import reading_disk, stat_if_exists
 from ...errors import InvalidInput, LogError, SessionLocked, Where
 from ...findings import Finding, Repair
@@ -344,7 +344,8 @@ class FileStore:
 
     async def open(self, ref: Ref) -> Opening:
         """Open a log for reading; see `Store.open`."""
-        return await self._reader.open(ref)
+        with opening_log(self.path_of(ref)):
+            return await self._reader.open(ref)
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""

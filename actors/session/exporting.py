@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 from ...events.arguments import check_text
 from ...events.errors import InvalidInput
 from ..host.names import checked_path
-from ..session.reading import Handle
+from .reading import Handle
 
 if TYPE_CHECKING:
     from ...events.redaction import Redaction

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from msgspec import Struct
 
@@ -22,11 +22,9 @@ from ...projections.summary import SessionMetadata, metadata_of
 from ...projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from ..commands import AppendOptions
 from ..host.names import checked_path
-from ..session.appending import Appending
-from ..session.reading import Reading, entries_after, read_log
-
-if TYPE_CHECKING:
-    from ..log.open_log import OpenLog
+from ..log.open_log import OpenLog
+from .appending import Appending
+from .reading import entries_after, read_log
 
 _TRIES_MAX = 100
 
@@ -51,7 +49,7 @@ class StoredMessage(Struct, frozen=True):
     tokens: int
 
 
-class Describing(Appending, Reading):
+class Describing(Appending):
     """The calls that describe a session as a whole."""
 
     __slots__ = ()
@@ -134,7 +132,7 @@ class Describing(Appending, Reading):
         Raises:
             InvalidInput: It is not a path.
         """
-        from ...events.projects import real_path
+        from ...events.projects import real_path  # deferred to keep the import of the package small
 
         path = await self._core.runtime.offload(real_path, checked_path(project))
         return await self.append(SessionInfo(project=path), **options)

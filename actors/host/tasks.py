@@ -10,13 +10,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import copy_context
-from typing import Any
+from contextvars import ContextVar, copy_context
+from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ...events.errors import HostClosed
+from ...events.telemetry import failure_of, logger
+from .runtime import Runtime
+
+_running: ContextVar[HostTask | None] = ContextVar("treering_host_task", default=None)
+"""The task below which the present one was started; None for those of programs."""
 
 _tasks: set[asyncio.Task[None]] = set()
 """The asyncio tasks of open hosts; the event loop itself keeps only weak references."""
@@ -61,17 +66,24 @@ class HostTask:
         """
         if self._group is None or self._ended.is_set():
             raise HostClosed("the host is closed: open another one") from self._failure
-        self._group.start_soon(run)
+        outside = _running.set(self)  # the new task gets a copy of this context
+        try:
+            self._group.start_soon(run)
+        finally:
+            _running.reset(outside)
 
     async def end(self) -> None:
         """Close the host on this task, or wait until it is closed if others do that already.
 
         A caller that is cancelled meanwhile still waits; a bare cancel of asyncio is raised when the host is closed.
+        One that runs below this task does not wait: the host is closed when it has ended.
 
         Raises:
             BaseException: What ended the host before, or went wrong while it was closed; everyone who ends it gets it.
         """
         self._asked.set()
+        if _running.get() is self:
+            return
         await _wait_through(self._ended)
         if self._failure is not None:
             raise self._failure
@@ -129,3 +141,98 @@ def _spawn(run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
     task = asyncio.get_running_loop().create_task(run(), name=name)
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
+
+
+T = TypeVar("T")
+
+
+async def on_own_task(runtime: Runtime, run: Callable[[], Awaitable[T]]) -> T:
+    """Run something on a task of the host, and return its result.
+
+    If the caller is cancelled, the work is cancelled too, unless it shields itself; the cancellation is raised when the
+    work has ended.
+
+    Raises:
+        HostClosed: The host ended before the work did.
+    """
+    work = _Work(run)
+    runtime.spawn(work)
+    try:
+        await work.ended.wait()
+    except anyio.get_cancelled_exc_class():
+        work.scope.cancel()
+        with anyio.CancelScope(shield=True):
+            while not work.ended.is_set():
+                try:
+                    await work.ended.wait()
+                except anyio.get_cancelled_exc_class():  # a bare cancel again; the first one is raised
+                    continue
+        raise
+    return work.outcome()
+
+
+class _Work(Generic[T]):
+    """A call that may be awaited on another task than its caller's."""
+
+    def __init__(self, run: Callable[[], Awaitable[T]]) -> None:
+        self._run = run
+        self._result: list[T] = []
+        self._error: Exception | None = None
+        self.scope = anyio.CancelScope()
+        self.ended = anyio.Event()
+
+    async def __call__(self) -> None:
+        try:
+            with self.scope:
+                self._result.append(await self._run())
+        except Exception as error:  # noqa: BLE001  # it is the caller's, and must not end the host
+            self._error = error
+        finally:
+            self.ended.set()
+
+    def outcome(self) -> T:
+        if self._error is not None:
+            raise self._error
+        if not self._result:
+            raise HostClosed("the host was closed meanwhile: open another one, and look what was done")
+        return self._result[0]
+
+
+WAIT_S = 1.0
+"""How many seconds to wait after a failure, doubled after each further failure that follows soon."""
+
+WAIT_MAX_S = 60.0
+"""The longest wait in seconds. Work that ran this long before it failed starts over with `WAIT_S`."""
+
+
+async def attempt(work: str, run: Callable[[], Awaitable[object]]) -> bool:
+    """Run something once, and return whether it succeeded; an error is logged.
+
+    Args:
+        work: Its name in the log.
+        run: The work.
+    """
+    try:
+        await run()
+    except Exception as error:  # noqa: BLE001  # a bug in background work must not end the program
+        logger().error("background_failed", work=work, **failure_of(error))
+        return False
+    return True
+
+
+async def keep_running(work: str, run: Callable[[], Awaitable[object]]) -> None:
+    """Run something until it returns by itself, and restart it after a wait whenever it fails.
+
+    Args:
+        work: Its name in the log.
+        run: The work.
+    """
+    wait_s = WAIT_S
+    while True:
+        began = anyio.current_time()
+        if await attempt(work, run):
+            return
+        if anyio.current_time() - began > WAIT_MAX_S:
+            wait_s = WAIT_S
+        await anyio.sleep(wait_s)
+        wait_s = min(2 * wait_s, WAIT_MAX_S)

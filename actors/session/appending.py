@@ -1,6 +1,6 @@
-"""The part of a session's handle that appends.
+"""The part of a session's handle that appends, and that moves the leaf.
 
-Every call makes one command, and returns when its entries are in the file and in every view.
+Every call makes one command, and returns when it is carried out: what it appends is in the file and in every view.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Unpack
 
 from ...events.content import ContentLike, ImagePart, TextPart, as_content, tool_result
 from ...events.entries import (
+    BranchSummary,
     Compaction,
     ContextEdit,
     Custom,
@@ -25,14 +26,14 @@ from ...events.entries import (
     UsageRecord,
     checked_usage,
 )
-from ...events.errors import InvalidEntry
+from ...events.errors import InvalidEntry, InvalidInput
 from ...events.json_values import raw_json, raw_object
-from ..commands import AppendOptions, append_command
-from ..session.reading import Handle
+from ..commands import Append, AppendOptions, MoveLeaf, append_command
+from .reading import Reading
 
 
-class Appending(Handle):
-    """The append calls of a session."""
+class Appending(Reading):
+    """The append calls of a session, beside those that read."""
 
     __slots__ = ()
 
@@ -54,7 +55,7 @@ class Appending(Handle):
             AppendFailed: The write failed; nothing was written.
             AppendInDoubt: It is unknown whether the entry was written; retry with the same `command_id`.
         """
-        (entry,) = await self._perform(append_command((payload,), options))
+        (entry,) = await self._perform(append_command((payload,), options) if options else Append((payload,)))
         return entry.id or ""
 
     async def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
@@ -102,7 +103,7 @@ class Appending(Handle):
             tool_name=tool_name,
             raw_metadata=None if metadata is None else raw_object(metadata, "metadata"),
         )
-        (entry,) = await self._perform(append_command((message,), options))
+        (entry,) = await self._perform(append_command((message,), options) if options else Append((message,)))
         return entry.id or ""
 
     async def append_model_change(self, provider: str, model_id: str, **options: Unpack[AppendOptions]) -> str:
@@ -301,6 +302,56 @@ class Appending(Handle):
     async def set_label(self, target_id: str, label: str | None, **options: Unpack[AppendOptions]) -> str:
         """Bookmark an entry; None or an empty label removes the bookmark; see `append`."""
         return await self.append(Label(target_id, label or None), **options)
+
+    # -- moving the leaf
+
+    async def branch(self, entry_id: str) -> None:
+        """Make an entry the leaf, so that the next append goes below it. Nothing is written to the log.
+
+        Raises:
+            EntryNotFound: The session has no such entry.
+            AppendFailed: The move could not be recorded beside the log; the leaf is where it was.
+            AppendInDoubt: The move is in effect, but may not survive a power cut.
+        """
+        await self._perform(MoveLeaf(entry_id))
+
+    async def reset_leaf(self) -> None:
+        """Clear the leaf, so that the next append becomes a root. Nothing is written to the log; see `branch`."""
+        await self._perform(MoveLeaf(None))
+
+    async def branch_with_summary(
+        self,
+        entry_id: str | None,
+        summary: str,
+        *,
+        details: object = None,
+        from_hook: bool = False,
+        **options: Unpack[AppendOptions],
+    ) -> str:
+        """Leave the branch that ends at the leaf, and continue below another entry with a summary of what was left.
+
+        Args:
+            entry_id: The entry to continue from; None starts a new root.
+            summary: What happened on the branch that is left.
+            details: Any JSON value to record with the summary.
+            from_hook: Whether an extension made the summary.
+            **options: See `AppendOptions`; they must not contradict the arguments above.
+
+        Returns:
+            The id of the summary's entry, which is now the leaf.
+
+        Raises:
+            InvalidInput: The options contain `below` or set `aside`: the summary always goes below `entry_id` and
+                becomes the leaf.
+        """
+        if "below" in options:
+            raise InvalidInput("the summary goes below `entry_id`: leave `below` out")
+        if options.get("aside"):
+            raise InvalidInput("the summary becomes the leaf: to add one aside, call `append` with a `BranchSummary`")
+        raw = None if details is None else raw_json(details)
+        payload = BranchSummary(summary, "", raw, from_hook=from_hook)
+        options["below"] = entry_id
+        return await self.append(payload, **options)
 
 
 def _as_payloads(payloads: Sequence[Payload]) -> tuple[Payload, ...]:

@@ -1,4 +1,4 @@
-"""The part of a session's handle that reads.
+"""The base of a session's handle: which session it is, access to its log and its actor, and the calls that read.
 
 Reads of the index answer at once from the committed state; reads of entries are awaited. Return values belong to the
 caller, or are immutable.
@@ -6,26 +6,146 @@ caller, or are immutable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from threading import get_ident
+from typing import TypeVar
+
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ...events.arguments import check_count
-from ...events.entries import Entry, Header, Message, MessageEntry
-from ...events.stores.base import Cursor
+from ...events.entries import Entry, Header, Message, MessageEntry, Payload
+from ...events.errors import (
+    AppendFailed,
+    InvalidInput,
+    LogReplaced,
+    NotASession,
+    ReadOnly,
+    SessionClosed,
+    TreeringError,
+)
+from ...events.index import LogIndex
+from ...events.stores.base import Cursor, Ref
 from ...projections.base import Valued
 from ...projections.context import Context
 from ...projections.cuts import find_safe_cut
 from ...projections.labels import find_by_label, labels
 from ...projections.tokens import Tokenizer, entry_tokens
 from ...projections.tree import Tree, build_tree
-from ..session.reading import Handle, read_log
+from ..commands import Append, AppendOptions, MoveLeaf, append_command, unreachable_error
+from ..host.core import HostCore
+from ..host.tasks import on_own_task
+from ..log.open_log import OpenLog
+from ..log.source import Source
 
-if TYPE_CHECKING:
-    from ..log.open_log import OpenLog
-
+T = TypeVar("T")
 V = TypeVar("V")
+
+
+class Handle:
+    """One session of a host, without the calls that programs make.
+
+    Attributes:
+        id: The session's id, as in its header.
+        ref: The name of its log in the store.
+    """
+
+    __slots__ = ("__weakref__", "_closed", "_core", "_read_only", "_source", "id", "ref")
+
+    def __init__(self, core: HostCore, source: Source, session_id: str, *, read_only: bool = False) -> None:
+        self._core = core
+        self._source = source
+        self._read_only = read_only
+        self._closed = False
+        self.id = session_id
+        self.ref = source.ref
+        if read_only:
+            source.keep_followed(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SessionClosed(f"the handle of session {self.id!r} is closed: load the session again")
+        self._core.check()
+
+    def _index(self) -> LogIndex:
+        self._check()
+        return self._source.index()[0]
+
+    async def log(self) -> OpenLog:
+        """Return the open log, caught up with the file; for the library itself, not for programs."""
+        self._check()
+        await self._core.turn()
+        return await self._source.ready()
+
+    async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
+        return [entry.id or "" for entry in await self._perform(append_command(payloads, options))]
+
+    def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
+        """Carry out a command: at once if the session is live, it is this task's turn, and nothing is to be refused."""
+        source = self._source
+        actor, holders = source.actor, source.holders
+        turns = holders.runtime.append_turns
+        if (
+            actor is None
+            or self._read_only
+            or holders.closing
+            or get_ident() != holders.thread
+            or turns.timer() > turns.due_at
+        ):
+            return self._perform_in_turn(command)
+        source.recent = True
+        return actor.perform(command)
+
+    async def _perform_in_turn(self, command: Append | MoveLeaf) -> list[Entry]:
+        """Let others go on if it is their turn, activate the session if it is not live, and carry out a command."""
+        self._check()
+        if self._read_only:
+            raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
+        core = self._core
+        if core.runtime.append_turns.is_over():
+            await core.runtime.append_turns.pass_on()
+            await checkpoint_if_cancelled()
+        try:
+            actor = await core.registry.activate(self._source)
+        except (ReadOnly, NotASession, InvalidInput, AppendFailed, OSError) as error:
+            cause = error.__cause__ if isinstance(error, TreeringError) else error
+            if not isinstance(cause, OSError):
+                raise
+            raise unreachable_error(command, self.ref, cause) from cause
+        return await actor.perform(command)
+
+    async def close(self) -> None:
+        """Close this handle; other handles of the session stay open. Closing it again does nothing."""
+        if self._closed:
+            return
+        source = self._source
+        await source.answered()
+        self._closed = True
+        self._source = Source(source.holders, self.ref)  # which is never used, and lets the session's go
+        source.let_go(self)
+
+
+def place_of(handle: Handle) -> tuple[int, Ref]:
+    """Return a value that all handles of one session in one host share, valid as long as the host lives."""
+    return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # a method would be public
+
+
+async def read_log(handle: Handle, read: Callable[[OpenLog], Awaitable[T]]) -> T:
+    """Return what a function reads from a session's log, caught up with the file; see `Source.read`."""
+    handle._check()  # pyright: ignore[reportPrivateUsage]
+    await handle._core.turn()  # pyright: ignore[reportPrivateUsage]
+    source, read_only = handle._source, handle._read_only  # pyright: ignore[reportPrivateUsage]
+    return await source.read(read, read_only=read_only)
+
+
+async def on_host_task(handle: Handle, run: Callable[[], Awaitable[T]]) -> T:
+    """Run something that must not be left half done on a task of the session's host; see `on_own_task`."""
+    core = handle._core  # pyright: ignore[reportPrivateUsage]
+    core.check()
+    return await on_own_task(core.runtime, run)
 
 
 class Reading(Handle):
@@ -67,7 +187,7 @@ class Reading(Handle):
     def cursor(self) -> Cursor:
         """The cursor at the end of the log; pass it to `subscribe` to follow from here on."""
         self._check()
-        index, generation = self._core.index(self.ref, self._new_log, self._follower)
+        index, generation = self._source.index()
         return Cursor(generation, index.head)
 
     @property
@@ -142,13 +262,34 @@ class Reading(Handle):
 
         Raises:
             InvalidInput: `after` is not a whole number of 0 or more.
-            LogReplaced: The file was replaced meanwhile; another process that archives the session does that, too.
+            LogReplaced: Another log took its place meanwhile. Archiving and unarchiving, here or elsewhere, is none of
+                that.
         """
         check_count("after", after)
-        async with aclosing(entries_after(await self.log(), after)) as entries:
-            async for entry in entries:
+        log = await self.log()
+        head = log.index.head
+        while after < head:
+            try:
+                entries, after = await log.page(after, head)
+            except LogReplaced as replaced:
+                log = await self._moved(log, replaced)
+                continue
+            for entry in entries:
                 if is_of_custom_type(entry, custom_type):
                     yield entry
+
+    async def _moved(self, log: OpenLog, replaced: LogReplaced) -> OpenLog:
+        """Return the log that took the place of another one if its lines are the same: another process archived it.
+
+        Raises:
+            LogReplaced: It is another log, or a shorter one.
+        """
+        other, head = await self.log(), log.index.head
+        if other is log or other.index.head < head or other.index.header != log.index.header:
+            raise replaced
+        if head and other.index.ids[head] != log.index.ids[head]:
+            raise replaced
+        return other
 
     async def context(self, leaf_id: str | None = None) -> Context:
         """Return what a model is shown of the path to an entry (by default the leaf).
@@ -204,9 +345,8 @@ class Reading(Handle):
         return await self._view(projection, from_scratch=True)
 
     async def _view(self, projection: Valued[V], *, from_scratch: bool) -> V:
-        return await read_log(
-            self, lambda log: self._core.view(log, self._follower, projection, from_scratch=from_scratch)
-        )
+        source = self._source
+        return await read_log(self, lambda log: self._core.view(source, log, projection, from_scratch=from_scratch))
 
 
 async def entries_after(log: OpenLog, after: int = 0) -> AsyncGenerator[Entry]:

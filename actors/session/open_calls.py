@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
@@ -30,11 +29,9 @@ from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.stores.base import TornTail
 from ...projections.building import pairing
 from ...projections.context import ContextMessage
-from ..session.reading import read_log
-
-if TYPE_CHECKING:
-    from ..log.open_log import OpenLog
-    from ..session.fitting import Fitting
+from ..log.open_log import OpenLog
+from .appending import Appending
+from .reading import read_log
 
 SUSPENDED_TYPE = "treering.suspended"
 """The custom type of the entries that list the calls that wait for something outside."""
@@ -126,29 +123,55 @@ def closing(call: OpenCall) -> Message:
     return pairing.closing(call.id, call.name)
 
 
-async def find_open_calls(session: Fitting) -> list[OpenCall]:
-    """Return the open calls at the end of the path; see `Session.open_calls`."""
-    return await read_log(session, _open_calls)
+class Resuming(Appending):
+    """The calls that resume a session after an interruption."""
 
+    __slots__ = ()
 
-async def close_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:
-    """Close the open calls, and return them with the entries of their results; see `Session.close_open_calls`."""
-    while True:
-        log = await session.log()
-        leaf_id = log.index.leaf_id
-        calls = [each for each in await _open_calls(log) if suspended or not each.suspended]
-        if not calls:
-            return [], []
-        try:
-            return calls, await session.append_many([closing(each) for each in calls], expected_leaf=leaf_id)
-        except LeafMoved:
-            continue  # another append came first, perhaps of these very results: look again
+    async def open_calls(self) -> list[OpenCall]:
+        """Return the tool calls at the end of the path that have no result, including those that wait on purpose."""
+        return await read_log(self, _open_calls)
 
+    async def close_open_calls(self, *, suspended: bool = False) -> list[str]:
+        """Close the tool calls at the end of the path that will never be answered, by appending error results.
 
-async def recover(session: Fitting, torn_tail: TornTail | None) -> Recovery:
-    """Close the calls that a crash left open, and report what else was repaired; see `Session.recover`."""
-    calls, ids = await close_open_calls(session, suspended=False)
-    return Recovery(torn_tail, tuple(calls), tuple(ids))
+        All of them are closed or none. What a model is shown does not change: a context closes open calls with the same
+        words anyway.
+
+        Args:
+            suspended: Also close the calls that wait on purpose, which abandons their turn.
+
+        Returns:
+            The ids of the results; empty if no call is open, so a second call does nothing.
+        """
+        return (await self._close_open_calls(suspended=suspended))[1]
+
+    async def recover(self) -> Recovery:
+        """Repair what a crash left at the end of the session, and report what it was.
+
+        A torn tail is repaired whenever a session is activated; this reports it, once. Calls without results are
+        closed, as `close_open_calls` does.
+        """
+        self._check()
+        actor = self._source.actor if self._read_only else await self._core.registry.activate(self._source)
+        calls, ids = await self._close_open_calls(suspended=False)
+        report = Recovery(None if actor is None else actor.torn, tuple(calls), tuple(ids))
+        if actor is not None:
+            actor.torn = None
+        return report
+
+    async def _close_open_calls(self, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:
+        """Close the open calls, and return them with the entries of their results."""
+        while True:
+            log = await self.log()
+            leaf_id = log.index.leaf_id
+            calls = [each for each in await _open_calls(log) if suspended or not each.suspended]
+            if not calls:
+                return [], []
+            try:
+                return calls, await self.append_many([closing(each) for each in calls], expected_leaf=leaf_id)
+            except LeafMoved:
+                continue  # another append came first, perhaps of these very results: look again
 
 
 async def _open_calls(log: OpenLog) -> list[OpenCall]:

@@ -1,0 +1,420 @@
+"""What holds a log in this host: nobody, a follower or an actor, and the changes between them.
+
+`source` draws the states, and reads through them. While a log is changing, all others wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from threading import get_ident
+from weakref import WeakSet
+
+import anyio
+from msgspec import Struct
+
+from ...events.dialects.base import Dialect
+from ...events.entries import Header
+from ...events.errors import HostClosed, SessionLocked, SessionNotFound
+from ...events.stores.base import Lease, Ref
+from ...projections.feed import Feed
+from ..actor import SessionActor
+from ..folds import Values
+from ..host.runtime import Runtime
+from .follower import Follower
+from .open_log import OpenLog
+from .owned_log import OwnedLog
+
+
+class Creation(Struct, frozen=True):
+    """What a log that does not exist yet is created with."""
+
+    header: Header
+    dialect: Dialect
+
+
+class _Change:
+    """A change of what holds a log, for whose end others may wait; nobody does for most, which then cost no event."""
+
+    __slots__ = ("_event", "_is_over")
+
+    def __init__(self) -> None:
+        self._event: anyio.Event | None = None
+        self._is_over = False
+
+    async def wait(self) -> None:
+        if not self._is_over:
+            if self._event is None:
+                self._event = anyio.Event()
+            await self._event.wait()
+
+    def end(self) -> None:
+        self._is_over = True
+        if self._event is not None:
+            self._event.set()
+
+
+class Holders:
+    """What the holders of a host share.
+
+    Attributes:
+        runtime: The seams, bounds and counters.
+        live_holders: Those that are live, the least recently used first.
+        changing: Those that are changing.
+        followed: Those that are followed.
+        before_passivation: Called with each actor that is about to be passivated.
+        closing: Whether no more sessions are activated.
+        thread: The thread of the host's event loop.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.live_holders: OrderedDict[Ref, Holder] = OrderedDict()
+        self.changing: dict[Ref, Holder] = {}
+        self.followed: WeakSet[Holder] = WeakSet()
+        self.before_passivation: Callable[[SessionActor], None] | None = None
+        self.closing = False
+        self.thread = get_ident()
+
+    async def activate(self, holder: Holder) -> SessionActor:
+        """Return the actor of a log, activating it within the bounds of the host if it is not live."""
+        raise NotImplementedError
+
+
+class Holder:
+    """What holds one log.
+
+    Args:
+        holders: What it shares with those of the other logs of the host.
+        ref: The name of the log.
+
+    Attributes:
+        ref: The name of the log.
+        actor: The actor that owns the log, while it is live.
+        creation: What to create the log with if it does not exist; None once it exists, or was deleted.
+        feed: The feed of its subscribers, while there are any.
+        recent: Whether it was used since the host last looked for idle sessions.
+        holders: What it shares with those of the other logs of the host.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_changed",
+        "_follower",
+        "_readers",
+        "_values",
+        "_was_deleted",
+        "actor",
+        "creation",
+        "feed",
+        "holders",
+        "recent",
+        "ref",
+    )
+
+    def __init__(self, holders: Holders, ref: Ref) -> None:
+        self.holders = holders
+        self.ref = ref
+        self.actor: SessionActor | None = None
+        self.creation: Creation | None = None
+        self.feed: Feed | None = None
+        self.recent = True
+        self._changed: _Change | None = None
+        self._follower: Follower | None = None
+        self._readers: WeakSet[object] | None = None
+        self._values: Values | None = None
+        self._was_deleted = False
+
+    # -- following
+
+    async def follow(self) -> None:
+        """Read the log, or make an empty one of what it would be created with, and follow it from then on."""
+        if self.holders.closing:
+            raise HostClosed("the host is closed: open another one")
+        with self.changing():
+            follower = await Follower.open(self.holders.runtime, self.ref, self._empty_log())
+            self._begin_following(follower)
+            if follower.log.generation:
+                self.exists()
+
+    def _begin_following(self, follower: Follower) -> None:
+        self._follower = follower
+        follower.publish_to(self.feed)
+        followed, most = self.holders.followed, self.holders.runtime.limits.live_max
+        followed.add(self)
+        for other in list(followed) if len(followed) > most else ():
+            if other is not self and len(followed) > most:
+                other.rest()
+
+    def _empty_log(self) -> OpenLog | None:
+        """Return the log as it is before the first append; None if there is nothing to create it with."""
+        creation = self.creation
+        if creation is None:
+            return None
+        return OpenLog(self.holders.runtime, self.ref, creation.header, creation.dialect, "")
+
+    def keep_followed(self, reader: object) -> None:
+        """Keep the log in memory for a read-only handle."""
+        if self._readers is None:
+            self._readers = WeakSet()
+        self._readers.add(reader)
+
+    def let_go(self, reader: object) -> None:
+        """Note that a read-only handle was closed."""
+        if self._readers is not None:
+            self._readers.discard(reader)
+            self.rest()
+
+    def rest(self) -> bool:
+        """Forget what was read of the log if nobody keeps it followed, and return whether that was done."""
+        follower = self._follower
+        if follower is None or self.feed is not None or self._readers or self._changed is not None:
+            return False
+        self._unfollow()
+        return True
+
+    def _unfollow(self) -> None:
+        """Stop following the log, if it is followed."""
+        follower, self._follower, self._values = self._follower, None, None
+        if follower is not None:
+            self.holders.followed.discard(self)
+            follower.stop()
+
+    # -- changing
+
+    @contextmanager
+    def changing(self) -> Generator[None]:
+        """Let all others wait while what holds the log changes; the log is not watched meanwhile."""
+        if self._follower is not None:
+            self._follower.pause()
+        change = self._changed = _Change()
+        self.holders.changing[self.ref] = self
+        try:
+            yield
+        finally:
+            del self.holders.changing[self.ref]
+            self._changed = None
+            change.end()
+            if self._follower is not None and self.feed is not None:
+                self._follower.watch()
+
+    async def unchanging(self) -> None:
+        """Wait until it is not changing."""
+        while self._changed is not None:
+            await self._changed.wait()
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether others have to wait."""
+        return self._changed is not None
+
+    async def open_actor(self) -> SessionActor:
+        """Own the log, and return its actor; it must be changing.
+
+        Raises:
+            SessionNotFound: The log does not exist, and there is nothing to create it with.
+            SessionLocked: Another process or host owns the session.
+        """
+        lease = await self._acquire()
+        try:
+            self.actor = SessionActor(self.holders.runtime, await self._own(lease))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.holders.runtime.store.release([lease])
+            raise
+        self.holders.live_holders[self.ref] = self
+        return self.actor
+
+    async def _acquire(self) -> Lease:
+        (lease,) = await self.holders.runtime.store.acquire([self.ref], self.holders.runtime.owner)
+        if isinstance(lease, SessionLocked):
+            raise lease
+        return lease
+
+    async def _own(self, lease: Lease) -> OwnedLog:
+        """Take up the log of a lease where the follower left it, or from the beginning."""
+        runtime, creation = self.holders.runtime, self.creation
+        header_block: bytes | None = None
+        followed = None if self._follower is None else self._follower.log
+        if lease.header is not None and lease.dialect is not None:
+            if followed is not None and _continues(followed, lease):
+                log = followed
+                await log.catch_up()
+                await log.find_leaf()
+            else:
+                log = OpenLog(runtime, self.ref, lease.header, lease.dialect, lease.head.generation)
+                await log.take_up()
+            self.exists()
+        elif creation is not None:
+            log = OpenLog(runtime, self.ref, creation.header, creation.dialect, lease.head.generation)
+            header_block = creation.dialect.encode_header(creation.header)
+        elif self._was_deleted:
+            raise SessionNotFound(f"session {self.ref!r} was deleted: load or create another one")
+        else:
+            raise SessionNotFound(
+                f"there is no session {self.ref!r}, or no longer, or its file is empty: load or create another one"
+            )
+        values = self._values
+        self._unfollow()
+        self._values = values
+        if self.feed is not None:
+            log.attach(self.feed)
+            if followed is not None and followed is not log:
+                self.feed.resume((followed.cursor, followed.index.leaf), (log.cursor, log.index.leaf))
+        return OwnedLog(runtime, lease, log, header_block)
+
+    async def passivate(self) -> bool:
+        """Give the log up, and return whether that was done: False if its actor is busy, or nothing of it is held."""
+        actor = self.actor
+        if actor is None:
+            return self.rest()
+        if not actor.idle or self._changed is not None:
+            return False
+        self._withdraw()
+        with self.changing():
+            await self._release(actor)
+        return True
+
+    def _withdraw(self) -> None:
+        """Send nothing more to the actor."""
+        self.actor = None
+        del self.holders.live_holders[self.ref]
+
+    async def _release(self, actor: SessionActor) -> None:
+        """Release an idle actor, which was withdrawn, and what it holds."""
+        holders = self.holders
+        with anyio.CancelScope(shield=True):
+            try:
+                if actor.owned.written:
+                    self.creation, self._was_deleted = None, actor.owned.gone
+                if (self.feed is not None or self._readers) and not holders.closing:
+                    self._begin_following(Follower(holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+                if holders.before_passivation is not None:
+                    holders.before_passivation(actor)
+                values, self._values = self._values, None
+                if values is not None and not actor.owned.gone:
+                    await values.save(actor.owned.lease)
+            finally:
+                await actor.passivate()
+        holders.runtime.counters.passivated += 1
+
+    @asynccontextmanager
+    async def leased(self) -> AsyncGenerator[Lease]:
+        """Own the log without an actor, to write it in another way; the lease is released in any case.
+
+        An actor first answers the commands that it has accepted. Later ones wait: a busy session would never be idle.
+
+        Raises:
+            HostClosed: The host is closing or closed.
+            SessionLocked: Another process or host owns the session.
+        """
+        await self.unchanging()
+        with self.changing():
+            if self.actor is not None:
+                await self._quiet_and_release(self.actor)
+            if self.holders.closing:
+                raise HostClosed("the host is closed: open another one")
+            lease = await self._acquire()
+            try:
+                yield lease
+            finally:
+                if self._follower is not None:
+                    self._follower.outdated = True
+                with anyio.CancelScope(shield=True):
+                    await self.holders.runtime.store.release([lease])
+
+    async def _quiet_and_release(self, actor: SessionActor) -> None:
+        """Release an actor once it is quiet; keep it live if the caller is cancelled before."""
+        self._withdraw()
+        try:
+            await actor.mailbox.quiet()
+        except BaseException:
+            self.actor = actor
+            self.holders.live_holders[self.ref] = self
+            if actor.log.feed is not self.feed:
+                actor.log.attach(self.feed)  # there may be other subscribers by now
+            raise
+        await self._release(actor)
+
+    async def answered(self) -> None:
+        """Wait until every command that was accepted before this call has its reply."""
+        if self.actor is not None:
+            await self.actor.mailbox.answered()
+        elif self._changed is not None:  # its actor may be answering the last commands
+            await self._changed.wait()
+
+    # -- subscribers
+
+    def open_feed(self) -> Feed:
+        """Return the feed, counting one more subscriber; the file is watched from the first one on if it is followed.
+
+        Raises:
+            HostClosed: The host is closed.
+        """
+        feed, runtime, follower = self.feed, self.holders.runtime, self._follower
+        if runtime.touched.closed:
+            raise HostClosed("the host is closed: open another one")
+        if feed is None:
+            feed = self.feed = Feed(runtime.limits.feed_events_max, runtime.limits.feed_bytes_max)
+            if self.actor is not None:
+                self.actor.log.attach(feed)
+            elif follower is not None:
+                follower.publish_to(feed)
+                if self._changed is None:  # otherwise it is watched when that is over
+                    follower.watch()
+        feed.subscribers += 1
+        return feed
+
+    def close_feed(self, feed: Feed) -> None:
+        """Count one subscriber less; the feed is discarded with the last one, if not already with its log."""
+        feed.subscribers -= 1
+        if feed.subscribers or self.feed is not feed:
+            return
+        self.feed = None
+        if self.actor is not None:
+            self.actor.log.feed = None
+        if self._follower is not None:
+            self._follower.pause()
+            self._follower.publish_to(None)
+            self.rest()
+
+    # -- logs that changed without their actor
+
+    def create(self, header: Header, dialect: Dialect) -> None:
+        """Note what the log is to be created with if it does not exist when it is needed; others may have said that."""
+        if self.creation is None:
+            self.creation = Creation(header, dialect)
+
+    def packed(self, generation: str) -> None:
+        """Note that this host packed the log, whose lines are the same: subscribers start nothing again."""
+        if self._follower is not None:
+            self._follower.log.generation = generation
+
+    def exists(self) -> None:
+        """Note that the log exists by now, so that no handle creates it."""
+        self.creation = None
+        self._was_deleted = False
+
+    def deleted(self) -> None:
+        """Note that the log was deleted: no handle brings it back, and its subscriptions end.
+
+        Later subscribers follow the log that has this name then.
+        """
+        self.creation = None
+        self._was_deleted = True
+        self._unfollow()
+        feed, self.feed = self.feed, None
+        if feed is not None:
+            feed.close()
+
+    def close(self) -> None:
+        """End the subscriptions, when the host closes."""
+        self._unfollow()
+        if self.feed is not None:
+            self.feed.close()
+
+
+def _continues(log: OpenLog, lease: Lease) -> bool:
+    """Return whether a log as it was read is the beginning of what is there now."""
+    return log.generation == lease.head.generation and log.index.seen <= lease.head.seq
