@@ -29,6 +29,8 @@ from .steps import Step, count, step_of
 PACKAGE = Path(treering.__file__).parent
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 BOUNDS = Path(__file__).with_name("house.toml")
+WINGS = ("server",)
+"""Rooms on top of the library, with their tests: they are counted by themselves."""
 SHORT = 60
 """A file with fewer lines counts as short."""
 
@@ -52,6 +54,8 @@ class Figures(Struct):
         append_files: In how many files these are.
         append_longest: The lines of the longest of them, without its docstring.
         test_lines: How many lines the tests have.
+        wing_lines: How many lines the wings have; circles and the largest folder are those of the house and its wings,
+            all other figures those of the house alone.
         import_times: The processor time of `import treering`, as a multiple of that of its base; None if not measured.
     """
 
@@ -68,6 +72,7 @@ class Figures(Struct):
     append_files: int
     append_longest: int
     test_lines: int
+    wing_lines: int
     import_times: float | None = None
 
 
@@ -114,14 +119,16 @@ def survey(package: Path = PACKAGE, tests: Path = TESTS) -> House:
         tests: The folder of its tests.
     """
     modules = read_modules(package)
-    lengths = [each.lines for each in modules]
+    lengths = [each.lines for each in modules if each.path.parts[0] not in WINGS]
+    wings = [each.lines for each in modules if each.path.parts[0] in WINGS]
+    tested = [each for each in tests.rglob("*.py") if each.relative_to(tests).parts[0] not in WINGS]
     folders = [each.path.parent for each in modules]
     largest = max(sorted(set(folders)), key=folders.count)
     found, questions = circles(modules), questions_of_class(modules)
     steps = [step_of(code, tally) for code, tally in count("warm").items()]
     longest = max(steps, key=lambda step: _length(step, modules))
     figures = Figures(
-        files=len(modules),
+        files=len(lengths),
         lines=sum(lengths),
         median_lines=statistics.median(lengths),
         short_percent=round(100 * sum(each < SHORT for each in lengths) / len(lengths), 1),
@@ -133,7 +140,8 @@ def survey(package: Path = PACKAGE, tests: Path = TESTS) -> House:
         append_functions=len(steps),
         append_files=len({step.file for step in steps}),
         append_longest=_length(longest, modules),
-        test_lines=sum(len(each.read_bytes().splitlines()) for each in tests.rglob("*.py")),
+        test_lines=sum(len(each.read_bytes().splitlines()) for each in tested),
+        wing_lines=sum(wings),
     )
     return House(figures, f"{largest}/", found, questions, f"{longest.name} in {longest.file}")
 
