@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
-from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from ..actors.host.host import SessionHost
-from ..events.errors import InvalidInput, NotAuthorized
 from .exchange import Exchange
+from .guard import LOOPBACK, Guard
 from .limits import ServerLimits
-from .principals import EVERYBODY, Authorize, Principal
-from .problems import Malformed, WrongHost
+from .openapi import document
+from .principals import Authorize
 from .service import Service
-from .tokens import Tokens, token_of
-
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""The names by which a machine addresses itself."""
-
-_EXPOSED = "ETag, Location, Link, Retry-After, Idempotent-Replayed, X-Request-Id"
-
-
-_KNOWN_HOSTS_MAX = 100
+from .tokens import Tokens
 
 
 class Application:
@@ -56,14 +46,15 @@ class Application:
         allowed_hosts: Sequence[str] = LOOPBACK,
         allow_origins: Sequence[str] = (),
     ) -> None:
-        if isinstance(allowed_hosts, str) or isinstance(allow_origins, str):
-            raise InvalidInput("`allowed_hosts` and `allow_origins` are sequences of names, not one text")
-        self.service = Service(host, limits or ServerLimits(), tokens, read_only=read_only)
-        self._authorize = authorize
-        self._open_without_tokens = open_without_tokens
-        self._allowed_hosts = frozenset(allowed_hosts)
-        self._allow_origins = frozenset(allow_origins)
-        self._known_hosts: set[bytes] = set()  # of requests that were allowed
+        guard = Guard(
+            authorize,
+            tokens,
+            open_without_tokens=open_without_tokens,
+            allowed_hosts=allowed_hosts,
+            allow_origins=allow_origins,
+        )
+        self.service = Service(host, limits or ServerLimits(), tokens, describe=document, read_only=read_only)
+        self._guard = guard
         self._open = 0
 
     async def stop(self) -> None:
@@ -86,7 +77,7 @@ class Application:
         else:
             self._open += 1
             try:
-                await Exchange(self, scope, receive, send).run()
+                await Exchange(self.service, self._guard, scope, receive, send).run()
             finally:
                 self._open -= 1
                 self.service.note_end()
@@ -97,51 +88,6 @@ class Application:
         await receive()
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
-
-    async def principal_of(self, request: Request) -> Principal | None:
-        """Return who sends a request, or None."""
-        if self._authorize is not None:
-            return await self._authorize(request)
-        tokens, token = self.service.tokens, token_of(request)
-        if self._open_without_tokens and (tokens is None or not tokens.any()):
-            return EVERYBODY
-        return None if tokens is None or token is None else tokens.find(token)
-
-    def check_host(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Refuse a request for another host, as a page of another site makes it after rebinding its name.
-
-        Raises:
-            Malformed: There is no Host, or several.
-            WrongHost: It is none of the allowed ones.
-        """
-        hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) != 1:
-            raise Malformed("a request needs one Host header")
-        if hosts[0] in self._known_hosts:
-            return
-        name = hosts[0].decode("latin-1").lower()
-        name = name[: name.rindex("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
-        if "*" not in self._allowed_hosts and name not in self._allowed_hosts:
-            raise WrongHost(f"this server does not answer to the host {name[:100]!r}: start it with --allowed-host")
-        if len(self._known_hosts) < _KNOWN_HOSTS_MAX:
-            self._known_hosts.add(hosts[0])
-
-    def check_origin(self, origin: bytes, host: bytes) -> None:
-        """Refuse a write that a page of another site makes with this browser's cookie.
-
-        Raises:
-            NotAuthorized: The Origin is neither this server's nor an allowed one.
-        """
-        text = origin.decode("latin-1")
-        if text not in self._allow_origins and urlsplit(text).netloc.lower() != host.decode("latin-1").lower():
-            raise NotAuthorized("this page may not write here: its origin is another one", known=True)
-
-    def cors(self, headers: Mapping[bytes, bytes]) -> dict[str, str]:
-        """Return the headers by which a browser lets a page of an allowed origin read the reply."""
-        origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin not in self._allow_origins:
-            return {}
-        return {"access-control-allow-origin": origin, "access-control-expose-headers": _EXPOSED}
 
 
 def app(host: SessionHost, **options: Any) -> Application:  # noqa: ANN401  # those of Application

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 import anyio
@@ -32,17 +32,16 @@ from ..events.errors import (
     Unavailable,
 )
 from ..events.telemetry import failure_of, logger
-from .entries import NewEntries
+from .guard import Guard
 from .principals import NOBODY, Principal
 from .problems import MEDIA_TYPE, Malformed, WrongMethod, problem_of
+from .routes.entries import NewEntries
+from .routes.streams import HEADERS, EventStream, Slow
+from .routes.table import ROUTES
+from .routes.transfer import FileReply, remove
 from .routing import Call, Nothing, NotModified, Reply, Route
-from .streams import HEADERS, EventStream, Slow
-from .table import ROUTES
-from .transfer import FileReply, remove
+from .service import Service
 from .wire import encode, parse, read, read_query
-
-if TYPE_CHECKING:
-    from .application import Application
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _RUN = secrets.token_hex(4)
@@ -67,9 +66,9 @@ _NOTHING = Nothing()
 class Exchange:
     """One request and its reply."""
 
-    def __init__(self, application: Application, scope: Scope, receive: Receive, send: Send) -> None:
-        self._application = application
-        self._service = application.service
+    def __init__(self, service: Service, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
+        self._service = service
+        self._guard = guard
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -131,23 +130,23 @@ class Exchange:
 
     async def _reply(self) -> object:
         """Check the request and let its route answer it."""
-        application, scope, request = self._application, self._scope, self._request
+        guard, scope, request = self._guard, self._scope, self._request
         self._check_head()
-        application.check_host(scope["headers"])
+        guard.check_host(scope["headers"])
         raw_path = self._raw_path()
         if scope["method"] == "OPTIONS":
             return Reply(status=204, headers=self._options(ROUTES.allowed(raw_path)))
         route, names = ROUTES.match(scope["method"], raw_path)
         self._route = route
         scope["treering.session"] = names.get("session_id")
-        principal = self._principal = await application.principal_of(request)
+        principal = self._principal = await guard.principal_of(request)
         if route.right != "none":
             if principal is None:
                 raise NotAuthorized("this needs a token: send it as `Authorization: Bearer TOKEN`")
             if not principal.may(route.right):
                 raise NotAuthorized(f"this needs the role {route.right!r}, not {principal.role!r}", known=True)
         if scope["method"] not in _SAFE and b"origin" in self._headers:
-            application.check_origin(self._headers[b"origin"], self._headers[b"host"])
+            guard.check_origin(self._headers[b"origin"], self._headers[b"host"])
         if self._service.stopping.is_set() and route.right != "none":
             raise Unavailable("the server stops: repeat the request when it is back")
         caller = principal or NOBODY
@@ -272,7 +271,7 @@ class Exchange:
 
     def _options(self, verbs: Sequence[str]) -> dict[str, str]:
         headers = {"allow": ", ".join(verbs)}
-        if self._application.cors(self._headers):
+        if self._guard.cors(self._headers):
             headers |= {
                 "access-control-allow-methods": ", ".join(verbs),
                 "access-control-allow-headers": _ALLOWED,
@@ -321,7 +320,7 @@ class Exchange:
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
-        every = {"x-request-id": self._id, **self._application.cors(self._headers), **headers}
+        every = {"x-request-id": self._id, **self._guard.cors(self._headers), **headers}
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in every.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": [*encoded, *_EVERY_REPLY]})
 

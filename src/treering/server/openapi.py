@@ -16,11 +16,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, structs
 
-from .entries import NewEntries
 from .fields import KEY_PATTERN
 from .problems import MEDIA_TYPE, Problem
+from .routes.entries import NewEntries
+from .routes.table import ROUTES
 from .routing import Nothing, Route
-from .table import ROUTES
 from .wire import new_entry_type
 
 _ALWAYS = (400, 401, 403, 404, 405, 408, 413, 414, 415, 429, 431, 500, 503)

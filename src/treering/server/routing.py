@@ -19,6 +19,7 @@ from .principals import Principal, Right
 from .problems import Malformed, NoSuchRoute, WrongMethod
 
 if TYPE_CHECKING:
+    from ..actors.session.session import Session
     from .service import Service
 
 Q_co = TypeVar("Q_co", covariant=True)
@@ -72,6 +73,14 @@ class Call(Generic[Q_co, B_co]):
     def session_id(self) -> str:
         """The id of the session that the path names."""
         return self.names["session_id"]
+
+    async def reading(self) -> Session:
+        """Return a handle of the session that the path names, to read from; see `Service.reading`."""
+        return await self.service.reading(self.principal, self.session_id)
+
+    async def writing(self) -> Session:
+        """Return a handle of the session that the path names, to write to; see `Service.writing`."""
+        return await self.service.writing(self.principal, self.session_id)
 
     @property
     def key(self) -> str | None:

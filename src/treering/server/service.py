@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 import anyio
 
-from ..actors.commands import AppendOptions
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
 from ..events.errors import (
@@ -28,20 +23,13 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
-from ..events.stores.base import Cursor
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
-from .fields import CURSOR_PATTERN
 from .limits import ServerLimits
 from .metrics import Metrics
+from .principals import Principal
 from .problems import Stale
-from .routing import as_sent
-
-if TYPE_CHECKING:
-    from .gathering import Gathering
-    from .principals import Principal
-    from .routing import Call
-    from .tokens import Tokens
+from .tokens import Tokens
 
 _IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
 """The namespace of the ids of sessions that are created with an Idempotency-Key."""
@@ -63,6 +51,7 @@ class Service:
         host: The host, which is open.
         limits: The bounds.
         tokens: The tokens that are known, if any.
+        describe: Returns the description of the interface.
         read_only: Whether all writes are refused.
 
     Attributes:
@@ -70,11 +59,16 @@ class Service:
         epoch: A name of this run of the server, in positions of the list.
         metrics: Its figures.
         encoded: What was encoded last for streams.
-        gatherings: The streams of many sessions that are open, by their names.
     """
 
     def __init__(
-        self, host: SessionHost, limits: ServerLimits, tokens: Tokens | None = None, *, read_only: bool = False
+        self,
+        host: SessionHost,
+        limits: ServerLimits,
+        tokens: Tokens | None = None,
+        *,
+        describe: Callable[[], bytes],
+        read_only: bool = False,
     ) -> None:
         self.host = host
         self.limits = limits
@@ -82,13 +76,13 @@ class Service:
         self.read_only = read_only
         self.metrics = Metrics(host)
         self.encoded = Encoded()
-        self.gatherings: dict[str, Gathering] = {}
         self.stopping = anyio.Event()
         self.epoch = secrets.token_hex(6)
         self._handles: dict[str, tuple[Session, str | None]] = {}
         self._running: Counter[str] = Counter()
         self._streaming: Counter[str] = Counter()
         self._ended: anyio.Event | None = None
+        self._describe = describe
         self._openapi: tuple[str, bytes] | None = None
 
     # -- sessions
@@ -107,17 +101,17 @@ class Service:
             raise not_found(session_id)
         return row
 
-    async def reading(self, call: Call[object, object]) -> Session:
-        """Return a handle of the session of a request, to read from; nothing is locked or brought back for it.
+    async def reading(self, principal: Principal, session_id: str) -> Session:
+        """Return a handle of a session, to read from; nothing is locked or brought back for it.
 
         Raises:
             SessionNotFound: See `row`.
         """
-        session = self._known(call)
+        session = self._known(principal, session_id)
         if session is not None:
             await session.refresh()
             return session
-        return await self.reading_row(await self.row(call.principal, call.session_id))
+        return await self.reading_row(await self.row(principal, session_id))
 
     async def reading_row(self, row: SessionSummary) -> Session:
         """Return a handle of the session of a row, to read from."""
@@ -130,29 +124,29 @@ class Service:
         await session.refresh()
         return session
 
-    async def writing(self, call: Call[object, object]) -> Session:
-        """Return a handle of the session of a request, to write to.
+    async def writing(self, principal: Principal, session_id: str) -> Session:
+        """Return a handle of a session, to write to.
 
         Raises:
             SessionNotFound: See `row`.
             ReadOnly: The server is read-only.
         """
         self.check_writable()
-        session = self._known(call)
+        session = self._known(principal, session_id)
         if session is None:
-            row = await self.row(call.principal, call.session_id)
+            row = await self.row(principal, session_id)
             session = self._remember(row, await self.host.load(row))
         return session
 
-    def _known(self, call: Call[object, object]) -> Session | None:
+    def _known(self, principal: Principal, session_id: str) -> Session | None:
         """Return the handle that an earlier request used, so that the session need not be looked up again."""
-        known = self._handles.get(call.session_id)
+        known = self._handles.get(session_id)
         if known is None:
             return None
-        self._handles[call.session_id] = self._handles.pop(call.session_id)
+        self._handles[session_id] = self._handles.pop(session_id)
         session, key = known
-        if not call.principal.sees(key):
-            raise not_found(call.session_id)
+        if not principal.sees(key):
+            raise not_found(session_id)
         return session
 
     def _remember(self, row: SessionSummary, session: Session) -> Session:
@@ -231,9 +225,7 @@ class Service:
     def openapi(self) -> tuple[str, bytes]:
         """Return the description of the interface, with a tag that changes with it."""
         if self._openapi is None:
-            from .openapi import document
-
-            text = document()
+            text = self._describe()
             self._openapi = hashlib.sha256(text).hexdigest()[:16], text
         return self._openapi
 
@@ -242,73 +234,6 @@ class Service:
     def id_for(self, principal: Principal, key: str | None) -> str | None:
         """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
         return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
-
-
-def append_options(call: Call[object, object], session: Session) -> AppendOptions:
-    """Return what an append of a request relies on: its Idempotency-Key and its If-Match.
-
-    The session's actor checks both at the moment of the append, the key first: a repeated request gets its old reply,
-    whatever the state is now.
-
-    A tag that is no state of this log matches nothing.
-    """
-    options: AppendOptions = {}
-    if call.key is not None:
-        options["command_id"] = call.key
-    tag = _wanted(call)
-    if tag is None:
-        return options
-    options["expected_leaf"] = tag  # which is no entry's id, unless it turns out to be a state of this log
-    text, is_state, leaf = tag.removeprefix("head:").partition("/")
-    if tag.startswith("leaf:"):
-        options["expected_leaf"] = unquote(tag.removeprefix("leaf:")) or None
-    elif re.fullmatch(CURSOR_PATTERN, text) and (cursor := Cursor.parse(text)).generation == session.cursor.generation:
-        options["expected_seq"] = cursor.seq
-        if is_state:
-            options["expected_leaf"] = unquote(leaf) or None
-        else:
-            del options["expected_leaf"]
-    return options
-
-
-def check_match(call: Call[object, object], session: Session) -> None:
-    """Refuse a request that is no append if its If-Match names another leaf or head than the session has.
-
-    Raises:
-        Stale: It does; the error says what they are now.
-    """
-    tag = _wanted(call)
-    states = (f"leaf:{quote(session.leaf_id or '')}", f"head:{session.cursor}", state_tag(session))
-    if tag is not None and tag not in states:
-        raise _moved(tag, session)
-
-
-def _wanted(call: Call[object, object]) -> str | None:
-    """Return the state that the If-Match of a request names, without quotes."""
-    given = call.request.headers.get("if-match")
-    if given is None or given.strip() == "*":
-        return None
-    return as_sent(given).strip('"')
-
-
-def _moved(tag: str, session: Session) -> Stale:
-    leaf, cursor = session.leaf_id, str(session.cursor)
-    return Stale(
-        f"the session is not at {tag!r}: its leaf is {leaf!r}, its head {cursor!r}, and If-Match takes one of "
-        f'"leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" and the ETag of a reply',
-        leaf=leaf,
-        cursor=cursor,
-    )
-
-
-def state_tag(session: Session) -> str:
-    """Return the tag of a session's state: its generation, head and leaf."""
-    return f"{session.cursor}/{quote(session.leaf_id or '')}"
-
-
-def now() -> datetime:
-    """Return the server's time."""
-    return datetime.now(UTC)
 
 
 def _count_down(counts: Counter[str], name: str) -> None:

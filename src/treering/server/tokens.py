@@ -14,7 +14,7 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -25,12 +25,16 @@ from ..events.disk.atomic_files import write_atomically
 from ..events.disk.disk import Disk
 from ..events.errors import InvalidInput
 from .principals import Principal, Role
-from .service import now
 
 TOKEN = re.compile(r"tr_([0-9a-f]{12})_([0-9A-Za-z_-]{43})")
 COOKIE = "treering_token"
 _ONCE = timedelta(minutes=10)
 _GIVEN_CHARS_MIN = 16
+
+
+def now() -> datetime:
+    """Return the present time."""
+    return datetime.now(UTC)
 
 
 class StoredToken(Struct, frozen=True, omit_defaults=True):

@@ -97,7 +97,8 @@ async def _serve(
     trusted_proxies: tuple[str, ...],
     certificate: tuple[Path, Path] | None,
 ) -> None:
-    from ...server.application import LOOPBACK, app
+    from ...server.application import app
+    from ...server.guard import LOOPBACK
     from ...server.serving import listen, serve
 
     host, port, uds = place

@@ -8,18 +8,19 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ..actors.host.host import SessionHost
-from ..actors.session.session import Session
-from ..events.entries import SessionInfo
-from ..events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
-from ..events.json_values import raw_object
-from ..projections.summary import SessionSummary
-from .fields import Folder, Limit, Name, NewId, NewKey
-from .pages import Page, page_of
-from .principals import Principal
-from .problems import without_paths
-from .routing import Call, Nothing, Reply, Routes
-from .service import append_options, check_match, not_found
+from ...actors.host.host import SessionHost
+from ...actors.session.session import Session
+from ...events.entries import SessionInfo
+from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
+from ...events.json_values import raw_object
+from ...projections.summary import SessionSummary
+from ..fields import Folder, Limit, Name, NewId, NewKey
+from ..pages import Page, page_of
+from ..preconditions import append_options, check_match
+from ..principals import Principal
+from ..problems import without_paths
+from ..routing import Call, Nothing, Reply, Routes
+from ..service import not_found
 
 routes = Routes()
 
@@ -266,7 +267,7 @@ async def get_session(call: Call[Nothing, None]) -> SessionDetail:
 )
 async def change_session(call: Call[Nothing, Change]) -> SessionRow:
     """Change a session's title, description, summary, status, project or metadata."""
-    session, body = await call.service.writing(call), call.body
+    session, body = await call.writing(), call.body
     if isinstance(body.project, str):
         await session.rebind(body.project)
     info = SessionInfo(
@@ -361,7 +362,7 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
     service.check_writable()
     if call.principal.prefix is not None:
         raise NotAuthorized("a copy has no key, so a token with a prefix could not see it", known=True)
-    session = await service.reading(call)
+    session = await call.reading()
     if body.entry_id is not None:
         if await session.entry(body.entry_id) is None:
             raise EntryNotFound(body.entry_id)

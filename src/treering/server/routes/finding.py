@@ -7,11 +7,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..actors.search.hits import Hit
-from ..events.entries import Moment
-from .fields import Folder, Limit, Name
-from .pages import Page, check_limit, page_word, read_page
-from .routing import Call, Routes
+from ...actors.search.hits import Hit
+from ...events.entries import Moment
+from ..fields import Folder, Limit, Name
+from ..pages import Page, check_limit, page_word, read_page
+from ..routing import Call, Routes
 
 routes = Routes()
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from ..actors.session.exporting import ExportFormat
-from ..events.errors import NotAuthorized
-from .fields import Name
-from .problems import without_paths
-from .routing import Call, Routes
+from ...actors.session.exporting import ExportFormat
+from ...events.errors import NotAuthorized
+from ..fields import Name
+from ..problems import without_paths
+from ..routing import Call, Routes
 
 routes = Routes()
 
@@ -90,7 +90,7 @@ class FileReply:
 )
 async def export_session(call: Call[ExportQuery, None]) -> FileReply:
     """Export a session as a file."""
-    session, query = await call.service.reading(call), call.query
+    session, query = await call.reading(), call.query
     folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
     path = folder / "export"
     try:

@@ -17,23 +17,24 @@ import anyio.lowlevel
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from ..actors.host.listing import SessionChanged
-from ..actors.session.session import Session
-from ..events.entries import Entry
-from ..events.errors import InvalidInput, TreeringError
-from ..events.stores.base import Cursor
-from ..projections.feed import Reset, Transient
-from ..projections.usage import UsageProjection
-from ..projections.views import Changed, Snapshot
-from .blocks import block, entry_block
-from .fields import Folder, Since
-from .problems import problem_of
-from .routing import Call, Routes
+from ...actors.host.listing import SessionChanged
+from ...actors.session.session import Session
+from ...events.entries import Entry
+from ...events.errors import InvalidInput, TreeringError
+from ...events.stores.base import Cursor
+from ...projections.feed import Reset, Transient
+from ...projections.usage import UsageProjection
+from ...projections.views import Changed, Snapshot
+from ..blocks import block, entry_block
+from ..fields import Folder, Since
+from ..problems import problem_of
+from ..routing import Call, Routes
+from ..wire import encode
 from .sessions import SessionRow, row_of
-from .wire import encode
 
 if TYPE_CHECKING:
-    from .service import Service
+    from ..service import Service
+
 
 routes = Routes()
 
@@ -226,7 +227,7 @@ class EventStream:
 )
 async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     """Follow a session: its entries, those to come included, or one of its views."""
-    session, query, service = await call.service.reading(call), call.query, call.service
+    session, query, service = await call.reading(), call.query, call.service
     if query.view is not None:
         return EventStream(service, lambda push: _view(session, query, push))
     after = _after(call, session)

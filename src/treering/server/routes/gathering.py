@@ -8,22 +8,23 @@ revision the old set holds, after it the new one.
 from __future__ import annotations
 
 import secrets
+from weakref import WeakKeyDictionary
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from ..actors.session.session import Session
-from ..events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
-from ..events.stores.base import Cursor
-from ..projections.feed import Reset
-from .blocks import block
-from .fields import Count, Since
-from .problems import Problem, problem_of
-from .routing import Call, Nothing, Routes
-from .service import Service
+from ...actors.session.session import Session
+from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
+from ...events.stores.base import Cursor
+from ...projections.feed import Reset
+from ..blocks import block
+from ..fields import Count, Since
+from ..problems import Problem, problem_of
+from ..routing import Call, Nothing, Routes
+from ..service import Service
+from ..wire import encode, entry_json
 from .streams import EventStream, Push, ResetEvent
-from .wire import encode, entry_json
 
 routes = Routes()
 
@@ -103,14 +104,15 @@ class Gathering:
     async def run(self, push: Push) -> None:
         """Send the events of all sessions until the reader leaves; see `change`."""
         self._push = push
-        self._service.gatherings[self.name] = self
+        gatherings = _open.setdefault(self._service, {})
+        gatherings[self.name] = self
         try:
             async with anyio.create_task_group() as self._tasks:
                 async with self._changing:
                     await self._change(GatheringChange(revision=0, add=self._call.body.sessions))
                 await anyio.sleep_forever()
         finally:
-            del self._service.gatherings[self.name]
+            del gatherings[self.name]
 
     async def change(self, change: GatheringChange) -> GatheringSet:
         """Change the set, and return what came of it once the stream says so.
@@ -144,7 +146,7 @@ class Gathering:
         result = GatheringSet(self.name, self._revision, list(added), removed, refused)
         async with self._sending:  # what is removed sends nothing after this
             await self._push(block("set", encode(result)))
-        if self.name not in self._service.gatherings:
+        if self.name not in _open.get(self._service, {}):
             raise gone()
         for session_id, (session, after) in added.items():
             scope = self._scopes[session_id] = anyio.CancelScope()
@@ -204,6 +206,10 @@ class Gathering:
             size += len(each)
 
 
+_open: WeakKeyDictionary[Service, dict[str, Gathering]] = WeakKeyDictionary()
+"""The streams that are open, by their servers and names."""
+
+
 @routes.add(
     "POST",
     "/v1/events",
@@ -221,7 +227,7 @@ async def follow_many(call: Call[Nothing, NewGathering]) -> EventStream:
 @routes.add("PATCH", "/v1/events/{stream}", right="read", body=GatheringChange, reply=GatheringSet, errors=(404, 409))
 async def change_gathering(call: Call[Nothing, GatheringChange]) -> GatheringSet:
     """Change which sessions a stream follows."""
-    gathering = call.service.gatherings.get(call.names["stream"])
+    gathering = _open.get(call.service, {}).get(call.names["stream"])
     if gathering is None or gathering.principal != call.principal.name:
         raise gone()
     return await gathering.change(call.body)

@@ -7,11 +7,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ..events.errors import NotAuthorized, Unavailable
-from .principals import Role
-from .routing import Call, Nothing, Reply, Routes
-from .service import now
-from .tokens import COOKIE
+from ...events.errors import NotAuthorized, Unavailable
+from ..principals import Role
+from ..routing import Call, Nothing, Reply, Routes
+from ..tokens import COOKIE, now
 
 routes = Routes()
 
@@ -79,7 +78,7 @@ async def metrics(call: Call[Nothing, None]) -> Reply:
 @routes.add("GET", "/v1", right="read", reply=About)
 async def about(call: Call[Nothing, None]) -> About:
     """Say what this server is, what it may be asked for, and who asks."""
-    from .. import __version__
+    from ... import __version__
 
     service, principal = call.service, call.principal
     return About(

@@ -7,15 +7,15 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..events.errors import EntryNotFound, InvalidInput, LogReplaced, NotFound
-from ..events.json_values import JSON
-from ..events.stores.base import Cursor
-from .fields import After, Count, Limit, Name
-from .pages import check_limit
-from .problems import Malformed
-from .routing import Call, Nothing, Reply, Routes
-from .service import append_options, state_tag
-from .wire import convert, entry_raw, read_payloads
+from ...events.errors import EntryNotFound, InvalidInput, LogReplaced, NotFound
+from ...events.json_values import JSON
+from ...events.stores.base import Cursor
+from ..fields import After, Count, Limit, Name
+from ..pages import check_limit
+from ..preconditions import append_options, state_tag
+from ..problems import Malformed
+from ..routing import Call, Nothing, Reply, Routes
+from ..wire import convert, entry_raw, read_payloads
 
 routes = Routes()
 
@@ -93,7 +93,7 @@ class PathPage(Struct, frozen=True):
 )
 async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
     """Read entries in the order of the log, page by page."""
-    session, query, limits = await call.service.reading(call), call.query, call.service.limits
+    session, query, limits = await call.reading(), call.query, call.service.limits
     check_limit(query.limit, limits.page_max)
     end = session.cursor
     seq = _seq_after(query.after, end)
@@ -145,7 +145,7 @@ def _seq_after(after: str | None, end: Cursor) -> int:
 )
 async def read_entry(call: Call[Nothing, None]) -> Raw:
     """Read one entry."""
-    session, entry_id = await call.service.reading(call), call.names["entry_id"]
+    session, entry_id = await call.reading(), call.names["entry_id"]
     call.unless_known(f"{session.cursor.generation}/{quote(entry_id)}")
     entry = await session.entry(entry_id)
     if entry is None:
@@ -173,7 +173,7 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     if not 1 <= len(new.entries) <= limits.batch_max:
         raise Malformed(f"one request appends 1 to {limits.batch_max} entries, not {len(new.entries)}")
     payloads = read_payloads(new.entries)
-    session = await call.service.writing(call)
+    session = await call.writing()
     options = append_options(call, session)
     if new.below is not UNSET:
         options["below"] = new.below
@@ -207,7 +207,7 @@ REPEATED = {"Idempotent-Replayed": "true"}
 )
 async def read_path(call: Call[PathQuery, None]) -> PathPage:
     """Read the path from the root to an entry, page by page."""
-    session, query, limits = await call.service.reading(call), call.query, call.service.limits
+    session, query, limits = await call.reading(), call.query, call.service.limits
     check_limit(query.limit, limits.page_max)
     call.unless_known(f"{state_tag(session)}/{quote(repr(query))}")
     ids = session.path(query.leaf)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..routing import RouteTable
 from . import contexts, entries, finding, gathering, operations, sessions, streams, transfer, tree
-from .routing import RouteTable
 
 ROUTES = RouteTable(
     [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..actors.session.session import Session
-from ..projections.tree import Tree
-from .fields import Count
-from .routing import Call, Nothing, Reply, Routes
-from .service import append_options, check_match, state_tag
+from ...actors.session.session import Session
+from ...projections.tree import Tree
+from ..fields import Count
+from ..preconditions import append_options, check_match, state_tag
+from ..routing import Call, Nothing, Reply, Routes
 
 routes = Routes()
 
@@ -83,7 +83,7 @@ def written(session: Session, entry_id: str | None) -> Written:
 @routes.add("GET", "/v1/sessions/{session_id}/tree", right="read", reply=TreeReply, errors=(404,), tagged=True)
 async def get_tree(call: Call[Nothing, None]) -> TreeReply:
     """Return all entries of a session as a tree."""
-    session = await call.service.reading(call)
+    session = await call.reading()
     call.unless_known(state_tag(session))
     return TreeReply(session.tree(), str(session.cursor))
 
@@ -91,7 +91,7 @@ async def get_tree(call: Call[Nothing, None]) -> TreeReply:
 @routes.add("GET", "/v1/sessions/{session_id}/labels", right="read", reply=LabelsReply, errors=(404,), tagged=True)
 async def get_labels(call: Call[Nothing, None]) -> LabelsReply:
     """Return the labelled entries of a session."""
-    session = await call.service.reading(call)
+    session = await call.reading()
     call.unless_known(state_tag(session))
     return LabelsReply([LabelledEntryReply(*each) for each in session.labels()], str(session.cursor))
 
@@ -126,7 +126,7 @@ async def remove_label(call: Call[Nothing, None]) -> Written:
 
 
 async def _label(call: Call[Nothing, NewLabel] | Call[Nothing, None], label: str | None) -> Written:
-    session, entry_id = await call.service.writing(call), call.names["entry_id"]
+    session, entry_id = await call.writing(), call.names["entry_id"]
     options = append_options(call, session)
     if (session.label(entry_id) or None) == (label or None) and "command_id" not in options:
         check_match(call, session)
@@ -138,7 +138,7 @@ async def _label(call: Call[Nothing, NewLabel] | Call[Nothing, None], label: str
 @routes.add("GET", "/v1/sessions/{session_id}/leaf", right="read", reply=LeafReply, errors=(404,), tagged=True)
 async def get_leaf(call: Call[Nothing, None]) -> LeafReply:
     """Return the leaf of a session."""
-    session = await call.service.reading(call)
+    session = await call.reading()
     call.unless_known(state_tag(session))
     return LeafReply(session.leaf_id, str(session.cursor))
 
@@ -154,7 +154,7 @@ async def get_leaf(call: Call[Nothing, None]) -> LeafReply:
 )
 async def move_leaf(call: Call[Nothing, NewLeaf]) -> LeafReply:
     """Make an entry the leaf, so that the next append goes below it."""
-    session = await call.service.writing(call)
+    session = await call.writing()
     check_match(call, session)
     await _move(session, call.body.entry_id)
     return LeafReply(session.leaf_id, str(session.cursor))
@@ -180,7 +180,7 @@ async def _move(session: Session, entry_id: str | None) -> None:
 )
 async def branch(call: Call[Nothing, Branch]) -> Reply:
     """Go on from an entry, with or without a summary of the path that is left."""
-    session, body = await call.service.writing(call), call.body
+    session, body = await call.writing(), call.body
     if body.summary is None:
         check_match(call, session)
         await _move(session, body.entry_id)
@@ -202,6 +202,6 @@ async def branch(call: Call[Nothing, Branch]) -> Reply:
 )
 async def truncate(call: Call[Nothing, Truncation]) -> Written:
     """Leave all but the last messages of the history out of contexts; they stay in the log."""
-    session, body = await call.service.writing(call), call.body
+    session, body = await call.writing(), call.body
     options = append_options(call, session)
     return written(session, await session.truncate_history(body.keep_last, summary=body.summary, **options))

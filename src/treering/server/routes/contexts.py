@@ -6,14 +6,14 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ..projections.building.budget import ContextBudget, calculate_budget
-from ..projections.building.builder import ContextBuilder, StrategyFailure
-from ..projections.context import Context, ContextMessage
-from ..projections.stats import SessionStats
-from ..projections.usage import UsageProjection, UsageTotals
-from .fields import Count, Name, Tokens
-from .routing import Call, Nothing, Routes
-from .service import append_options, state_tag
+from ...projections.building.budget import ContextBudget, calculate_budget
+from ...projections.building.builder import ContextBuilder, StrategyFailure
+from ...projections.context import Context, ContextMessage
+from ...projections.stats import SessionStats
+from ...projections.usage import UsageProjection, UsageTotals
+from ..fields import Count, Name, Tokens
+from ..preconditions import append_options, state_tag
+from ..routing import Call, Nothing, Routes
 from .tree import Written, written
 
 routes = Routes()
@@ -99,7 +99,7 @@ class StatsReply(Struct, frozen=True):
 )
 async def get_context(call: Call[ContextQuery, None]) -> ContextReply:
     """Return what a model is shown of a path."""
-    session = await call.service.reading(call)
+    session = await call.reading()
     call.unless_known(f"{state_tag(session)}/{quote(call.query.leaf or '')}")
     context = await session.context(call.query.leaf)
     return ContextReply(context, str(session.cursor))
@@ -115,7 +115,7 @@ async def get_context(call: Call[ContextQuery, None]) -> ContextReply:
 )
 async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
     """Build a context that fits a budget; no model is called and nothing is written."""
-    session, body = await call.service.reading(call), call.body
+    session, body = await call.reading(), call.body
     budget = calculate_budget(
         body.model_context_window,
         body.system_prompt,
@@ -140,7 +140,7 @@ async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
 )
 async def compact(call: Call[Nothing, NewCompaction]) -> Written:
     """Append a summary that contexts show in place of what came before."""
-    session, body = await call.service.writing(call), call.body
+    session, body = await call.writing(), call.body
     options = append_options(call, session)
     entry_id = await session.append_compaction(body.summary, body.first_kept_entry_id, body.tokens_before, **options)
     return written(session, entry_id)
@@ -149,7 +149,7 @@ async def compact(call: Call[Nothing, NewCompaction]) -> Written:
 @routes.add("GET", "/v1/sessions/{session_id}/views/usage", right="read", reply=UsageReply, errors=(404,), tagged=True)
 async def get_usage(call: Call[Nothing, None]) -> UsageReply:
     """Return the tokens and the cost of a session."""
-    session = await call.service.reading(call)
+    session = await call.reading()
     call.unless_known(state_tag(session))
     totals = await session.view(UsageProjection())
     return UsageReply(totals, str(session.cursor))
@@ -158,6 +158,6 @@ async def get_usage(call: Call[Nothing, None]) -> UsageReply:
 @routes.add("GET", "/v1/sessions/{session_id}/views/stats", right="read", reply=StatsReply, errors=(404,), tagged=True)
 async def get_stats(call: Call[Nothing, None]) -> StatsReply:
     """Return the figures of a session."""
-    session = await call.service.reading(call)
+    session = await call.reading()
     call.unless_known(state_tag(session))
     return StatsReply(await session.stats(), str(session.cursor))

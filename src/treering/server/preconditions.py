@@ -1,0 +1,75 @@
+"""What a request relies on: its Idempotency-Key and its If-Match, and the tags by which it names a state."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from ..actors.commands import AppendOptions
+from ..actors.session.session import Session
+from ..events.stores.base import Cursor
+from .fields import CURSOR_PATTERN
+from .problems import Stale
+from .routing import Call, as_sent
+
+
+def append_options(call: Call[object, object], session: Session) -> AppendOptions:
+    """Return what an append of a request relies on: its Idempotency-Key and its If-Match.
+
+    The session's actor checks both at the moment of the append, the key first: a repeated request gets its old reply,
+    whatever the state is now.
+
+    A tag that is no state of this log matches nothing.
+    """
+    options: AppendOptions = {}
+    if call.key is not None:
+        options["command_id"] = call.key
+    tag = _wanted(call)
+    if tag is None:
+        return options
+    options["expected_leaf"] = tag  # which is no entry's id, unless it turns out to be a state of this log
+    text, is_state, leaf = tag.removeprefix("head:").partition("/")
+    if tag.startswith("leaf:"):
+        options["expected_leaf"] = unquote(tag.removeprefix("leaf:")) or None
+    elif re.fullmatch(CURSOR_PATTERN, text) and (cursor := Cursor.parse(text)).generation == session.cursor.generation:
+        options["expected_seq"] = cursor.seq
+        if is_state:
+            options["expected_leaf"] = unquote(leaf) or None
+        else:
+            del options["expected_leaf"]
+    return options
+
+
+def check_match(call: Call[object, object], session: Session) -> None:
+    """Refuse a request that is no append if its If-Match names another leaf or head than the session has.
+
+    Raises:
+        Stale: It does; the error says what they are now.
+    """
+    tag = _wanted(call)
+    states = (f"leaf:{quote(session.leaf_id or '')}", f"head:{session.cursor}", state_tag(session))
+    if tag is not None and tag not in states:
+        raise _moved(tag, session)
+
+
+def _wanted(call: Call[object, object]) -> str | None:
+    """Return the state that the If-Match of a request names, without quotes."""
+    given = call.request.headers.get("if-match")
+    if given is None or given.strip() == "*":
+        return None
+    return as_sent(given).strip('"')
+
+
+def _moved(tag: str, session: Session) -> Stale:
+    leaf, cursor = session.leaf_id, str(session.cursor)
+    return Stale(
+        f"the session is not at {tag!r}: its leaf is {leaf!r}, its head {cursor!r}, and If-Match takes one of "
+        f'"leaf:ENTRY", "leaf:" for no entry, "head:CURSOR" and the ETag of a reply',
+        leaf=leaf,
+        cursor=cursor,
+    )
+
+
+def state_tag(session: Session) -> str:
+    """Return the tag of a session's state: its generation, head and leaf."""
+    return f"{session.cursor}/{quote(session.leaf_id or '')}"
