@@ -151,11 +151,9 @@ class Exchange:
             raise Unavailable("the server stops: repeat the request when it is back")
         caller = principal or NOBODY
         with self._service.counted(caller, streams=route.streams):
-            query: object = _NOTHING if route.query is Nothing else read_query(self._query(), route.query)
-            if route.query is Nothing and scope["query_string"]:
-                raise Malformed("this request takes no query")
+            query = self._read_query(route)
             body = await self._body(route)
-            call = Call(self._service, caller, request, names, query, body)
+            call: Call[object, Any] = Call(self._service, caller, request, names, query, body)
             if route.keyed:
                 call.check_key()
             try:
@@ -203,6 +201,14 @@ class Exchange:
             raise TooLarge(
                 f"the headers have {size} bytes, more than `header_bytes_max` ({limits.header_bytes_max})", status=431
             )
+
+    def _read_query(self, route: Route) -> object:
+        kind: type[object] = route.query
+        if kind is not Nothing:
+            return read_query(self._query(), kind)
+        if self._scope["query_string"]:
+            raise Malformed("this request takes no query")
+        return _NOTHING
 
     def _query(self) -> dict[str, list[str]]:
         try:

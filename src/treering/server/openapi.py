@@ -54,7 +54,7 @@ def document() -> bytes:
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, by_type)
-    described = {
+    described: dict[str, object] = {
         "openapi": "3.1.0",
         "info": {
             "title": "treering",
@@ -132,7 +132,7 @@ def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
 
 
 def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
-    found = [
+    found: list[dict[str, Any]] = [
         {"name": segment[1:-1], "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for segment in route.path.split("/")
         if segment.startswith("{")
@@ -143,7 +143,7 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
             schema = _query_schema(hints[each.name])
             if each.default is not NODEFAULT and isinstance(each.default, (str, int, bool)):
                 schema["default"] = each.default
-            parameter = {"name": each.name, "in": "query", "required": each.required, "schema": schema}
+            parameter: dict[str, Any] = {"name": each.name, "in": "query", "required": each.required, "schema": schema}
             if schema.get("type") == "array":
                 parameter |= {"style": "form", "explode": False}
             found.append(parameter)

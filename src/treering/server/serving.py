@@ -61,7 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Let the application read the body without a deadline, since all of it has come."""
-        self.scope["extensions"]["treering.whole"] = {}
+        self.scope.setdefault("extensions", {})["treering.whole"] = {}
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -70,7 +70,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _serves(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+        # there is none before the first request
+        return self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
 
     def _expect_head(self) -> None:
         self._head_bytes = 0

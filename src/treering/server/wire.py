@@ -258,12 +258,13 @@ def with_parts(value: JSON) -> JSON:
         return value
     kind = value.get("type")
     payload = value.get(kind) if isinstance(kind, str) else None
-    if not isinstance(payload, dict):
+    if not isinstance(kind, str) or not isinstance(payload, dict):
         return value
+    changed: dict[str, JSON] = dict(payload)
     for name in ("content", "replacement"):
         if isinstance(content := payload.get(name), str):
-            payload = {**payload, name: [msgspec.to_builtins(text(content))] if content else []}
-    return {**value, cast("str", kind): payload}
+            changed[name] = [msgspec.to_builtins(text(content))] if content else []
+    return {**value, kind: changed}
 
 
 @cache
@@ -317,7 +318,7 @@ def strict_type(hint: Any) -> Any:  # noqa: ANN401  # any annotation
             tag_field=config.tag_field,
             forbid_unknown_fields=True,
         )
-    return hint
+    return cast("Any", hint)  # what it is narrowed to here says nothing
 
 
 def _default_of(field: structs.FieldInfo) -> object:

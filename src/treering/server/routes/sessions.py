@@ -119,12 +119,13 @@ def detail_of(summary: SessionSummary, session: Session) -> SessionDetail:
 # -- listing
 
 
-_ORDERS = {
-    "used": (lambda row: row.used, True),
-    "created": (lambda row: row.created, True),
-    "modified": (lambda row: row.modified, True),
-    "title": (lambda row: row.title or "", False),
-}
+def _ordered(rows: list[SessionSummary], order: str) -> list[SessionSummary]:
+    """Return rows in an order; they come by their last use."""
+    if order == "created":
+        return sorted(rows, key=lambda row: row.created, reverse=True)
+    if order == "modified":
+        return sorted(rows, key=lambda row: row.modified, reverse=True)
+    return rows if order == "used" else sorted(rows, key=lambda row: row.title or "")
 
 
 @routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=Page[SessionRow], tagged=False)
@@ -137,9 +138,7 @@ async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
         rows = [row for row in rows if row.key == query.key]
     if query.parent is not None:
         rows = [row for row in rows if row.parent_session == query.parent]
-    if query.order != "used":
-        by, last_first = _ORDERS[query.order]
-        rows.sort(key=by, reverse=last_first)
+    rows = _ordered(rows, query.order)
     page = page_of(rows, query.page, query.limit, call.service.limits.page_max, id_of=lambda row: row.ref)
     items = [row_of(row) for row in page.items]
     return Page(items, next=page.next, total=len(rows) if query.count else None)

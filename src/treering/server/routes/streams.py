@@ -24,7 +24,7 @@ from ...events.errors import InvalidInput, TreeringError
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset, Transient
 from ...projections.usage import UsageProjection
-from ...projections.views import Changed, Snapshot
+from ...projections.views import Snapshot
 from ..blocks import block, entry_block
 from ..fields import Folder, Since
 from ..problems import problem_of
@@ -317,7 +317,7 @@ async def _view(session: Session, query: StreamQuery, push: Push) -> Bye | None:
                 cursor = str(item.cursor)
                 if isinstance(item, Snapshot):
                     await push(block("view", encode(ViewEvent(cursor, item.value)), cursor))
-                elif isinstance(item, Changed):
+                else:
                     await push(block("change", encode(ChangeEvent(base, cursor, item.change)), cursor))
                 base = cursor
                 if not query.live:
