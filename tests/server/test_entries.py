@@ -128,7 +128,6 @@ async def test_the_same_key_gets_the_same_reply_after_a_restart_too(tmp_path: Pa
         assert (await host.load("a")).cursor.seq == 2
 
 
-@pytest.mark.feature("S-8")
 async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "a"})
     url = "/v1/sessions/a/entries"
@@ -159,7 +158,6 @@ async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(clien
     await client.ask("POST", url, HELLO, status=412, headers={"If-Match": "leaf"})
 
 
-@pytest.mark.feature("S-8")
 async def test_an_unchanged_view_is_not_sent_again(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "a"})
     one = await client.ask("POST", "/v1/sessions/a/entries", {"entries": [HELLO, HELLO]})

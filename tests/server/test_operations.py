@@ -28,7 +28,6 @@ KEPT = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
 HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}
 
 
-@pytest.mark.feature("S-26")
 async def test_the_figures_are_those_of_the_host(client: Client, host: SessionHost) -> None:
     await client.ask("POST", "/v1/sessions", {"id": "a"})
     for _ in range(3):
@@ -48,7 +47,6 @@ async def test_the_figures_are_those_of_the_host(client: Client, host: SessionHo
     assert '"a"' not in text
 
 
-@pytest.mark.feature("S-26")
 async def test_it_is_ready_as_long_as_its_disk_is(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await client.ask("GET", "/readyz"))["status"] == "ok"
 
@@ -63,7 +61,6 @@ async def test_it_is_ready_as_long_as_its_disk_is(client: Client, monkeypatch: p
     await client.ask("GET", "/readyz", status=200)
 
 
-@pytest.mark.feature("S-19")
 async def test_the_interface_is_described_by_what_is_checked_in(client: Client) -> None:
     described = await client.reply("GET", "/openapi.json")
     assert described.content == document()
@@ -73,7 +70,6 @@ async def test_the_interface_is_described_by_what_is_checked_in(client: Client) 
     assert described.json()["openapi"].startswith("3.1")
 
 
-@pytest.mark.feature("S-25")
 async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: SessionHost, tmp_path: Path) -> None:
     session = await host.create("a")
     for number in range(200):
@@ -98,7 +94,6 @@ async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: Sessi
     assert again["sessions"][0]["added"] == 0
 
 
-@pytest.mark.feature("S-25")
 async def test_a_broken_upload_leaves_nothing(client: Client, host: SessionHost, tmp_path: Path) -> None:
     await client.ask("POST", "/v1/import", b"no session", status=422)
     async with await anyio.connect_tcp(*client.address) as stream:
@@ -109,7 +104,6 @@ async def test_a_broken_upload_leaves_nothing(client: Client, host: SessionHost,
     assert await host.list_sessions(status="any") == []
 
 
-@pytest.mark.feature("S-2")
 async def test_a_program_mounts_it_over_its_own_host_with_its_own_authorization(host: SessionHost) -> None:
     async def who(connection: HTTPConnection) -> Principal | None:
         name = connection.headers.get("x-user")

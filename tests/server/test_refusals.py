@@ -8,6 +8,8 @@ from pathlib import Path
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from treering import SessionHost
 from treering.events import errors
@@ -114,13 +116,12 @@ async def test_each_bound_is_kept_and_named(tmp_path: Path, served: Serve) -> No
         assert status == 200
 
 
-@pytest.mark.feature("S-30")
 async def test_other_hosts_and_writes_from_other_sites_are_refused(client: Client, host: SessionHost) -> None:
     name = f"127.0.0.1:{client.address[1]}"
-    for given in ("evil.example", "127.0.0.1.evil.example", f"evil.example:{client.address[1]}", "localhost.", ""):
+    for named in ("evil.example", "127.0.0.1.evil.example", f"evil.example:{client.address[1]}", "localhost.", ""):
         for verb, path in (("GET", "/healthz"), ("GET", "/v1/sessions"), ("POST", "/v1/sessions"), ("OPTIONS", "/v1")):
-            reply = await client.reply(verb, path, headers={"host": given})
-            assert reply.status_code == 421, (given, verb)
+            reply = await client.reply(verb, path, headers={"host": named})
+            assert reply.status_code == 421, (named, verb)
     assert (await raw(client, b"GET /healthz HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 400")
     for origin in ("http://evil.example", f"http://{name}.evil.example", "null"):
         reply = await client.reply("POST", "/v1/sessions", {}, headers={"origin": origin})
@@ -146,6 +147,24 @@ async def test_pages_of_allowed_origins_may_ask(tmp_path: Path, served: Serve) -
         assert "Location" in made.headers["access-control-expose-headers"]
 
 
+@pytest.mark.feature("S-11")
+async def test_a_principal_may_have_so_many_requests_waiting(tmp_path: Path, served: Serve) -> None:
+    async with SessionHost(tmp_path) as host, served(host, limits=ServerLimits(requests_max=2)) as client:
+        head = b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{"
+        async with await anyio.connect_tcp(*client.address) as one, await anyio.connect_tcp(*client.address) as two:
+            await one.send(head)
+            await two.send(head)
+            status = 200
+            while status == 200:  # until both have begun
+                status = (await client.reply("GET", "/v1/sessions")).status_code
+            assert status == 429
+            await (await host.create("a")).append_message("user", "The agents go on")
+            for waiting in (one, two):
+                await waiting.send(b"}")
+                assert b" 201 " in (await waiting.receive())[:20]
+        assert (await client.reply("GET", "/v1/sessions")).status_code == 200
+
+
 async def raw(client: Client, request: bytes) -> bytes:
     """Return what the server answers to bytes."""
     async with await anyio.connect_tcp(*client.address) as stream:
@@ -160,7 +179,6 @@ async def raw(client: Client, request: bytes) -> bytes:
         return received
 
 
-@pytest.mark.feature("S-32")
 async def test_heads_that_trickle_or_grow_without_end_are_cut_off(tmp_path: Path, served: Serve) -> None:
     limits = ServerLimits(header_for_s=0.2, header_bytes_max=2000, url_bytes_max=500, body_for_s=0.2)
     async with SessionHost(tmp_path) as host, served(host, limits=limits) as client:
@@ -208,6 +226,25 @@ def slug(name: str) -> str:
         .lstrip("-")
         .replace("not-a-session", "not-asession")
     )
+
+
+@pytest.mark.feature("S-9")
+@given(
+    folders=st.lists(
+        st.text("abcXYZ019.-_é ", min_size=1, max_size=8).map(str.strip).filter(bool), min_size=1, max_size=5
+    ),
+    around=st.sampled_from(
+        ["cannot read {}", "'{}': no", "({}) is in the way", "{}:3:70: no JSON", "at {}, or {}", '"{}"']
+    ),
+)
+def test_no_folder_shows_in_a_problem(folders: list[str], around: str) -> None:
+    hidden = [f"zq{name}" for name in folders]
+    path = "/" + "/".join(hidden) + "/a.jsonl"
+    error = TreeringError(around.format(path, path), where=Where(path, 1, 2))
+    problem = problem_of(error, root="/" + "/".join(hidden))
+    text = f"{problem.detail} {problem.where}"
+    assert "a.jsonl" in text
+    assert not any(f"{name}/" in text for name in hidden)
 
 
 @pytest.mark.feature("S-9")

@@ -106,7 +106,6 @@ async def test_a_cursor_outlives_the_server_and_a_replaced_log_resets_its_reader
         assert events_after[0].data["cursor"] == events_after[0].id
 
 
-@pytest.mark.feature("S-14")
 async def test_a_reader_of_views_holds_what_the_library_shows(client: Client, host: SessionHost) -> None:
     session, chance = await host.create("a"), random.Random(3)
     ids = [await session.append_message("user", "root")]
@@ -247,7 +246,6 @@ async def test_many_sessions_over_one_connection_whose_set_changes(client: Clien
     assert reply.status_code == 404
 
 
-@pytest.mark.feature("S-17")
 async def test_transient_events_reach_a_reader_and_no_log(client: Client, host: SessionHost) -> None:
     session = await host.create("a")
     await session.append_message("user", "Go")
@@ -295,7 +293,6 @@ async def test_streams_are_told_when_the_server_stops(tmp_path: Path, served: Se
         await (await host.load("a")).append_message("user", "The host is still open")
 
 
-@pytest.mark.feature("S-18")
 async def test_a_reader_that_accepts_nothing_is_dropped_and_resumes(tmp_path: Path, served: Serve) -> None:
     limits = ServerLimits(send_for_s=0.5)
     async with SessionHost(tmp_path) as host, served(host, limits=limits) as client:

@@ -101,7 +101,6 @@ async def test_tokens_are_kept_as_hashes_and_count_at_once(
         tokens.create("read", expires=NOW)
 
 
-@pytest.mark.feature("S-30")
 async def test_a_link_gives_a_cookie_once(guarded: Client, tokens: Tokens, clock: Clock) -> None:
     late, link = tokens.create("read", once=True), tokens.create("write", once=True)
     reply = await guarded.reply("POST", "/login", {"token": link})

@@ -101,7 +101,6 @@ async def test_contexts_are_those_of_the_library(client: Client, host: SessionHo
     assert (await client.ask("GET", "/v1/sessions/a/views/stats"))["stats"] == as_json(await session.stats())
 
 
-@pytest.mark.feature("S-24")
 async def test_search_finds_what_the_library_finds_in_the_same_order(client: Client, host: SessionHost) -> None:
     await filled(client, host)
     other = await host.create("b", cwd="/work/q")

@@ -34,7 +34,7 @@ from ..events.errors import (
 from ..events.telemetry import failure_of, logger
 from .guard import Guard
 from .principals import NOBODY, Principal
-from .problems import MEDIA_TYPE, Malformed, WrongMethod, problem_of
+from .problems import MEDIA_TYPE, Malformed, WrongMethod
 from .routes.entries import NewEntries
 from .routes.streams import HEADERS, EventStream, Slow
 from .routes.table import ROUTES
@@ -305,7 +305,7 @@ class Exchange:
     async def _refuse(self, error: BaseException) -> None:
         if self._status:  # the reply has begun, and breaks off
             raise error
-        problem = problem_of(error, instance=self._id)
+        problem = self._service.problem(error, instance=self._id)
         self._service.metrics.errors.labels(problem.error or "internal").inc()
         headers = {"content-type": MEDIA_TYPE, "cache-control": "no-store"}
         if isinstance(error, WrongMethod):

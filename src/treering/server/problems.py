@@ -186,11 +186,12 @@ def status_of(error: TreeringError) -> int:
     return next((status for classes, status in _STATUS if isinstance(error, classes)), 500)
 
 
-def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
+def problem_of(error: BaseException, *, root: str | None = None, instance: str | None = None) -> Problem:
     """Return the document that tells a client of an error.
 
     Args:
         error: The error. One outside the tree is told as "internal error" alone, since its text may hold anything.
+        root: The folder of the sessions; its path is cut wherever it stands.
         instance: The id of the request.
     """
     if not isinstance(error, TreeringError):
@@ -203,11 +204,11 @@ def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
         )
     name = public_class(error).__name__
     slug = _WORDS.sub("-", name).lower()
-    detail = without_paths(error.message)
+    detail = without_paths(error.message, root)
     field = _FIELD.search(error.message)
     where = None
     if error.where is not None:
-        where = Place(without_paths(error.where.path), error.where.line, error.where.byte)
+        where = Place(without_paths(error.where.path, root), error.where.line, error.where.byte)
     return Problem(
         f"urn:treering:problem:{slug}",
         _WORDS.sub(" ", name).lower().capitalize(),
@@ -225,6 +226,8 @@ def problem_of(error: BaseException, *, instance: str | None = None) -> Problem:
 _ABSOLUTE = re.compile(r"(?<![\w/.])/(?:[^\s:'\",;()/]+/)*[^\s:'\",;()/]+")
 
 
-def without_paths(text: str) -> str:
-    """Return a text in which each absolute path is its last part alone, since folders are nobody's business."""
+def without_paths(text: str, root: str | None = None) -> str:
+    """Return a text in which paths below the root are relative to it, and others are their last part alone."""
+    if root is not None:
+        text = text.replace(f"{root.rstrip('/')}/", "").replace(root.rstrip("/") or "/", "the root")
     return _ABSOLUTE.sub(lambda match: match[0].rsplit("/", 1)[-1], text)

@@ -28,7 +28,7 @@ from .blocks import Encoded
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import Principal
-from .problems import Stale
+from .problems import Problem, Stale, problem_of, without_paths
 from .tokens import Tokens
 
 _IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
@@ -82,6 +82,8 @@ class Service:
         self._running: Counter[str] = Counter()
         self._streaming: Counter[str] = Counter()
         self._ended: anyio.Event | None = None
+        files = host.core.runtime.files
+        self._root = None if files is None else files.root
         self._describe = describe
         self._openapi: tuple[str, bytes] | None = None
 
@@ -165,6 +167,14 @@ class Service:
         if known is None or isinstance(error, Stale):
             return error
         return Stale(error.message, leaf=known[0].leaf_id, cursor=str(known[0].cursor))
+
+    def problem(self, error: BaseException, *, instance: str | None = None) -> Problem:
+        """Return the document that tells a client of an error; see `problem_of`."""
+        return problem_of(error, root=self._root, instance=instance)
+
+    def shown(self, text: str) -> str:
+        """Return a text without folders of the server."""
+        return without_paths(text, self._root)
 
     def check_writable(self) -> None:
         """Refuse a write if the server is read-only."""

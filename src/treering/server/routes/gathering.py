@@ -20,7 +20,7 @@ from ...events.stores.base import Cursor
 from ...projections.feed import Reset
 from ..blocks import block
 from ..fields import Count, Since
-from ..problems import Problem, problem_of
+from ..problems import Problem
 from ..routing import Call, Nothing, Routes
 from ..service import Service
 from ..wire import encode, entry_json
@@ -140,7 +140,7 @@ class Gathering:
                     self._check_room(len(added))
                     added[session_id] = await self._opened(session_id, following)
             except TreeringError as error:
-                refused[session_id] = problem_of(error)
+                refused[session_id] = self._service.problem(error)
         self._revision += self._is_open
         self._is_open = True
         result = GatheringSet(self.name, self._revision, list(added), removed, refused)
@@ -188,7 +188,9 @@ class Gathering:
                         had = str(items.cursor)
             except TreeringError as error:
                 self._scopes.pop(session_id, None)
-                await self._send(scope, [block("problem", encode(SessionProblem(session_id, problem_of(error))))])
+                await self._send(
+                    scope, [block("problem", encode(SessionProblem(session_id, self._service.problem(error))))]
+                )
 
     async def _send(self, scope: anyio.CancelScope, blocks: list[bytes]) -> None:
         limit = self._service.limits.chunk_bytes_max

@@ -18,9 +18,8 @@ from ..fields import Folder, Limit, Name, NewId, NewKey
 from ..pages import Page, page_of
 from ..preconditions import append_options, check_match
 from ..principals import Principal
-from ..problems import without_paths
 from ..routing import Call, Nothing, Reply, Routes
-from ..service import not_found
+from ..service import Service, not_found
 
 routes = Routes()
 
@@ -99,17 +98,17 @@ class Copy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     entry_id: Name | None = None
 
 
-def row_of(summary: SessionSummary) -> SessionRow:
+def row_of(service: Service, summary: SessionSummary) -> SessionRow:
     """Return the row of a listing as a client gets it, without paths of the server."""
     fields = {name: getattr(summary, name) for name in SessionRow.__struct_fields__}
     if summary.problem is not None:
-        fields["problem"] = without_paths(summary.problem)
+        fields["problem"] = service.shown(summary.problem)
     return SessionRow(**fields)
 
 
-def detail_of(summary: SessionSummary, session: Session) -> SessionDetail:
+def detail_of(service: Service, summary: SessionSummary, session: Session) -> SessionDetail:
     """Return a row with where its session stands."""
-    row = row_of(summary)
+    row = row_of(service, summary)
     fields = {name: getattr(row, name) for name in SessionRow.__struct_fields__}
     return SessionDetail(
         **fields, leaf=session.leaf_id, cursor=str(session.cursor), metadata=session.metadata.info.metadata
@@ -140,7 +139,7 @@ async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
         rows = [row for row in rows if row.parent_session == query.parent]
     rows = _ordered(rows, query.order)
     page = page_of(rows, query.page, query.limit, call.service.limits.page_max, id_of=lambda row: row.ref)
-    items = [row_of(row) for row in page.items]
+    items = [row_of(call.service, row) for row in page.items]
     return Page(items, next=page.next, total=len(rows) if query.count else None)
 
 
@@ -195,12 +194,12 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
     header = session.header
     if (header.cwd, header.parent_session, header.parent_entry) != (body.cwd, body.parent_session, body.parent_entry):
         raise CommandConflict("this Idempotency-Key was used for another session: use a fresh one")
-    return Reply(row_of(row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"})
+    return Reply(row_of(call.service, row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"})
 
 
 async def _created(call: Call[Nothing, object], session: Session) -> Reply:
     row = await call.service.host.resolve(session)
-    return Reply(row_of(row), status=201, headers={"Location": _place(call, row.id)})
+    return Reply(row_of(call.service, row), status=201, headers={"Location": _place(call, row.id)})
 
 
 def _place(call: Call[Nothing, object], session_id: str) -> str:
@@ -223,7 +222,7 @@ async def get_by_key(call: Call[Nothing, None]) -> SessionRow:
     row = next((row for row in rows if row.key == key), None)
     if row is None:
         raise not_found(key)
-    return row_of(row)
+    return row_of(call.service, row)
 
 
 class KeyedSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -244,14 +243,14 @@ async def get_or_create_by_key(call: Call[Nothing, KeyedSession]) -> Reply:
             return await _created(call, await _create(call.service.host, NewSession(key=key, cwd=call.body.cwd), None))
         except SessionExists:  # created by another request meanwhile
             found = await call.service.host.get_or_create(key)
-    return Reply(row_of(await call.service.host.resolve(found)))
+    return Reply(row_of(call.service, await call.service.host.resolve(found)))
 
 
 @routes.add("GET", "/v1/sessions/{session_id}", right="read", reply=SessionDetail, errors=(404,))
 async def get_session(call: Call[Nothing, None]) -> SessionDetail:
     """Return a session: its row, its leaf and the end of its log."""
     row = await call.service.row(call.principal, call.session_id)
-    return detail_of(row, await call.service.reading_row(row))
+    return detail_of(call.service, row, await call.service.reading_row(row))
 
 
 @routes.add(
@@ -278,7 +277,7 @@ async def change_session(call: Call[Nothing, Change]) -> SessionRow:
     )
     if info != SessionInfo():
         await session.append(info, **append_options(call, session))
-    return row_of(await call.service.host.resolve(session))
+    return row_of(call.service, await call.service.host.resolve(session))
 
 
 def _given(value: str | UnsetType | None, *, cleared: str = "") -> str | None:
@@ -323,7 +322,7 @@ async def archive_session(call: Call[Nothing, None]) -> SessionRow:
     if "if-match" in call.request.headers:
         check_match(call, await service.reading_row(row))
     await service.host.archive(row)
-    return row_of(await service.row(call.principal, call.session_id))
+    return row_of(call.service, await service.row(call.principal, call.session_id))
 
 
 @routes.add(
@@ -342,7 +341,7 @@ async def unarchive_session(call: Call[Nothing, None]) -> SessionRow:
     if "if-match" in call.request.headers:
         check_match(call, await service.reading_row(row))
     await service.host.unarchive(row)
-    return row_of(await service.row(call.principal, call.session_id))
+    return row_of(call.service, await service.row(call.principal, call.session_id))
 
 
 @routes.add(
@@ -373,4 +372,6 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
         if chosen is None or chosen == body.id:
             raise
         row = await service.row(call.principal, chosen)
-        return Reply(row_of(row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"})
+        return Reply(
+            row_of(call.service, row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"}
+        )

@@ -27,7 +27,6 @@ from ...projections.usage import UsageProjection
 from ...projections.views import Snapshot
 from ..blocks import block, entry_block
 from ..fields import Folder, Since
-from ..problems import problem_of
 from ..routing import Call, Routes
 from ..wire import encode
 from .sessions import SessionRow, row_of
@@ -229,7 +228,7 @@ async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     """Follow a session: its entries, those to come included, or one of its views."""
     session, query, service = await call.reading(), call.query, call.service
     if query.view is not None:
-        return EventStream(service, lambda push: _view(session, query, push))
+        return EventStream(service, lambda push: _view(service, session, query, push))
     after = _after(call, session)
     return EventStream(service, lambda push: _entries(service, session, query, after, push))
 
@@ -285,7 +284,7 @@ async def _entries(
                         await push(entry_block(item, generation))
                 had = str(items.cursor)
     except TreeringError as error:
-        await push(block("problem", encode(problem_of(error))))
+        await push(block("problem", encode(service.problem(error))))
         return Bye("deleted", reconnect=False, retry_ms=0)
 
 
@@ -305,7 +304,7 @@ async def _push_entries(
         await push(encoded[start : start + chunk_max])
 
 
-async def _view(session: Session, query: StreamQuery, push: Push) -> Bye | None:
+async def _view(service: Service, session: Session, query: StreamQuery, push: Push) -> Bye | None:
     """Send the value of a view, and its changes."""
     if query.view is None:
         raise InvalidInput("no view was named")
@@ -323,7 +322,7 @@ async def _view(session: Session, query: StreamQuery, push: Push) -> Bye | None:
                 if not query.live:
                     return None
     except TreeringError as error:
-        await push(block("problem", encode(problem_of(error))))
+        await push(block("problem", encode(service.problem(error))))
     return Bye("deleted", reconnect=False, retry_ms=0)
 
 
@@ -361,7 +360,7 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                     is_seen = row.project == project
                 if is_seen and row is not None:
                     shown[change.ref] = row.id
-                    await tell("changed", row.id, row_of(row))
+                    await tell("changed", row.id, row_of(call.service, row))
                 elif change.ref in shown:
                     await tell("deleted", shown.pop(change.ref), None)
                 continue
@@ -372,6 +371,6 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                 if call.principal.sees(row.key):
                     shown[row.ref] = row.id
                     project_hash = row.project_hash if project is not None else None
-                    await tell("changed", row.id, row_of(row))
+                    await tell("changed", row.id, row_of(call.service, row))
             await push(block("ready", encode({"n": n, "up_to_date": True}), f"{service.epoch}-{n}"))
     return None

@@ -12,7 +12,6 @@ from msgspec import Struct
 from ...actors.session.exporting import ExportFormat
 from ...events.errors import NotAuthorized
 from ..fields import Name
-from ..problems import without_paths
 from ..routing import Call, Routes
 
 routes = Routes()
@@ -152,7 +151,7 @@ async def import_sessions(call: Call[ImportQuery, None]) -> ImportReply:
                 report.messages,
                 report.added,
                 report.existed,
-                [without_paths(str(each)) for each in report.findings],
+                [service.shown(str(each)) for each in report.findings],
             )
             for report in reports
         ]
