@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from .promises import PROMISED, TESTS, Mark, marks, proofs
+from .promises import BEGUN_IDS, PROMISED, TESTS, Mark, marks, proofs
 
 SOURCE = TESTS.parents[1] / "shared" / "FEATURES.md"
 
 
 def test_each_mark_names_a_promise_and_each_promise_has_a_mark() -> None:
     found = proofs()
-    assert {id_: places for id_, places in found.items() if id_ not in PROMISED} == {}
+    assert {id_: places for id_, places in found.items() if id_ not in {*PROMISED, *BEGUN_IDS}} == {}
     assert [id_ for id_ in PROMISED if id_ not in found] == []
 
 

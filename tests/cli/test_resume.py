@@ -85,7 +85,7 @@ def test_the_list_at_a_terminal_shows_filters_resizes_and_quits(cli: Cli, three_
     terminal.press("\x1b[B")
     assert terminal.until("About 'Fix CORS'")[2].startswith("▸ CORS issues")
     terminal.press("\t")
-    assert "bank" in terminal.until("3 sessions in all projects")[1]
+    assert "bank" in terminal.until("3 sessions in all projects", "bank")[1]
     terminal.press("/migr")
     assert terminal.until("/migr_", "1 session ", "About 'Migrate'")[2].startswith("▸ Migrate")
     terminal.press("\x1b")

@@ -224,7 +224,7 @@ def completions(words: str) -> list[str]:
 
 
 def test_commands_and_sessions_are_completed(cli: Cli, two_sessions: None) -> None:
-    assert completions("treering se") == ["sessions", "search"]
+    assert completions("treering se") == ["sessions", "search", "serve"]
     assert completions("treering info n") == ["net"]
     assert completions("treering archive key ") == ["key", "net"]
     assert completions("treering export --format nan") == ["nanocoder"]

@@ -72,7 +72,7 @@ _SECTIONS = (
     Section(
         "Serving",
         {
-            "serve": Place("commands.serving", "Serve the sessions of a directory over HTTP."),
+            "serve": Place("commands.serving", "Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C."),
             "token": Place("commands.serving", "Manage the tokens by which a server knows who asks."),
         },
     ),

@@ -164,7 +164,13 @@ def _tokens(root: str, token_file: Path | None) -> Tokens:
 
 @click.group()
 def token() -> None:
-    """Manage the tokens by which a server knows who asks."""
+    """Manage the tokens by which a server knows who asks.
+
+    \b
+    Examples:
+      treering token create --role write --prefix team-a: --expires 30d
+      treering token list
+    """
 
 
 @token.command()
