@@ -144,7 +144,7 @@ def _log_as_json() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format='{"event": "log", "message": "%(message)s"}')
 
 
-def _tokens(root: str, token_file: Path | None) -> Tokens:
+def _tokens(root: str, token_file: Path | None = None) -> Tokens:
     """Return the tokens of a root, and those that are given.
 
     Raises:
@@ -186,7 +186,7 @@ def create(role: str, prefix: str | None, expires: str | None, root: str | None)
       treering token create --role admin
       treering token create --role write --prefix team-a: --expires 30d
     """
-    click.echo(_all_tokens(root).create(role, prefix=prefix, expires=_moment(expires)))  # type: ignore[arg-type]  # a choice
+    click.echo(_tokens(Home.at(root).root).create(role, prefix=prefix, expires=_moment(expires)))  # type: ignore[arg-type]  # a choice
 
 
 @token.command("list")
@@ -194,7 +194,7 @@ def create(role: str, prefix: str | None, expires: str | None, root: str | None)
 @root_option
 def list_tokens(as_json: bool, root: str | None) -> None:
     """List the tokens: their ids, roles and prefixes, and when they end."""
-    kept = _all_tokens(root).all()
+    kept = _tokens(Home.at(root).root).all()
     if as_json:
         shown = ("id", "role", "prefix", "created", "expires")
         echo_json([{name: getattr(each, name) for name in shown} for each in kept])
@@ -209,14 +209,8 @@ def list_tokens(as_json: bool, root: str | None) -> None:
 @root_option
 def revoke(token_id: str, root: str | None) -> None:
     """End a token now, in servers that run too; TOKEN_ID is its id in the list."""
-    if not _all_tokens(root).revoke(token_id):
+    if not _tokens(Home.at(root).root).revoke(token_id):
         raise InvalidInput(f"there is no token {token_id!r}: `treering token list` shows their ids")
-
-
-def _all_tokens(root: str | None) -> Tokens:
-    from ...server.tokens import Tokens
-
-    return Tokens(Path(Home.at(root).root, ".treering", "tokens.json"), OsDisk())
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -127,7 +127,7 @@ def _ordered(rows: list[SessionSummary], order: str) -> list[SessionSummary]:
     return rows if order == "used" else sorted(rows, key=lambda row: row.title or "")
 
 
-@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=Page[SessionRow], tagged=False)
+@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=Page[SessionRow])
 async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
     """List sessions, page by page."""
     query = call.query
