@@ -16,7 +16,6 @@ from treering.events.errors import NotLive
 from treering.events.stores.capabilities import (
     AppendsAtOnce,
     Health,
-    KeepsRows,
     Leases,
     LooksAtOnce,
     NamesFiles,
@@ -28,25 +27,11 @@ from treering.events.stores.capabilities import (
     Watches,
     offered,
 )
-from treering.events.stores.search import KeepsSearch
 from treering.events.stores.shelf import Shelf
+from treering.testing.stores.capabilities import ALL
 
 T = TypeVar("T")
 
-ALL: tuple[type, ...] = (
-    AppendsAtOnce,
-    Health,
-    KeepsRows,
-    KeepsSearch,
-    Leases,
-    LooksAtOnce,
-    NamesFiles,
-    NamesPlaces,
-    Packs,
-    Recovers,
-    ScansChanges,
-    Watches,
-)
 NEED_A_DISK = {Health, NamesFiles, Recovers}
 
 

@@ -157,16 +157,21 @@ class Exchange:
             if route.keyed:
                 call.check_key()
             try:
-                value = await route.handler(call)
-            except (SessionNotFound, LogReplaced):  # of a handle that was kept: another session may have its id now
-                if not self._service.forget(names.get("session_id", "")):
-                    raise
-                value = await route.handler(call)
+                value = await self._handled(route, call)
             except LeafMoved as error:
-                raise self._service.stale(error, names["session_id"]) from error
+                raise self._service.stale(error, call.session_id) from error
             if isinstance(value, EventStream):
                 self._service.hold_stream(caller)
             return self._finished(route, call, value)
+
+    async def _handled(self, route: Route, call: Call[object, Any]) -> object:
+        """Let the handler answer, once more if the handle that was kept of its session is of another one now."""
+        try:
+            return await route.handler(call)
+        except (SessionNotFound, LogReplaced):
+            if not self._service.forget(call.names.get("session_id", "")):
+                raise
+        return await route.handler(call)
 
     def _finished(self, route: Route, call: Call[Any, Any], value: object) -> object:
         if isinstance(value, (EventStream, FileReply)):

@@ -12,6 +12,9 @@ from .fields import CURSOR_PATTERN
 from .problems import Stale
 from .routing import Call, as_sent
 
+REPEATED = {"Idempotent-Replayed": "true"}
+"""The header of a reply to a request that had been carried out before."""
+
 
 def append_options(call: Call[object, object], session: Session) -> AppendOptions:
     """Return what an append of a request relies on: its Idempotency-Key and its If-Match.

@@ -246,8 +246,6 @@ class RouteTable:
             elif "{}" in node and text:
                 node = node["{}"]
                 values.append(text)
-            elif not text and not values and node is self._tree and raw_path in (b"/", b""):
-                node = node.get("/", {})
             else:
                 raise NoSuchRoute("there is nothing at this path: /openapi.json lists what there is")
         verbs = node.get("")
@@ -261,7 +259,7 @@ class RouteTable:
 
 
 def _segments(path: str) -> list[str]:
-    return ["/"] if path == "/" else path.split("/")[1:]
+    return path.split("/")[1:]
 
 
 def _decoded(segment: bytes) -> str:

@@ -12,7 +12,7 @@ from ...events.json_values import JSON
 from ...events.stores.base import Cursor
 from ..fields import After, Count, Limit, Name
 from ..pages import check_limit
-from ..preconditions import append_options, state_tag
+from ..preconditions import REPEATED, append_options, state_tag
 from ..problems import Malformed
 from ..routing import Call, Nothing, Reply, Routes
 from ..wire import convert, entry_raw, read_payloads
@@ -190,10 +190,6 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     is_repeated = bool(seqs) and seqs[-1] <= before
     appended = Appended(ids, seqs, session.leaf_id, str(session.cursor))
     return Reply(appended, headers=REPEATED if is_repeated else None)
-
-
-REPEATED = {"Idempotent-Replayed": "true"}
-"""The header of a reply to a request that had been carried out before."""
 
 
 @routes.add(

@@ -24,7 +24,7 @@ from ..problems import Problem
 from ..routing import Call, Nothing, Routes
 from ..service import Service
 from ..wire import encode, entry_json
-from .streams import EventStream, Push, ResetEvent
+from .streams import EventStream, Push, ResetEvent, place
 
 routes = Routes()
 
@@ -160,9 +160,7 @@ class Gathering:
     async def _opened(self, session_id: str, following: Following) -> tuple[Session, Cursor | int]:
         row = await self._service.row(self._call.principal, session_id)
         session = await self._service.reading_row(row)
-        if following.since == "start":
-            return session, 0
-        return session, session.cursor if following.since == "end" else Cursor.parse(following.since)
+        return session, place(session, following.since)
 
     async def _follow(self, session_id: str, session: Session, after: Cursor | int, scope: anyio.CancelScope) -> None:
         """Send the entries of one session until it is removed from the set."""

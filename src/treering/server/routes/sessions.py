@@ -16,7 +16,7 @@ from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
 from ..fields import Folder, Limit, Name, NewId, NewKey
 from ..pages import Page, page_of
-from ..preconditions import append_options, check_match
+from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
 from ..routing import Call, Nothing, Reply, Routes
 from ..service import Service, not_found
@@ -194,7 +194,12 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
     header = session.header
     if (header.cwd, header.parent_session, header.parent_entry) != (body.cwd, body.parent_session, body.parent_entry):
         raise CommandConflict("this Idempotency-Key was used for another session: use a fresh one")
-    return Reply(row_of(call.service, row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"})
+    return _repeated(call, row)
+
+
+def _repeated(call: Call[Nothing, object], row: SessionSummary) -> Reply:
+    """Answer a request whose session was created before."""
+    return Reply(row_of(call.service, row), headers={"Location": _place(call, row.id), **REPEATED})
 
 
 async def _created(call: Call[Nothing, object], session: Session) -> Reply:
@@ -287,6 +292,20 @@ def _given(value: str | UnsetType | None, *, cleared: str = "") -> str | None:
     return cleared if value is None else value
 
 
+async def _row_to_change(call: Call[Nothing, None]) -> SessionSummary:
+    """Return the row of a session that is changed as a whole, after checking that it is in the state of If-Match."""
+    service = call.service
+    service.check_writable()
+    row = await service.row(call.principal, call.session_id)
+    if "if-match" in call.request.headers:
+        check_match(call, await service.reading_row(row))
+    return row
+
+
+async def _row(call: Call[Nothing, None]) -> SessionRow:
+    return row_of(call.service, await call.service.row(call.principal, call.session_id))
+
+
 @routes.add(
     "DELETE",
     "/v1/sessions/{session_id}",
@@ -297,12 +316,7 @@ def _given(value: str | UnsetType | None, *, cleared: str = "") -> str | None:
 )
 async def delete_session(call: Call[Nothing, None]) -> Reply:
     """Delete a session permanently, with every copy of its content."""
-    service = call.service
-    service.check_writable()
-    row = await service.row(call.principal, call.session_id)
-    if "if-match" in call.request.headers:
-        check_match(call, await service.reading_row(row))
-    await service.host.delete(row)
+    await call.service.host.delete(await _row_to_change(call))
     return Reply()
 
 
@@ -316,13 +330,8 @@ async def delete_session(call: Call[Nothing, None]) -> Reply:
 )
 async def archive_session(call: Call[Nothing, None]) -> SessionRow:
     """Archive a session: compressed, out of the listing, still readable."""
-    service = call.service
-    service.check_writable()
-    row = await service.row(call.principal, call.session_id)
-    if "if-match" in call.request.headers:
-        check_match(call, await service.reading_row(row))
-    await service.host.archive(row)
-    return row_of(call.service, await service.row(call.principal, call.session_id))
+    await call.service.host.archive(await _row_to_change(call))
+    return await _row(call)
 
 
 @routes.add(
@@ -335,13 +344,8 @@ async def archive_session(call: Call[Nothing, None]) -> SessionRow:
 )
 async def unarchive_session(call: Call[Nothing, None]) -> SessionRow:
     """Bring an archived session back."""
-    service = call.service
-    service.check_writable()
-    row = await service.row(call.principal, call.session_id)
-    if "if-match" in call.request.headers:
-        check_match(call, await service.reading_row(row))
-    await service.host.unarchive(row)
-    return row_of(call.service, await service.row(call.principal, call.session_id))
+    await call.service.host.unarchive(await _row_to_change(call))
+    return await _row(call)
 
 
 @routes.add(
@@ -371,7 +375,4 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
     except SessionExists:
         if chosen is None or chosen == body.id:
             raise
-        row = await service.row(call.principal, chosen)
-        return Reply(
-            row_of(call.service, row), headers={"Location": _place(call, row.id), "Idempotent-Replayed": "true"}
-        )
+        return _repeated(call, await service.row(call.principal, chosen))

@@ -20,7 +20,7 @@ from starlette.types import Receive, Send
 from ...actors.host.listing import SessionChanged
 from ...actors.session.session import Session
 from ...events.entries import Entry
-from ...events.errors import InvalidInput, TreeringError
+from ...events.errors import TreeringError
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset, Transient
 from ...projections.usage import UsageProjection
@@ -149,9 +149,7 @@ class EventStream:
         chunks: Yields what to send; None asks for nothing but lets the stream notice that it should end.
     """
 
-    def __init__(
-        self, service: Service, chunks: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[Bye | None]]
-    ) -> None:
+    def __init__(self, service: Service, chunks: Callable[[Push], Awaitable[Bye | None]]) -> None:
         self._service = service
         self._chunks = chunks
         self._ending: Bye | None = None
@@ -178,16 +176,16 @@ class EventStream:
                 await anyio.lowlevel.checkpoint()
             self._sent_at = anyio.current_time()
 
-        async def until_gone(scope: anyio.CancelScope) -> None:
+        async def until_gone() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            scope.cancel()
+            tasks.cancel_scope.cancel()
 
-        async def until_stopped(scope: anyio.CancelScope) -> None:
+        async def until_stopped() -> None:
             with anyio.move_on_after(lifetime_s) as life:
                 await self._service.stopping.wait()
             self._ending = Bye("rotate" if life.cancelled_caught else "shutdown", reconnect=True, retry_ms=2000)
-            scope.cancel()
+            tasks.cancel_scope.cancel()
 
         async def keep_alive() -> None:
             while True:
@@ -199,8 +197,8 @@ class EventStream:
 
         async with tasks:
             await push(_BEGINNING)
-            tasks.start_soon(until_gone, tasks.cancel_scope)
-            tasks.start_soon(until_stopped, tasks.cancel_scope)
+            tasks.start_soon(until_gone)
+            tasks.start_soon(until_stopped)
             tasks.start_soon(keep_alive)
             self._ending = await self._chunks(push)
             tasks.cancel_scope.cancel()
@@ -227,15 +225,14 @@ class EventStream:
 async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     """Follow a session: its entries, those to come included, or one of its views."""
     session, query, service = await call.reading(), call.query, call.service
-    if query.view is not None:
-        return EventStream(service, lambda push: _view(service, session, query, push))
-    after = _after(call, session)
+    if (view := query.view) is not None:
+        return EventStream(service, lambda push: _view(service, session, view, live=query.live, push=push))
+    after = place(session, call.request.headers.get("last-event-id") or query.since)
     return EventStream(service, lambda push: _entries(service, session, query, after, push))
 
 
-def _after(call: Call[StreamQuery, None], session: Session) -> Cursor | int:
-    """Return where a stream of entries begins."""
-    since = call.request.headers.get("last-event-id") or call.query.since
+def place(session: Session, since: str) -> Cursor | int:
+    """Return where a stream of a session's entries begins: at "start", at "end" or after a cursor."""
     if since == "start":
         return 0
     return session.cursor if since == "end" else Cursor.parse(since)
@@ -304,11 +301,9 @@ async def _push_entries(
         await push(encoded[start : start + chunk_max])
 
 
-async def _view(service: Service, session: Session, query: StreamQuery, push: Push) -> Bye | None:
+async def _view(service: Service, session: Session, view: View, *, live: bool, push: Push) -> Bye | None:
     """Send the value of a view, and its changes."""
-    if query.view is None:
-        raise InvalidInput("no view was named")
-    subscription = session.subscribe(UsageProjection() if query.view == "usage" else query.view)
+    subscription = session.subscribe(UsageProjection() if view == "usage" else view)
     base = ""
     try:
         async with subscription as items:
@@ -319,7 +314,7 @@ async def _view(service: Service, session: Session, query: StreamQuery, push: Pu
                 else:
                     await push(block("change", encode(ChangeEvent(base, cursor, item.change)), cursor))
                 base = cursor
-                if not query.live:
+                if not live:
                     return None
     except TreeringError as error:
         await push(block("problem", encode(service.problem(error))))
