@@ -35,11 +35,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Warnings are errors in processes that tests start, too: what they leave open shows on their stderr.
 os.environ.setdefault("PYTHONWARNINGS", "error")
 
+LEFT_OUT = ("browser",)
+"""Marks of tests that run only if `-m` names the mark."""
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_loops(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [mark for mark in LEFT_OUT if mark not in (config.option.markexpr or "")]
+    deselected = [item for item in items if any(item.get_closest_marker(mark) for mark in left_out)]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in set(deselected)]
 
 
 @pytest.fixture(scope="module")
