@@ -16,6 +16,7 @@ from ..actors.session.session import Session
 from ..events.errors import (
     InvalidSessionId,
     LeafMoved,
+    NotFound,
     ReadOnly,
     SessionLocked,
     SessionNotFound,
@@ -23,12 +24,13 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import Principal
-from .problems import Problem, Stale, problem_of, without_paths
+from .problems import Stale, problem_of, without_paths
 from .tokens import Tokens
 
 _IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
@@ -97,7 +99,7 @@ class Service:
         """
         try:
             row = await self.host.resolve(session_id)
-        except (SessionNotFound, InvalidSessionId):
+        except (NotFound, InvalidSessionId):
             raise not_found(session_id) from None
         if row.id != session_id or not principal.sees(row.key):
             raise not_found(session_id)
