@@ -23,6 +23,7 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.stores.capabilities import TriesWriting
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
 from .limits import ServerLimits
@@ -225,11 +226,17 @@ class Service:
         await self._ended.wait()
 
     async def disk_problem(self) -> str | None:
-        """Return why sessions cannot be listed at present, or None."""
+        """Return why sessions cannot be listed or written at present, or None."""
+        runtime = self.host.core.runtime
+        trying = None if self.read_only else runtime.store.capability(TriesWriting)
+        doing = "read"
         try:
             await self.host.list_sessions(limit=1)
+            doing = "written"
+            if trying is not None:
+                await runtime.blocking(trying.try_writing)
         except (TreeringError, OSError) as error:
-            return f"sessions cannot be read: {type(error).__name__}"
+            return f"sessions cannot be {doing}: {type(error).__name__}"
         return None
 
     def openapi(self) -> tuple[str, bytes]:
