@@ -15,13 +15,9 @@ import anyio.to_thread
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.applications import Starlette
-from starlette.requests import HTTPConnection
-from starlette.routing import Mount
 
 from treering import SessionHost
 from treering.events.disk.disk import OsDisk
-from treering.server import Principal, app
 from treering.server.openapi import document
 from treering.testing.disks import FaultyDisk
 
@@ -145,29 +141,6 @@ async def test_a_broken_upload_leaves_nothing(client: Client, host: SessionHost,
         )
     await client.ask("GET", "/healthz")
     assert await host.list_sessions(status="any") == []
-
-
-async def test_a_program_mounts_it_over_its_own_host_with_its_own_authorization(host: SessionHost) -> None:
-    async def who(connection: HTTPConnection) -> Principal | None:
-        name = connection.headers.get("x-user")
-        return None if name is None else Principal(name=name, role="write", prefix=f"{name}:")
-
-    sessions = app(host, authorize=who, allowed_hosts=["program"])
-    program = Starlette(routes=[Mount("/chat", app=sessions)])
-    transport = httpx2.ASGITransport(app=program)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://program") as http:
-        assert (await http.get("/chat/v1/sessions")).status_code == 401
-        made = await http.put("/chat/v1/keys/ada:1", json={}, headers={"x-user": "ada"})
-        assert made.status_code == 201
-        assert made.headers["location"] == f"/chat/v1/sessions/{made.json()['id']}"
-        appended = await http.post(
-            f"/chat/v1/sessions/{made.json()['id']}/entries", json=HELLO, headers={"x-user": "ada"}
-        )
-        assert appended.status_code == 201
-        assert (await http.get(made.headers["location"], headers={"x-user": "bob"})).status_code == 404
-        assert (await http.delete(made.headers["location"], headers={"x-user": "ada"})).status_code == 403
-        assert (await http.get("/v1/sessions", headers={"x-user": "ada"})).status_code == 404
-    assert (await host.get_or_create("ada:1")).message_count == 1
 
 
 @pytest.mark.feature("S-1", "S-28")
