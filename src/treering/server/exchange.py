@@ -32,9 +32,10 @@ from ..events.errors import (
     Unavailable,
 )
 from ..events.telemetry import failure_of, logger
+from ..problem import MEDIA_TYPE
 from .guard import Guard
 from .principals import NOBODY, Principal
-from .problems import MEDIA_TYPE, Malformed, WrongMethod
+from .problems import Malformed, WrongMethod
 from .routes.entries import NewEntries
 from .routes.streams import HEADERS, EventStream, Slow
 from .routes.table import ROUTES

@@ -19,6 +19,7 @@ from ..events.entries import Entry
 from ..events.errors import (
     InvalidSessionId,
     LeafMoved,
+    NotFound,
     ReadOnly,
     SessionLocked,
     SessionNotFound,
@@ -27,12 +28,13 @@ from ..events.errors import (
     Unavailable,
 )
 from ..events.stores.capabilities import TriesWriting
+from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import Principal
-from .problems import Problem, Stale, problem_of, without_paths
+from .problems import Stale, problem_of, without_paths
 from .tokens import Tokens
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ class Service:
         """
         try:
             row = await self.host.resolve(session_id)
-        except (SessionNotFound, InvalidSessionId):
+        except (NotFound, InvalidSessionId):
             raise not_found(session_id) from None
         if row.id != session_id or not principal.sees(row.key):
             raise not_found(session_id)

@@ -18,10 +18,10 @@ from msgspec import Struct
 from ...actors.session.session import Session
 from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
 from ...events.stores.base import Cursor
+from ...problem import Problem
 from ...projections.feed import Reset
 from ..blocks import block
 from ..fields import Count, Since
-from ..problems import Problem
 from ..routing import Call, Nothing, Routes
 from ..service import Service
 from ..wire import encode, entry_json
