@@ -35,14 +35,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Warnings are errors in processes that tests start, too: what they leave open shows on their stderr.
 os.environ.setdefault("PYTHONWARNINGS", "error")
 
-LEFT_OUT = ("browser",)
-"""Marks of tests that run only if `-m` names the mark."""
-
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+LEFT_OUT = ("browser", "soak")
+"""Marks of tests that run only if `-m` names the mark."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_loops(metafunc)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    backend: tuple[str, dict[str, Any]] = request.param
+    return backend
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -53,10 +59,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(deselected)]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    backend: tuple[str, dict[str, Any]] = request.param
-    return backend
+@pytest.fixture(scope="session")
+def scale() -> float:
+    """How long the tests marked `soak` go on, as a share of the whole."""
+    return float(os.environ.get("SOAK") or 1)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,7 +70,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     test = pyfuncitem.obj
     backend = pyfuncitem.funcargs.get("anyio_backend")
     is_virtual = isinstance(backend, tuple) and "clock" in backend[1]  # such a clock passes the bound at once
-    if inspect.iscoroutinefunction(test) and not is_virtual:
+    is_long = pyfuncitem.get_closest_marker("soak") is not None
+    if inspect.iscoroutinefunction(test) and not is_virtual and not is_long:
         pyfuncitem.obj = _bounded(test)
     return (yield)
 

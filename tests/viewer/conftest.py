@@ -17,6 +17,9 @@ from treering.server.serving import listen, serve
 
 from .chromium import CHROMIUM, Watch, chromium
 
+Json: TypeAlias = Any
+"""Any value."""
+
 WAIT_MS = 20_000
 """How long a page may take to show what a test waits for."""
 
@@ -30,17 +33,17 @@ class Site:
         application: What answers.
     """
 
-    def __init__(self, application: Application, port: int, root_path: str = "") -> None:
+    def __init__(self, application: Application, port: int) -> None:
         self.application = application
         self.port = port
-        self.url = f"http://127.0.0.1:{port}{root_path}/"
+        self.url = f"http://127.0.0.1:{port}/"
 
 
 Serving: TypeAlias = Callable[..., AbstractAsyncContextManager[Site]]
 
 
 @asynccontextmanager
-async def site_of(host: SessionHost, *, port: int = 0, root_path: str = "", **options: Any) -> AsyncIterator[Site]:
+async def site_of(host: SessionHost, *, port: int = 0, root_path: str = "", **options: Json) -> AsyncIterator[Site]:
     """Serve a host as long as the block runs; the options are those of `Application`."""
     listening = listen("127.0.0.1", port, None)
     application = app(host, **options)
@@ -52,7 +55,7 @@ async def site_of(host: SessionHost, *, port: int = 0, root_path: str = "", **op
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
         await started.wait()
-        yield Site(application, listening.getsockname()[1], root_path)
+        yield Site(application, listening.getsockname()[1])
         stopping.set()
 
 

@@ -89,9 +89,8 @@ async def draw(browser: Browser, site: Site, session: Session, folder: Path, wor
     return drawn
 
 
-async def main(folder: Path, word: str = "") -> None:
+async def main(folder: Path, word: str) -> None:
     """Tell the story, serve it, and draw its pages."""
-    folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as root:
         async with SessionHost(root) as host:
             session = await tell(host)
@@ -101,4 +100,5 @@ async def main(folder: Path, word: str = "") -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, Path(sys.argv[1]), *sys.argv[2:3])
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    anyio.run(main, Path(sys.argv[1]), "".join(sys.argv[2:3]))

@@ -1,4 +1,4 @@
-"""A story of several agents for pages to show: tools, an error, Markdown, branches, labels, a compaction, a sub-agent."""
+"""A story of several agents for pages to show: tools, an error, Markdown, branches, labels, compaction, a sub-agent."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def tell(host: SessionHost) -> Session:
         usage=_usage(11_000),
     )
     for number, name in enumerate(
-        ["docs-3", "billing-17", "a name of a session that is much longer than its row " * 4, "‏מפתח‎"]
+        ["docs-3", "billing-17", "a name of a session that is much longer than its row " * 4, "מפתח"]
     ):
         other = await host.create(f"other-{number}", cwd=f"/src/project-{number % 2}")
         await other.set_title(name)
