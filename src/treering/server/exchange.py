@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import anyio
@@ -32,9 +32,10 @@ from ..events.errors import (
     Unavailable,
 )
 from ..events.telemetry import failure_of, logger
+from ..problem import MEDIA_TYPE
 from .guard import Guard
 from .principals import NOBODY, Principal
-from .problems import MEDIA_TYPE, Malformed, WrongMethod
+from .problems import Malformed, WrongMethod
 from .routes.entries import NewEntries
 from .routes.streams import HEADERS, EventStream, Slow
 from .routes.table import ROUTES
@@ -42,6 +43,9 @@ from .routes.transfer import FileReply, remove
 from .routing import Call, Nothing, NotModified, Reply, Route
 from .service import Service
 from .wire import encode, parse, read, read_query
+
+if TYPE_CHECKING:
+    from .tracing import Begun
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _RUN = secrets.token_hex(4)
@@ -78,6 +82,7 @@ class Exchange:
         self._principal: Principal | None = None
         self._status = 0
         self._body_left = 0
+        self._span: Begun | None = None
         given = self._headers.get(b"x-request-id", b"")
         self._id = given.decode() if _REQUEST_ID.fullmatch(given) else f"{_RUN}-{next(_numbers)}"
 
@@ -92,6 +97,8 @@ class Exchange:
             if extension is not None:
                 extension["abort"]()
         finally:
+            if self._span is not None and self._service.tracing is not None:
+                self._service.tracing.end(self._span, self._status)
             route = "none" if self._route is None else self._route.path
             duration_s = time.perf_counter() - begun
             is_stream = self._route is not None and self._route.streams
@@ -138,6 +145,8 @@ class Exchange:
             return Reply(status=204, headers=self._options(ROUTES.allowed(raw_path)))
         route, names = ROUTES.match(scope["method"], raw_path)
         self._route = route
+        if self._service.tracing is not None and not route.streams:
+            self._span = self._service.tracing.begin(scope["method"], route.path, self._headers)
         scope["treering.session"] = names.get("session_id")
         principal = self._principal = await guard.principal_of(request)
         if route.right != "none":

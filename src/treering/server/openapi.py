@@ -16,8 +16,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, structs
 
+from ..problem import MEDIA_TYPE, Problem
 from .fields import KEY_PATTERN
-from .problems import MEDIA_TYPE, Problem
 from .routes.entries import NewEntries
 from .routes.table import ROUTES
 from .routing import Nothing, Route

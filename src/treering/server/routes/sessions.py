@@ -9,8 +9,9 @@ from urllib.parse import quote
 from msgspec import UNSET, Struct, UnsetType
 
 from ...actors.host.host import SessionHost
-from ...actors.session.session import Session
-from ...events.entries import SessionInfo
+from ...actors.session.branching import copy_of, path_of
+from ...actors.session.session import Session, fork
+from ...events.entries import Header, SessionInfo
 from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
@@ -49,11 +50,12 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
 
 class SessionDetail(SessionRow, frozen=True, kw_only=True):
-    """A session's row, with where it stands."""
+    """A session's row, with where it stands, and the first line of its log."""
 
     leaf: str | None
     cursor: str
     metadata: dict[str, Any]  # any JSON
+    header: Header
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,7 +113,11 @@ def detail_of(service: Service, summary: SessionSummary, session: Session) -> Se
     row = row_of(service, summary)
     fields = {name: getattr(row, name) for name in SessionRow.__struct_fields__}
     return SessionDetail(
-        **fields, leaf=session.leaf_id, cursor=str(session.cursor), metadata=session.metadata.info.metadata
+        **fields,
+        leaf=session.leaf_id,
+        cursor=str(session.cursor),
+        metadata=session.metadata.info.metadata,
+        header=session.header,
     )
 
 
@@ -178,7 +184,8 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
 
 async def _create(host: SessionHost, body: NewSession, chosen: str | None) -> Session:
     """Write a new session, so that it exists before anything is appended to it."""
-    async with SessionHost() as drafts:
+    core = host.core
+    async with SessionHost(clock=core.runtime.now, dialect=core.dialect.name) as drafts:  # type: ignore[arg-type]  # a name
         draft = await drafts.create(
             chosen, cwd=body.cwd, key=body.key, parent_session=body.parent_session, parent_entry=body.parent_entry
         )
@@ -368,10 +375,12 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
     if body.entry_id is not None:
         if await session.entry(body.entry_id) is None:
             raise EntryNotFound(body.entry_id)
-        return await _created(call, await session.create_branched_session(body.entry_id))
+        copy = await path_of(session, body.entry_id)
+    else:
+        copy = await copy_of(session)
     chosen = body.id or service.id_for(call.principal, call.key)
     try:
-        return await _created(call, await session.fork(chosen))
+        return await _created(call, await fork(service.host.core, copy, chosen))
     except SessionExists:
         if chosen is None or chosen == body.id:
             raise
