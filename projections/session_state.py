@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -37,7 +37,6 @@ from ..events.index import LogIndex
 from ..events.json_values import UNDECODABLE, json_object
 from ..events.kinds import Kind
 from ..events.texts import preview
-from .feed import EntryAdded, LeafChange, LogView
 
 Word: TypeAlias = Literal["working", "waits", "error", "idle", "done"]
 """What a session is doing, in one word."""
@@ -230,7 +229,7 @@ class StateFold:
         self._begin(entry)
         self._is_answered = True
         self._line = last_line(plain_text(message.content))
-        self._tokens = None if message.usage is None else _context_tokens(message)
+        self._tokens = context_tokens(message)
         if message.stop_reason == "error" or message.error:
             self._failure = _Failure(last_line(message.error or "") or "the answer failed", None)
         elif message.stop_reason != "aborted":
@@ -276,9 +275,11 @@ class StateFold:
             self._decide(entry)
 
 
-def _context_tokens(message: Message) -> int | None:
+def context_tokens(message: Message) -> int | None:
+    """Return the size of the context with an answer, as its provider counted it; None if it did not."""
     usage = message.usage
-    assert usage is not None
+    if usage is None:
+        return None
     counted = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens + usage.output_tokens
     return counted or usage.total_tokens or None
 
@@ -379,50 +380,3 @@ def first_words(parts: Iterable[object]) -> str:
     """Return how the first text among the parts of a message begins, on one line."""
     words = (part.text.content for part in parts if isinstance(part, TextPart))
     return next((preview(each, LINE_CHARS_MAX) for each in words if each.strip()), "")
-
-
-class StateStepper:
-    """The state of the session as a view; a change is the state after it."""
-
-    name = "session_state"
-    read_by: ClassVar[str] = "await session.state()"
-
-    def __init__(self) -> None:
-        self._fold: StateFold
-        self._state: SessionState
-
-    @property
-    def value(self) -> SessionState:
-        """The current state."""
-        return self._state
-
-    async def begin(self, log: LogView) -> int:
-        """Read the entries from the last answer on."""
-        index = log.index
-        head = index.head
-        await self._read(log, index.tip)
-        return head
-
-    async def _read(self, log: LogView, seq: int) -> None:
-        index = log.index
-        seqs = needed(index, seq)
-        entries = await log.entries_at(seqs)
-        self._fold = folded(index, [entry for each in seqs if (entry := entries[each]) is not None])
-        self._fold.tip = index.ids[seq] if seq else None
-        self._state = self._fold.state(index)
-
-    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[SessionState]:
-        """Fold an entry that follows the last one; after a move to another branch, read the state there."""
-        if not isinstance(event, EntryAdded) or not log.index.becomes_leaf(event.entry):
-            return ()
-        before, entry = self._state, event.entry
-        if entry.parent_id == self._fold.tip and entry.parent_id is not None:
-            self._fold.add(entry)
-            self._state = self._fold.state(log.index)
-        else:
-            await self._read(log, entry.seq)
-        return () if self._state == before else (self._state,)
-
-    def weigh(self, change: SessionState) -> int:
-        """Count a change as one."""
-        return 1

@@ -20,7 +20,7 @@ from ..events.stores.base import Cursor
 from .context_changes import ContextStepper
 from .feed import Feed, FeedSection, Reset, Source, Transient
 from .labels import LabelStepper
-from .session_state import StateStepper
+from .state_view import StateStepper
 from .tree import TreeStepper
 from .views import Changed, SharedView, Snapshot, Stepper
 

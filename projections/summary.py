@@ -10,7 +10,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ..events.entries import ARCHIVED, Provider, SessionInfo
+from ..events.entries import ARCHIVED, Provider, SessionInfo, Usage
 from ..events.errors import TreeringError
 from ..events.findings import Finding, unreadable
 from ..events.index import LogIndex
@@ -56,6 +56,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         archived: Whether it is archived: kept, but no longer listed by default.
         problem: Why it cannot be read, and where.
         finding: The same in its parts: the file, the place in it, and the reason.
+        usage: The tokens that providers counted on all branches, and their cost; None if they counted nothing.
         state: What it is doing; None if it cannot be read.
     """
 
@@ -83,6 +84,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     archived: bool = False
     problem: str | None = None
     finding: Finding | None = None
+    usage: Usage | None = None
     state: SessionState | None = None
 
     @property
@@ -159,6 +161,7 @@ def summarize(
         dialect=dialect,
         status=status_of(index.info),
         archived=index.info.archived is True,
+        usage=None if index.usage == Usage() else index.usage,
         state=state,
     )
 
