@@ -68,6 +68,7 @@ _TELLING: Final = (
 _DECODED_MAX = 64 * 1024
 _TAIL = 4096
 _MESSAGES_MAX = 1024
+_ASKED_MAX = 64  # so many messages without an answer say no more about the answer before them
 _CUSTOM_MAX = 64
 _WHOLE = frozenset({Kind.ASSISTANT, Kind.BRANCH_SUMMARY})
 """The kinds with which a state begins: nothing before them changes it."""
@@ -302,7 +303,7 @@ def needed(index: LogIndex, seq: int | None = None) -> list[int]:
         if kind in _READ and (kind != Kind.CUSTOM or custom <= _CUSTOM_MAX):
             seqs.append(at)
             messages += kind in _WHOLE or kind in (Kind.USER, Kind.TOOL, Kind.OTHER_MESSAGE)
-            if kind in _WHOLE:
+            if kind in _WHOLE or (kind == Kind.USER and messages >= _ASKED_MAX):
                 break
         at = index.parents[at]
     seqs.reverse()

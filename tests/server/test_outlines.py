@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 
 from treering import Limits, Session, SessionHost
 from treering.entries import Custom, SessionInfo, Usage, message
 from treering.events.content import text, tool_use
 from treering.events.json_values import raw_json
+from treering.server import ServerLimits
 
+from ..projections.test_large_sessions import ReadingDisk
 from .conftest import Client, Json, Serve
 
 
@@ -27,9 +31,7 @@ async def chat(session: Session, turns: int) -> list[str]:
     return ids
 
 
-async def test_an_outline_has_the_whole_path_in_parts_and_reads_no_other_entry(
-    client: Client, host: SessionHost
-) -> None:
+async def test_an_outline_has_the_whole_path_in_parts(client: Client, host: SessionHost) -> None:
     session = await host.create("a")
     ids = await chat(session, 60)
     assert session.path() == ids
@@ -67,6 +69,18 @@ async def test_an_outline_has_the_whole_path_in_parts_and_reads_no_other_entry(
         "GET", "/v1/sessions/a/outline?limit=100", headers={"If-None-Match": reply.headers["etag"]}
     )
     assert known.status_code == 304
+
+
+async def test_an_outline_of_a_long_path_reads_the_lines_that_it_shows(tmp_path: Path, served: Serve) -> None:
+    disk = ReadingDisk()
+    async with SessionHost(tmp_path, disk=disk, limits=Limits(cache_bytes_max=0)) as host, served(host) as client:
+        session = await host.create("a")
+        ids = await session.append_many([message("user", f"{seq} " + "x" * 500) for seq in range(10_000)])
+        await client.ask("GET", "/v1/sessions")
+        disk.of_logs = 0
+        page = await client.ask("GET", f"/v1/sessions/a/outline?limit=100&around={ids[5000]}")
+        assert (len(page["items"]), page["total"], page["items"][50]["text"][:4]) == (100, 10_000, "5000")
+        assert 0 < disk.of_logs <= sum(item["bytes"] + 1 for item in page["items"])
 
 
 async def _lines(session: Session) -> list[bytes]:
@@ -118,8 +132,8 @@ async def test_branches_are_counted_on_the_path_and_lead_to_their_newest_leaf(
     ]
 
 
-async def test_every_session_says_what_it_is_doing(tmp_path: anyio.Path, served: Serve) -> None:
-    async with SessionHost(str(tmp_path), limits=Limits(live_max=3)) as host, served(host) as client:
+async def test_every_session_says_what_it_is_doing(tmp_path: Path, served: Serve) -> None:
+    async with SessionHost(tmp_path, limits=Limits(live_max=3)) as host, served(host) as client:
         parent = await host.create("parent")
         spawning = await parent.append_message("assistant", [tool_use("c1", "task", {"description": "look"})])
         child = await host.create("child", parent_session="parent", parent_entry=spawning)
@@ -159,8 +173,8 @@ async def test_every_session_says_what_it_is_doing(tmp_path: anyio.Path, served:
         assert (await client.ask("GET", "/v1/sessions/answered/state"))["state"] == "done"
 
 
-async def test_a_read_shows_at_least_a_cursor(tmp_path: anyio.Path, served: Serve) -> None:
-    async with SessionHost(str(tmp_path)) as other, SessionHost(str(tmp_path)) as host, served(host) as client:
+async def test_a_read_shows_at_least_a_cursor(tmp_path: Path, served: Serve) -> None:
+    async with SessionHost(tmp_path) as other, SessionHost(tmp_path) as host, served(host) as client:
         session = await other.create("a")
         await session.append_message("user", "one")
         first = session.cursor
@@ -175,10 +189,8 @@ async def test_a_read_shows_at_least_a_cursor(tmp_path: anyio.Path, served: Serv
         await client.ask("GET", "/v1/sessions/a/path?at_least=nowhere", status=400)
 
 
-async def test_a_read_waits_for_a_cursor_and_says_when_it_does_not_come(tmp_path: anyio.Path, served: Serve) -> None:
-    from treering.server import ServerLimits
-
-    async with SessionHost(str(tmp_path)) as host, served(host, limits=ServerLimits(at_least_for_s=0.05)) as client:
+async def test_a_read_waits_for_a_cursor_and_says_when_it_does_not_come(tmp_path: Path, served: Serve) -> None:
+    async with SessionHost(tmp_path) as host, served(host, limits=ServerLimits(at_least_for_s=0.05)) as client:
         session = await host.create("a")
         await session.append_message("user", "one")
         later = f"{session.cursor.seq + 1}-{str(session.cursor).partition('-')[2]}"

@@ -33,6 +33,7 @@ from ..events.errors import (
 )
 from ..events.telemetry import failure_of, logger
 from ..problem import MEDIA_TYPE
+from .assets import POLICY as VIEWER_POLICY
 from .guard import Guard
 from .principals import NOBODY, Principal
 from .problems import Malformed, WrongMethod
@@ -55,9 +56,9 @@ _EVERY_REPLY = (
     (b"vary", b"Authorization, Cookie, Accept-Encoding, Origin"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
 _COMPRESS_FROM = 1024
 _INLINE_MAX = 64 * 1024
@@ -218,6 +219,8 @@ class Exchange:
 
     def _read_query(self, route: Route) -> object:
         kind: type[object] = route.query
+        if route.page:
+            return _NOTHING
         if kind is not Nothing:
             return read_query(self._query(), kind)
         if self._scope["query_string"]:
@@ -310,7 +313,8 @@ class Exchange:
         if media_type is not None:
             headers["content-type"] = media_type
         headers.setdefault("cache-control", "private, no-cache")
-        if len(body) >= _COMPRESS_FROM and b"gzip" in self._headers.get(b"accept-encoding", b""):
+        is_packed = "content-encoding" in headers
+        if not is_packed and len(body) >= _COMPRESS_FROM and b"gzip" in self._headers.get(b"accept-encoding", b""):
             pack = partial(gzip.compress, body, 6, mtime=0)
             body = pack() if len(body) <= _INLINE_MAX else await anyio.to_thread.run_sync(pack)
             headers["content-encoding"] = "gzip"
@@ -340,7 +344,13 @@ class Exchange:
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
-        every = {"x-request-id": self._id, **self._guard.cors(self._headers), **headers}
+        is_page = self._route is not None and self._route.page
+        every = {
+            "x-request-id": self._id,
+            "content-security-policy": VIEWER_POLICY if is_page else _POLICY,
+            **self._guard.cors(self._headers),
+            **headers,
+        }
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in every.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": [*encoded, *_EVERY_REPLY]})
 

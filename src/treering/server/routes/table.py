@@ -15,6 +15,7 @@ from . import (
     streams,
     transfer,
     tree,
+    viewer,
 )
 
 ROUTES = RouteTable(
@@ -30,6 +31,7 @@ ROUTES = RouteTable(
         *transfer.routes.all,
         *streams.routes.all,
         *gathering.routes.all,
+        *viewer.routes.all,
     ]
 )
 """All routes, in the order in which the description lists them."""
