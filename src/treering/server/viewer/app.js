@@ -11,12 +11,6 @@ import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, use
 
 const LOADERS = {
   live: () => import("./pages/live.js"),
-  sessions: () => import("./pages/sessions.js"),
-  usage: () => import("./pages/usage.js"),
-  session: () => import("./pages/session.js"),
-  tree: () => import("./pages/tree.js"),
-  saw: () => import("./pages/saw.js"),
-  compare: () => import("./pages/compare.js"),
 };
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
 const loaded = new Map();
@@ -137,7 +131,7 @@ function Page({ name, params, query, app }) {
   const [failed, setFailed] = useState(null);
   const [broken, reset] = useErrorBoundary((error) => console.error(error));
   useEffect(() => {
-    if (!name || loaded.has(name)) return;
+    if (!LOADERS[name] || loaded.has(name)) return;
     LOADERS[name]().then(
       (module) => {
         loaded.set(name, module.default);
@@ -153,7 +147,7 @@ function Page({ name, params, query, app }) {
     app.restoring = undefined;
   });
   if (app.refused) return html`<${Refused} error=${app.refused} />`;
-  if (!name) return html`<${Empty} title="There is no such page"><a href="./">To the live agents</a><//>`;
+  if (!LOADERS[name]) return html`<${Empty} title="There is no such page"><a href="./">To the live agents</a><//>`;
   if (failed) {
     const reload = html`<button class="button" type="button" onClick=${() => location.reload()}>Reload</button>`;
     return html`<${Empty} title="The server was updated" action=${reload}>This page is of the version before.<//>`;
@@ -193,10 +187,11 @@ async function start() {
   } catch (error) {
     app.refused = error;
   }
+  app.directory.open();
   render(html`<${Shell} app=${app} />`, document.getElementById("app"));
   const ask = async () => {
     try {
-      app.me = await server.get("");
+      app.me = await server.get("/v1");
       app.refused = null;
     } catch (error) {
       if (error.status) app.refused = error;
