@@ -171,7 +171,7 @@ async def test_a_reader_of_the_list_holds_the_listing(client: Client, host: Sess
         await read_until(events, {"new", "third"})
         await host.delete("new")
         await read_until(events, {"third"})
-    listed = (await client.ask("GET", "/v1/sessions"))["items"]
+    listed = (await client.ask("GET", "/v1/sessions?with=state"))["items"]
     assert list(held.values()) == listed
 
 
