@@ -96,6 +96,8 @@ class Exchange:
             extension = self._scope.get("extensions", {}).get("treering.abort")
             if extension is not None:
                 extension["abort"]()
+                while (await self._receive())["type"] != "http.disconnect":
+                    pass
         finally:
             if self._span is not None and self._service.tracing is not None:
                 self._service.tracing.end(self._span, self._status)
