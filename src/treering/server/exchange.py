@@ -6,18 +6,15 @@ the request comes from, how many requests they have running, its query, its body
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import anyio
-import anyio.to_thread
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
@@ -33,6 +30,7 @@ from ..events.errors import (
 )
 from ..events.telemetry import failure_of, logger
 from ..problem import MEDIA_TYPE
+from .compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .guard import Guard
 from .principals import NOBODY, Principal
 from .problems import Malformed, WrongMethod
@@ -59,9 +57,6 @@ _EVERY_REPLY = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
-_COMPRESS_FROM = 1024
-_INLINE_MAX = 64 * 1024
-"""Bytes up to which a reply is compressed on the event loop."""
 _NAMES_MAX = 100
 _JSON = b"application/json"
 _NOTHING = Nothing()
@@ -312,10 +307,9 @@ class Exchange:
         if media_type is not None:
             headers["content-type"] = media_type
         headers.setdefault("cache-control", "private, no-cache")
-        if len(body) >= _COMPRESS_FROM and b"gzip" in self._headers.get(b"accept-encoding", b""):
-            pack = partial(gzip.compress, body, 6, mtime=0)
-            body = pack() if len(body) <= _INLINE_MAX else await anyio.to_thread.run_sync(pack)
-            headers["content-encoding"] = "gzip"
+        if len(body) >= COMPRESS_FROM and (coding := coding_of(self._headers.get(b"accept-encoding", b""))) is not None:
+            body = await packed(body, coding)
+            headers["content-encoding"] = coding
         await self._respond(status, headers, body)
 
     async def _refuse(self, error: BaseException) -> None:
@@ -360,10 +354,17 @@ class Exchange:
             self._service.release_stream(caller)
 
     async def _send_file(self, reply: FileReply) -> None:
+        headers = {"cache-control": "private, no-cache", **reply.headers}
+        pieces = reply.pieces()
+        coding = coding_of(self._headers.get(b"accept-encoding", b""))
+        if coding is not None:
+            del headers["content-length"]
+            headers["content-encoding"] = coding
+            pieces = packed_pieces(pieces, coding)
         try:
-            await self._begin(200, {"cache-control": "private, no-cache", **reply.headers})
+            await self._begin(200, headers)
             if self._scope["method"] != "HEAD":
-                async for piece in reply.pieces():
+                async for piece in pieces:
                     await self._send({"type": "http.response.body", "body": piece, "more_body": True})
             await self._send({"type": "http.response.body", "body": b""})
         finally:
