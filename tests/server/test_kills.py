@@ -114,7 +114,7 @@ class Crowd:
 
 async def no_events() -> AsyncIterator[Event]:
     """Yield nothing."""
-    for event in ():
+    for event in list[Event]():
         yield event
 
 

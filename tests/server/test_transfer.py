@@ -67,12 +67,14 @@ async def test_an_export_is_packed_as_the_client_accepts_it(client: Client, host
                 assert reply.headers.get("content-encoding") == coding, accept
                 assert "Accept-Encoding" in reply.headers["vary"]
                 sent = b"".join([piece async for piece in reply.aiter_raw()])
-            unpacked = {
-                "gzip": gzip.decompress,
-                "zstd": lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data),
-            }
-            assert (unpacked[coding](sent) if coding else sent) == plain
+            assert unpacked(sent, coding) == plain
             assert len(sent) < len(plain) / 10 or coding is None
+
+
+def unpacked(data: bytes, coding: str | None) -> bytes:
+    if coding == "zstd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return gzip.decompress(data) if coding == "gzip" else data
 
 
 async def prove(folder: Path, megabytes: int, flat: int) -> None:
@@ -137,7 +139,7 @@ async def break_off(server: Server, path: Path, cut_at: int) -> None:
 
 
 async def test_a_session_passes_through_and_half_of_one_leaves_nothing(tmp_path: Path) -> None:
-    await prove(tmp_path, 32, 24 * MB)
+    await prove(tmp_path, 16, 12 * MB)
 
 
 @pytest.mark.soak
