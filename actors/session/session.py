@@ -26,15 +26,15 @@ from ..host.core import HostCore
 from .branching import Branching, SessionCopy, copy_of, path_of, write_copy, write_fork
 from .conversing import Conversing
 from .describing import Describing
+from .explaining import Explaining
 from .exporting import Exporting
-from .fitting import Fitting
 from .open_calls import Resuming
 
 V = TypeVar("V")
 C = TypeVar("C")
 
 
-class Session(Fitting, Resuming, Branching, Conversing, Describing, Exporting):
+class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting):
     """One session of a host; `SessionHost` makes these."""
 
     __slots__ = ()

@@ -255,6 +255,7 @@ class SyncSession(Facade[Session]):
     # -- contexts that fit
 
     build_context = awaited(Session.build_context)
+    context_report = awaited(Session.context_report)
     used_tokens = awaited(Session.used_tokens)
     compact = awaited(Session.compact)
     dry_compact = awaited(Session.dry_compact)

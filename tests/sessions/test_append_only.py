@@ -78,6 +78,7 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "summary_for_range": lambda: session.summary_for_range(answer, answer, 5, summarize),
         "compact": lambda: session.compact(summarize, keep_tokens=1),
         "build_context": lambda: session.build_context(BUDGET),
+        "context_report": session.context_report,
         "used_tokens": session.used_tokens,
         "save_turn": lambda: session.save_turn([Message("user", (text("turn"),))], Usage(1)),
         "set_label": lambda: session.set_label(user, "begin"),

@@ -30,6 +30,7 @@ from ..events.errors import (
 )
 from ..events.telemetry import failure_of, logger
 from ..problem import MEDIA_TYPE
+from .assets import POLICY as VIEWER_POLICY
 from .compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .guard import Guard
 from .principals import NOBODY, Principal
@@ -53,9 +54,9 @@ _EVERY_REPLY = (
     (b"vary", b"Authorization, Cookie, Accept-Encoding, Origin"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
 _NAMES_MAX = 100
 _JSON = b"application/json"
@@ -215,6 +216,8 @@ class Exchange:
 
     def _read_query(self, route: Route) -> object:
         kind: type[object] = route.query
+        if route.page:
+            return _NOTHING
         if kind is not Nothing:
             return read_query(self._query(), kind)
         if self._scope["query_string"]:
@@ -307,7 +310,9 @@ class Exchange:
         if media_type is not None:
             headers["content-type"] = media_type
         headers.setdefault("cache-control", "private, no-cache")
-        if len(body) >= COMPRESS_FROM and (coding := coding_of(self._headers.get(b"accept-encoding", b""))) is not None:
+        is_packed = "content-encoding" in headers or len(body) < COMPRESS_FROM
+        coding = None if is_packed else coding_of(self._headers.get(b"accept-encoding", b""))
+        if coding is not None:
             body = await packed(body, coding)
             headers["content-encoding"] = coding
         await self._respond(status, headers, body)
@@ -336,7 +341,13 @@ class Exchange:
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
-        every = {"x-request-id": self._id, **self._guard.cors(self._headers), **headers}
+        is_page = self._route is not None and self._route.page
+        every = {
+            "x-request-id": self._id,
+            "content-security-policy": VIEWER_POLICY if is_page else _POLICY,
+            **self._guard.cors(self._headers),
+            **headers,
+        }
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in every.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": [*encoded, *_EVERY_REPLY]})
 

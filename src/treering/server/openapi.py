@@ -52,7 +52,7 @@ def document() -> bytes:
     )
     by_type = dict(zip(map(id, types_named), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
+    for route in _described():
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, by_type)
     described: dict[str, object] = {
         "openapi": "3.1.0",
@@ -72,9 +72,13 @@ def document() -> bytes:
     return json.dumps(described, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
+def _described() -> list[Route]:
+    return [route for route in ROUTES if not route.page]
+
+
 def _types() -> list[Any]:
     found: dict[int, Any] = {}
-    for route in ROUTES:
+    for route in _described():
         for each in (route.query, _body_type(route), route.reply):
             if each is not None and each is not bytes and each is not Nothing:
                 found[id(each)] = each

@@ -166,6 +166,8 @@ class Route(Struct, frozen=True, kw_only=True):
         tagged: Whether its reply has an ETag.
         streams: Whether its reply is a stream of events.
         schema: What the JSON schema of its body says beyond its type.
+        page: Whether it is a part of the viewer rather than of the interface: it takes any query, runs scripts of its
+            own, and is not described.
     """
 
     verb: str
@@ -184,6 +186,7 @@ class Route(Struct, frozen=True, kw_only=True):
     tagged: bool = False
     streams: bool = False
     schema: dict[str, Any] = {}
+    page: bool = False
 
     @property
     def name(self) -> str:
@@ -239,7 +242,8 @@ class RouteTable:
 
     def _find(self, raw_path: bytes) -> tuple[dict[str, Route], list[str]]:
         node, values = self._tree, list[str]()
-        for segment in raw_path.split(b"?")[0].split(b"/")[1:]:
+        path = raw_path.split(b"?")[0]
+        for segment in [] if path == b"/" else path.split(b"/")[1:]:
             text = _decoded(segment)
             if text in node and text not in ("", "{}"):
                 node = node[text]
@@ -259,7 +263,7 @@ class RouteTable:
 
 
 def _segments(path: str) -> list[str]:
-    return path.split("/")[1:]
+    return [] if path == "/" else path.split("/")[1:]
 
 
 def _decoded(segment: bytes) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ...projections.building.budget import ContextBudget, calculate_budget
+from ...actors.session.session import Session
+from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, StrategyFailure
+from ...projections.building.report import ContextReport
 from ...projections.context import Context, ContextMessage
 from ...projections.stats import SessionStats
 from ...projections.usage import UsageProjection, UsageTotals
@@ -63,6 +66,31 @@ class BuiltContext(Struct, frozen=True):
     masked_message_count: int
     budget: ContextBudget
     failures: tuple[StrategyFailure, ...]
+    cursor: str
+
+
+class ReportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """At which entry, and for which request.
+
+    Attributes:
+        entry: The entry; by default the leaf.
+        window: The tokens of the model's window; by default that in the session's metadata.
+        reserve_for_response: Tokens to keep free for the answer; by default a quarter of the window.
+        system_tokens: The tokens of a system prompt that is not part of the session.
+        tool_tokens: The tokens of the definitions of the tools.
+    """
+
+    entry: Name | None = None
+    window: Tokens | None = None
+    reserve_for_response: Count | None = None
+    system_tokens: Count = 0
+    tool_tokens: Count = 0
+
+
+class ReportReply(Struct, frozen=True):
+    """What a model saw at an entry, and the end of the log."""
+
+    report: ContextReport
     cursor: str
 
 
@@ -125,6 +153,37 @@ async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
     result = await session.build_context(budget, ContextBuilder(), leaf_id=body.leaf)
     fields = {name: getattr(result, name) for name in BuiltContext.__struct_fields__ if name != "cursor"}
     return BuiltContext(**fields, cursor=str(session.cursor))
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/context/report",
+    right="read",
+    query=ReportQuery,
+    reply=ReportReply,
+    errors=(404, 409, 422),
+    tagged=True,
+)
+async def report_context(call: Call[ReportQuery, None]) -> ReportReply:
+    """Tell what a model saw at an entry: what was sent, masked, summarized or cut, and the tokens of each part."""
+    session, query = await call.reading(), call.query
+    call.unless_known(f"{state_tag(session)}/{quote(repr(query))}")
+    report = await session.context_report(query.entry, budget=_budget(session, query))
+    return ReportReply(report, str(session.cursor))
+
+
+def _budget(session: Session, query: ReportQuery) -> ContextBudget:
+    """Return the budget of a request whose system prompt and tools are known by their tokens alone."""
+    provider = session.metadata.provider
+    window = query.window or (0 if provider is None else provider.context_window)
+    budget = calculate_budget(window, reserve_for_response=query.reserve_for_response)
+    taken = query.system_tokens + query.tool_tokens
+    return replace(
+        budget,
+        system_prompt_tokens=query.system_tokens,
+        tool_definition_tokens=query.tool_tokens,
+        available_tokens=max(0, budget.available_tokens - taken) if window else UNBOUNDED,
+    )
 
 
 @routes.add(

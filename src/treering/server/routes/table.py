@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..routing import RouteTable
-from . import contexts, entries, finding, gathering, operations, sessions, streams, transfer, tree
+from . import contexts, entries, finding, gathering, operations, sessions, streams, transfer, tree, viewer
 
 ROUTES = RouteTable(
     [
@@ -16,6 +16,7 @@ ROUTES = RouteTable(
         *transfer.routes.all,
         *streams.routes.all,
         *gathering.routes.all,
+        *viewer.routes.all,
     ]
 )
 """All routes, in the order in which the description lists them."""

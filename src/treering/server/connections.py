@@ -1,0 +1,147 @@
+"""Connections: how many there are, how long each may say nothing, and how much it may say before it is understood.
+
+HTTP itself is uvicorn's. What is refused here has reached no application, and gets a problem document all the same.
+"""
+
+from __future__ import annotations
+
+import http
+from asyncio import TimerHandle, Transport
+from functools import cache
+from typing import Literal, TypeAlias
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ..events.errors import TooLarge, TreeringError, Unavailable
+from .limits import ServerLimits
+from .problems import MEDIA_TYPE, Malformed, problem_of
+from .wire import encode
+
+_Part: TypeAlias = Literal["nothing", "head", "body"]
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 over one connection, within bounds.
+
+    A head must come whole within a time and a size. So must what is left of a body whose request was answered before
+    its end: it is read, since the client would not see the answer otherwise, and thrown away.
+
+    Attributes:
+        limits: The bounds.
+    """
+
+    limits = ServerLimits()
+    _deadline: TimerHandle | None = None
+    _part: _Part = "nothing"
+    _bytes = 0  # of this head, or of what is left of the body
+    _is_first_chunk = False
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # narrower than asyncio's
+        """Begin to count the time of the first head, or refuse the connection if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections_max:
+            most = self.limits.connections_max
+            self._refuse(Unavailable(f"the server has as many connections as `connections_max` allows ({most})"))
+            return
+        self._expect(self.limits.header_for_s)
+
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes of a head, or of what is left of a body."""
+        self._is_first_chunk = False
+        was_serving = self._serves()
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        is_left = self._part == "body" and not self._serves()
+        if self._part == "head" or is_left:
+            if not (self._is_first_chunk and was_serving):  # most of that chunk may be of the request before
+                self._bytes += len(data)
+            if self._deadline is None and not self._serves():
+                self._expect(self.limits.header_for_s)
+            self._check_size(is_left=is_left)
+        elif self._serves():
+            self._forget_deadline()
+
+    def _check_size(self, *, is_left: bool) -> None:
+        limits = self.limits
+        if is_left and self._bytes > limits.body_bytes_max:
+            self.transport.abort()
+        elif not is_left and self._bytes > limits.header_bytes_max + limits.url_bytes_max:
+            self._refuse(
+                TooLarge(f"the headers have more bytes than `header_bytes_max` ({limits.header_bytes_max})", status=431)
+            )
+
+    def on_message_begin(self) -> None:
+        """Note that a head begins."""
+        self._part, self._bytes, self._is_first_chunk = "head", 0, True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Note that the head is whole, and let the application drop the connection of a reader that accepts nothing."""
+        self._part, self._bytes = "body", 0
+        self.scope["extensions"] = {"treering.abort": {"abort": self.transport.abort}}
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Let the application read the body without a deadline, since all of it has come."""
+        self._part = "nothing"
+        self.scope.setdefault("extensions", {})["treering.whole"] = {}
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin to count the time of what has come in part, and of what the client has not taken yet."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            if self.transport.get_write_buffer_size():
+                self.loop.call_later(self.limits.send_for_s, self.transport.abort)
+        elif self._part != "nothing" and not self._serves():
+            self._expect(self.limits.header_for_s)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Drop a connection over which nothing has come for a while, whatever its client has not taken."""
+        self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        self._refuse(Malformed("this is not HTTP/1.1"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what did not come."""
+        self._forget_deadline()
+        super().connection_lost(exc)
+
+    def _serves(self) -> bool:
+        # there is none before the first request
+        return self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+
+    def _refuse(self, error: TreeringError) -> None:
+        self._forget_deadline()
+        self.transport.write(_refusal(type(error), error.message, getattr(error, "status", 503)))
+        self.transport.close()
+
+    def _expect(self, within_s: float) -> None:
+        self._forget_deadline()
+        self._deadline = self.loop.call_later(within_s, self._is_late)
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _is_late(self) -> None:
+        self._deadline = None
+        if not self._serves():
+            self.transport.abort()
+
+
+@cache
+def _refusal(kind: type[TreeringError], message: str, status: int) -> bytes:
+    """Return a whole reply that refuses what is no request."""
+    error = kind(message) if kind is Unavailable else kind(message, status=status)  # type: ignore[call-arg]
+    body = encode(problem_of(error))
+    retry = "retry-after: 1\r\n" if status == 503 else ""
+    head = (
+        f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        f"cache-control: no-store\r\n{retry}connection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,2 @@
+/** The client for JavaScript; see below. */
+export {};
