@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import http
 from asyncio import TimerHandle, Transport
-from functools import cache
 from typing import Literal, TypeAlias
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..events.errors import TooLarge, TreeringError, Unavailable
+from ..problem import MEDIA_TYPE
 from .limits import ServerLimits
-from .problems import MEDIA_TYPE, Malformed, problem_of
+from .problems import Malformed, problem_of
 from .wire import encode
 
 _Part: TypeAlias = Literal["nothing", "head", "body"]
@@ -32,6 +32,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     limits = ServerLimits()
     _deadline: TimerHandle | None = None
+    _watch: TimerHandle | None = None
     _part: _Part = "nothing"
     _bytes = 0  # of this head, or of what is left of the body
     _is_first_chunk = False
@@ -88,6 +89,25 @@ class BoundedProtocol(HttpToolsProtocol):
         self.scope.setdefault("extensions", {})["treering.whole"] = {}
         super().on_message_complete()
 
+    def pause_writing(self) -> None:
+        """Begin to watch whether the client takes anything."""
+        super().pause_writing()
+        if self._watch is None:
+            self._watch_taking(self.transport.get_write_buffer_size())
+
+    def _watch_taking(self, waiting: int) -> None:
+        """Drop the connection if its client takes nothing for twice as long as a stream would have waited for it."""
+
+        def look() -> None:
+            self._watch = None
+            now = self.transport.get_write_buffer_size()
+            if self.flow.write_paused and now >= waiting:
+                self.transport.abort()
+            elif self.flow.write_paused:
+                self._watch_taking(now)
+
+        self._watch = self.loop.call_later(2 * self.limits.send_for_s, look)
+
     def on_response_complete(self) -> None:
         """Begin to count the time of what has come in part, and of what the client has not taken yet."""
         super().on_response_complete()
@@ -108,6 +128,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what did not come."""
         self._forget_deadline()
+        if self._watch is not None:
+            self._watch.cancel()
         super().connection_lost(exc)
 
     def _serves(self) -> bool:
@@ -116,7 +138,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, error: TreeringError) -> None:
         self._forget_deadline()
-        self.transport.write(_refusal(type(error), error.message, getattr(error, "status", 503)))
+        self.transport.write(_refusal(error))
         self.transport.close()
 
     def _expect(self, within_s: float) -> None:
@@ -134,14 +156,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
 
-@cache
-def _refusal(kind: type[TreeringError], message: str, status: int) -> bytes:
+def _refusal(error: TreeringError) -> bytes:
     """Return a whole reply that refuses what is no request."""
-    error = kind(message) if kind is Unavailable else kind(message, status=status)  # type: ignore[call-arg]
-    body = encode(problem_of(error))
-    retry = "retry-after: 1\r\n" if status == 503 else ""
+    problem = problem_of(error)
+    body = encode(problem)
+    retry = "retry-after: 1\r\n" if problem.status == 503 else ""
     head = (
-        f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        f"HTTP/1.1 {problem.status} {http.HTTPStatus(problem.status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         f"cache-control: no-store\r\n{retry}connection: close\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

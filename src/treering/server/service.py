@@ -6,8 +6,7 @@ import hashlib
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -200,9 +199,8 @@ class Service:
 
     # -- bounds
 
-    @contextmanager
-    def counted(self, principal: Principal, *, streams: bool) -> Generator[None]:
-        """Count a request while it runs.
+    def enter(self, principal: Principal, *, streams: bool) -> None:
+        """Count a request until it leaves.
 
         Raises:
             TooMany: The principal has as many running, or as many streams open, as it may.
@@ -216,10 +214,10 @@ class Service:
         if running.total() + self._streaming.total() >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
         running[principal.name] += 1
-        try:
-            yield
-        finally:
-            _count_down(running, principal.name)
+
+    def leave(self, principal: Principal) -> None:
+        """Count a request no longer."""
+        _count_down(self._running, principal.name)
 
     def hold_stream(self, principal: Principal) -> None:
         """Count a stream until it is released."""
