@@ -17,7 +17,13 @@ from .limits import ServerLimits
 from .problems import Malformed, problem_of
 from .wire import encode
 
-_Part: TypeAlias = Literal["nothing", "head", "body"]
+_Part: TypeAlias = Literal["nothing", "head", "body", "refused"]
+
+_REFUSED_MAX = 256
+"""Connections beyond the bound that are told so; others are closed at once."""
+
+_REFUSED_FOR_S = 1.0
+"""Seconds that a connection stays open after it was refused, so that its client can read why."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -48,6 +54,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes of a head, or of what is left of a body."""
+        if self._part == "refused":
+            return
         self._is_first_chunk = False
         was_serving = self._serves()
         super().data_received(data)
@@ -65,9 +73,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _check_size(self, *, is_left: bool) -> None:
         limits = self.limits
-        if is_left and self._bytes > limits.body_bytes_max:
+        bytes_max = 2 * limits.body_bytes_max if is_left else limits.header_bytes_max + limits.url_bytes_max
+        if self._bytes <= bytes_max:
+            return
+        if is_left or self._serves():  # a refusal now would stand in the middle of another reply
             self.transport.abort()
-        elif not is_left and self._bytes > limits.header_bytes_max + limits.url_bytes_max:
+        else:
             self._refuse(
                 TooLarge(f"the headers have more bytes than `header_bytes_max` ({limits.header_bytes_max})", status=431)
             )
@@ -139,7 +150,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def _refuse(self, error: TreeringError) -> None:
         self._forget_deadline()
         self.transport.write(_refusal(error))
-        self.transport.close()
+        if not self.transport.can_write_eof() or len(self.connections) > self.limits.connections_max + _REFUSED_MAX:
+            self.transport.close()
+            return
+        self._part = "refused"
+        self.transport.write_eof()  # who still sends when the connection closes would not see the refusal
+        self._expect(_REFUSED_FOR_S)
 
     def _expect(self, within_s: float) -> None:
         self._forget_deadline()
