@@ -32,6 +32,9 @@ Seqs: TypeAlias = Annotated[tuple[Annotated[int, Meta(ge=1, le=2**53 - 1)], ...]
 
 CURSOR_PATTERN = r"(0|[1-9][0-9]{0,17})-([A-Za-z0-9_.-]|~[0-9A-F]{2})*"
 
+CursorText: TypeAlias = Annotated[str, Meta(pattern=rf"^{CURSOR_PATTERN}$")]
+"""A cursor."""
+
 Since: TypeAlias = Annotated[str, Meta(pattern=rf"^(start|end|{CURSOR_PATTERN})$")]
 """Where a stream begins."""
 

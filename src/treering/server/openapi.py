@@ -147,7 +147,8 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
             schema = _query_schema(hints[each.name])
             if each.default is not NODEFAULT and isinstance(each.default, (str, int, bool)):
                 schema["default"] = each.default
-            parameter: dict[str, Any] = {"name": each.name, "in": "query", "required": each.required, "schema": schema}
+            parameter: dict[str, Any] = {"name": each.encode_name, "in": "query", "schema": schema}
+            parameter["required"] = each.required
             if schema.get("type") == "array":
                 parameter |= {"style": "form", "explode": False}
             found.append(parameter)

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 from starlette.requests import Request
 
-from .fields import KEY_PATTERN
+from .fields import KEY_PATTERN, CursorText
 from .principals import Principal, Right
 from .problems import Malformed, NoSuchRoute, WrongMethod
 
@@ -28,6 +28,16 @@ B_co = TypeVar("B_co", covariant=True)
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     """A query or a body without any field."""
+
+
+class ReadQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every read of a session takes.
+
+    Attributes:
+        at_least: A cursor that the reply shows at least.
+    """
+
+    at_least: CursorText | None = None
 
 
 class NotModified(Exception):
@@ -76,7 +86,10 @@ class Call(Generic[Q_co, B_co]):
 
     async def reading(self) -> Session:
         """Return a handle of the session that the path names, to read from; see `Service.reading`."""
-        return await self.service.reading(self.principal, self.session_id)
+        session = await self.service.reading(self.principal, self.session_id)
+        if isinstance(self.query, ReadQuery) and self.query.at_least is not None:
+            await self.service.reached(session, self.query.at_least)
+        return session
 
     async def writing(self) -> Session:
         """Return a handle of the session that the path names, to write to; see `Service.writing`."""

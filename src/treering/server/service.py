@@ -18,6 +18,7 @@ from ..events.entries import Entry
 from ..events.errors import (
     InvalidSessionId,
     LeafMoved,
+    LogReplaced,
     NotFound,
     ReadOnly,
     SessionLocked,
@@ -26,6 +27,7 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.stores.base import Cursor, Ref
 from ..events.stores.capabilities import TriesWriting
 from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
@@ -167,6 +169,32 @@ class Service:
         if len(self._handles) > _HANDLES_MAX:
             del self._handles[next(iter(self._handles))]
         return session
+
+    async def reached(self, session: Session, text: str) -> None:
+        """Wait until the log of a session has the entries up to a cursor, which another process may be appending.
+
+        Raises:
+            LogReplaced: The cursor is of another log.
+            Unavailable: They did not come within `at_least_for_s`.
+        """
+        wanted, now = Cursor.parse(text), session.cursor
+        if wanted.seq and wanted.generation != now.generation:
+            raise LogReplaced(f"the cursor {text!r} is of another generation: the log was replaced, read it anew")
+        if now.seq >= wanted.seq:
+            return
+        with anyio.move_on_after(self.limits.at_least_for_s):
+            async with session.subscribe(after=now) as entries:
+                while entries.cursor.seq < wanted.seq:
+                    try:
+                        await entries.receive_many()
+                    except StopAsyncIteration:
+                        raise not_found(session.id) from None
+            return
+        raise Unavailable(f"the log ends at {session.cursor}, not at {text!r} yet: repeat the request")
+
+    def is_live(self, ref: Ref) -> bool:
+        """Return whether the host holds a session active."""
+        return self.host.core.registry.live(ref) is not None
 
     def forget(self, session_id: str) -> bool:
         """Forget the handle of a session that no longer exists as it was; return whether there was one."""

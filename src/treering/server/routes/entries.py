@@ -14,7 +14,7 @@ from ..fields import After, Count, Limit, Name
 from ..pages import check_limit
 from ..preconditions import REPEATED, append_options, state_tag
 from ..problems import Malformed
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..wire import convert, entry_raw, read_payloads
 
 routes = Routes()
@@ -23,7 +23,7 @@ _WITH_ENTRIES = "return=representation"
 """The preference (RFC 7240) of a caller that wants to have what it appended as it is stored."""
 
 
-class EntriesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others."""
 
     after: After | None = None
@@ -81,7 +81,7 @@ class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command_id: Name | None = None
 
 
-class PathQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PathQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which path to read: to `leaf`, by default the session's; with `bodies`, its entries, not only their ids."""
 
     leaf: Name | None = None
@@ -159,11 +159,12 @@ def _seq_after(after: str | None, end: Cursor) -> int:
     "GET",
     "/v1/sessions/{session_id}/entries/{entry_id}",
     right="read",
+    query=ReadQuery,
     reply=Raw,
-    errors=(404,),
+    errors=(404, 409),
     tagged=True,
 )
-async def read_entry(call: Call[Nothing, None]) -> Raw:
+async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     """Read one entry."""
     session, entry_id = await call.reading(), call.names["entry_id"]
     call.unless_known(f"{session.cursor.generation}/{quote(entry_id)}")

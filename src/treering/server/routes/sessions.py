@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
-from ...events.entries import Header, SessionInfo
+from ...events.entries import Header, SessionInfo, Usage
 from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
@@ -19,8 +20,9 @@ from ..fields import Folder, Limit, Name, NewId, NewKey
 from ..pages import Page, page_of
 from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service, not_found
+from .states import StateReply, state_of_row
 
 routes = Routes()
 
@@ -40,6 +42,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     user_count: int
     assistant_count: int
     parent_session: str | None
+    parent_entry: str | None
     cwd: str | None
     project: str | None
     first_message: str
@@ -47,6 +50,8 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     status: str
     archived: bool
     problem: str | None
+    usage: Usage | None
+    state: StateReply | UnsetType | None = UNSET
 
 
 class SessionDetail(SessionRow, frozen=True, kw_only=True):
@@ -59,7 +64,7 @@ class SessionDetail(SessionRow, frozen=True, kw_only=True):
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sessions to list, and which page."""
+    """Which sessions to list, and which page; with "state", what each is doing."""
 
     project: Folder | None = None
     status: Name | None = None
@@ -69,6 +74,7 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Limit = 100
     page: Name | None = None
     count: bool = False
+    fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,17 +106,20 @@ class Copy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     entry_id: Name | None = None
 
 
-def row_of(service: Service, summary: SessionSummary) -> SessionRow:
+def row_of(service: Service, summary: SessionSummary, *, with_state: bool = False) -> SessionRow:
     """Return the row of a listing as a client gets it, without paths of the server."""
     fields = {name: getattr(summary, name) for name in SessionRow.__struct_fields__}
     if summary.problem is not None:
         fields["problem"] = service.shown(summary.problem)
+    fields["state"] = state_of_row(service, summary) if with_state else UNSET
     return SessionRow(**fields)
 
 
-def detail_of(service: Service, summary: SessionSummary, session: Session) -> SessionDetail:
+def detail_of(
+    service: Service, summary: SessionSummary, session: Session, *, with_state: bool = False
+) -> SessionDetail:
     """Return a row with where its session stands."""
-    row = row_of(service, summary)
+    row = row_of(service, summary, with_state=with_state)
     fields = {name: getattr(row, name) for name in SessionRow.__struct_fields__}
     return SessionDetail(
         **fields,
@@ -145,7 +154,7 @@ async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
         rows = [row for row in rows if row.parent_session == query.parent]
     rows = _ordered(rows, query.order)
     page = page_of(rows, query.page, query.limit, call.service.limits.page_max, id_of=lambda row: row.ref)
-    items = [row_of(call.service, row) for row in page.items]
+    items = [row_of(call.service, row, with_state="state" in query.fields) for row in page.items]
     return Page(items, next=page.next, total=len(rows) if query.count else None)
 
 
@@ -258,11 +267,23 @@ async def get_or_create_by_key(call: Call[Nothing, KeyedSession]) -> Reply:
     return Reply(row_of(call.service, await call.service.host.resolve(found)))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}", right="read", reply=SessionDetail, errors=(404,))
-async def get_session(call: Call[Nothing, None]) -> SessionDetail:
+class SessionQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to add to the row of a session: "state", what it is doing."""
+
+    fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
+
+
+@routes.add(
+    "GET", "/v1/sessions/{session_id}", right="read", query=SessionQuery, reply=SessionDetail, errors=(404, 409)
+)
+async def get_session(call: Call[SessionQuery, None]) -> SessionDetail:
     """Return a session: its row, its leaf and the end of its log."""
     row = await call.service.row(call.principal, call.session_id)
-    return detail_of(call.service, row, await call.service.reading_row(row))
+    session = await call.service.reading_row(row)
+    if call.query.at_least is not None:
+        await call.service.reached(session, call.query.at_least)
+        row = await call.service.row(call.principal, call.session_id)
+    return detail_of(call.service, row, session, with_state="state" in call.query.fields)
 
 
 @routes.add(

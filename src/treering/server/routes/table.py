@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from ..routing import RouteTable
-from . import contexts, entries, finding, gathering, operations, sessions, streams, transfer, tree, viewer
+from . import (
+    contexts,
+    entries,
+    finding,
+    gathering,
+    operations,
+    outlines,
+    sessions,
+    states,
+    streams,
+    transfer,
+    tree,
+    viewer,
+)
 
 ROUTES = RouteTable(
     [
         *operations.routes.all,
         *sessions.routes.all,
+        *states.routes.all,
         *entries.routes.all,
+        *outlines.routes.all,
         *tree.routes.all,
         *contexts.routes.all,
         *finding.routes.all,
