@@ -8,6 +8,7 @@ A line of figures is JSON: the latencies of the appends since the last one, in s
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 import anyio
 
 from treering import SessionHost
-from treering.server import ServerLimits, app
+from treering.server import app
 from treering.server.serving import listen, serve
 
 TURN_S = 0.1
@@ -46,13 +47,13 @@ async def main(root: str, agents: int) -> None:
         stopping.set()
 
     listening = listen("127.0.0.1", 0, None)
-    async with SessionHost(root) as host, anyio.create_task_group() as tasks:
+    async with SessionHost(Path(root, str(os.getpid()))) as host, anyio.create_task_group() as tasks:
         for number in range(agents):
             tasks.start_soon(work, host, number)
         tasks.start_soon(report)
         port = listening.getsockname()[1]
         await serve(
-            app(host, limits=ServerLimits(header_for_s=5.0)),
+            app(host),
             listening,
             until=stopping.wait,
             started=lambda: tell(str(port)),

@@ -27,11 +27,12 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
-from ..events.stores.base import Cursor, Ref
+from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
 from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
+from .fields import cursor_of
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import Principal
@@ -177,7 +178,7 @@ class Service:
             LogReplaced: The cursor is of another log.
             Unavailable: They did not come within `at_least_for_s`.
         """
-        wanted, now = Cursor.parse(text), session.cursor
+        wanted, now = cursor_of(text), session.cursor
         if wanted.seq and wanted.generation != now.generation:
             raise LogReplaced(f"the cursor {text!r} is of another generation: the log was replaced, read it anew")
         if now.seq >= wanted.seq:

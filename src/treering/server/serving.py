@@ -22,8 +22,11 @@ from ..events.errors import InvalidInput
 from .application import Application
 from .connections import BoundedProtocol
 
-_BACKLOG = 256
-"""Connections that wait to be accepted; so many are accepted at once, before anything else gets its turn."""
+_BACKLOG = 2048
+"""Connections that wait to be accepted."""
+
+_ACCEPTED_AT_ONCE = 16
+"""Connections that are accepted before anything else gets its turn."""
 
 _VANISHED_AFTER_MS = 60_000
 """Milliseconds without an acknowledgement after which a client counts as gone."""
@@ -99,7 +102,7 @@ async def serve(
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
         server_header=False,
-        backlog=_BACKLOG,
+        backlog=_ACCEPTED_AT_ONCE,
         timeout_keep_alive=limits.idle_for_s,  # type: ignore[arg-type]  # it is the delay of a timer
         timeout_graceful_shutdown=int(limits.drain_for_s),
         ssl_certfile=files[0],
@@ -131,6 +134,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)  # asyncio has set it to what it accepts at once
         self._say_started()
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # uvicorn's is a generator
