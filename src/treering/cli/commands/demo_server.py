@@ -15,8 +15,7 @@ from ..crew.crew import AGENTS, Crew
 from ..crew.pace import Pace
 from ..output import tell
 
-_BEFORE_S = 480.0
-_SPEED = 241.0  # so that the minutes before the start take two seconds
+_BEHIND_S = 480.0
 _LIMITS = Limits(cache_bytes_max=8 * 1024 * 1024)
 
 
@@ -43,9 +42,9 @@ async def serve_demo(folder: str, port: int, seed: int, opens: bool) -> None:
             webbrowser.open(address)
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))  # no line for each request
-    pace = Pace(_BEFORE_S, _SPEED)
+    pace = Pace(_BEHIND_S)
     async with SessionHost(folder, clock=pace, limits=_LIMITS) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(Crew(host, pace, seed).work)
-        await pace.meet()
+        await pace.catch_up()
         await serve(app(host), listening, started=started)
         tasks.cancel_scope.cancel()
