@@ -6,6 +6,7 @@ decided against the state (`actors.decide`), by the one actor that owns the sess
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from typing import TypeAlias, TypedDict
 
 import anyio
@@ -86,13 +87,15 @@ class Mail:
 
     Attributes:
         command: The command.
+        context: The context of its caller, whom another task serves.
         written: Whether some of its lines may be in the log by now.
     """
 
-    __slots__ = ("_done", "_error", "_result", "command", "written")
+    __slots__ = ("_done", "_error", "_result", "command", "context", "written")
 
     def __init__(self, command: Command | AnswerFromLog) -> None:
         self.command = command
+        self.context = copy_context()
         self.written = isinstance(command, AnswerFromLog)
         self._done = anyio.Event()
         self._result: CommandResult | None = None

@@ -14,13 +14,14 @@ Subscriptions and shared views are async, and read through a `Source`. Nothing h
 
 from .base import Projection, Valued
 from .state import WorkProjection, WorkState
-from .tree import Tree, TreeNode
+from .tree import Tree, TreeColumns, TreeNode
 from .usage import ModelUsage, UsageProjection, UsageTotals
 
 __all__ = [
     "ModelUsage",
     "Projection",
     "Tree",
+    "TreeColumns",
     "TreeNode",
     "UsageProjection",
     "UsageTotals",

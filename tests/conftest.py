@@ -37,6 +37,9 @@ os.environ.setdefault("PYTHONWARNINGS", "error")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+LEFT_OUT = ("browser", "soak")
+"""Marks of tests that run only if `-m` names the mark."""
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_loops(metafunc)
@@ -48,12 +51,27 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return backend
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [mark for mark in LEFT_OUT if mark not in (config.option.markexpr or "")]
+    deselected = [item for item in items if any(item.get_closest_marker(mark) for mark in left_out)]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in set(deselected)]
+
+
+@pytest.fixture(scope="session")
+def scale() -> float:
+    """How long the tests marked `soak` go on, as a share of the whole."""
+    return float(os.environ.get("SOAK") or 1)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     test = pyfuncitem.obj
     backend = pyfuncitem.funcargs.get("anyio_backend")
     is_virtual = isinstance(backend, tuple) and "clock" in backend[1]  # such a clock passes the bound at once
-    if inspect.iscoroutinefunction(test) and not is_virtual:
+    is_long = pyfuncitem.get_closest_marker("soak") is not None
+    if inspect.iscoroutinefunction(test) and not is_virtual and not is_long:
         pyfuncitem.obj = _bounded(test)
     return (yield)
 

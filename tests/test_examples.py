@@ -32,6 +32,7 @@ PRINTED = {
         "compactionSummary: The user greeted and then asked for a joke.",
         "user: Actually, tell me a joke.",
     ],
+    "server_in_fastapi.py": ["ada 200 ['Who am I?', 'You asked: Who am I?']", "bob 404 []"],
     "sqlite_store.py": ["user: Hello, store!", "assistant: Hello! What shall I keep?"],
     "many_agents.py": ["user: agent-0, step 0?", "assistant: step 4 is done", "1000 entries in 100 sessions"],
 }

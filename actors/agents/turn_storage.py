@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ...events.entries import Message, Usage
 from ...events.errors import InvalidInput, ModelError
-from ...projections.building.budget import ContextBudget, calculate_budget
+from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.pairing import PairedMessages
 from ...projections.building.strategy import ContextSource
@@ -27,9 +27,6 @@ from .model import Model, ToolSpec
 from .options import AgentOptions, ConversationSession
 from .tool import definitions
 from .validation import answer_of
-
-UNBOUNDED = 2**53
-"""The budget of an agent that does not know its model's window."""
 
 
 class Window(Struct, frozen=True):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -31,6 +31,7 @@ from ...events.stores.capabilities import (
     ScansChanges,
     Watches,
 )
+from ..commands import Decision
 from ..log.bodies import BodyCache
 from ..log.moves import Moves
 from .turns import Turns
@@ -136,6 +137,14 @@ _LEAST = {"idle_after_s": 1e-6, "cache_bytes_max": 0, "snapshot_after_lines": 0,
 """The minimum of a bound where that is not 1."""
 
 
+class TracesWrites(Protocol):
+    """What is told of each write."""
+
+    def written(self, group: Sequence[Decision], started: float) -> None:
+        """Note that commands were written together, in a write that began at this time of the host's timer."""
+        ...
+
+
 class Runtime:
     """The seams, bounds and counters that a host hands to its actors.
 
@@ -145,6 +154,7 @@ class Runtime:
         blocking: Runs calls of the store that may block; what takes the processor long goes through `offload`.
         moves: Packs, writes and deletes whole logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
+        tracing: What is told of each write, if anything.
         turns: Decides how long commands may run on their callers' tasks.
         append_turns: The same for appends. If the store never appends at once, their turns do not end: a task whose
             append waits for the store lets others go on, and the store gathers the appends that wait.
@@ -171,6 +181,7 @@ class Runtime:
         "store",
         "timer",
         "touched",
+        "tracing",
         "turns",
         "watches",
     )
@@ -200,6 +211,7 @@ class Runtime:
         self.counters = Counters()
         self.moves = Moves(store)
         self.touched = Touched()
+        self.tracing: TracesWrites | None = None
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
         self.files = store.capability(NamesFiles)
         self.leases = store.capability(Leases)

@@ -94,6 +94,8 @@ class OwnedLog:
             count += len(each.entries)
         runtime = self._runtime
         runtime.counters.committed(count, size, runtime.timer() - started)
+        if runtime.tracing is not None:
+            runtime.tracing.written(group, started)
         if runtime.touched.listeners:
             runtime.touched.add(self.log.ref)
 

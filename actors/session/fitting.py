@@ -70,14 +70,12 @@ class Fitting(Compacting):
             SummaryRefused: The summary is empty or not shorter than what it stands for; it was not stored.
         """
         budget = checked_budget(budget)
-        builder = builder or ContextBuilder()
-        if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
-        source, result = await read_log(self, lambda log: _built_from(log, builder, budget, leaf_id))
+        chosen = checked_builder(builder)
+        source, result = await read_log(self, lambda log: built_from(log, chosen, budget, log.index.path_end(leaf_id)))
         if summarizer is None or result.needs_summary is None:
             return result
-        stored = await _make_and_store(self, result.needs_summary, summarizer, builder.tokenizer, options)
-        return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+        stored = await _make_and_store(self, result.needs_summary, summarizer, chosen.tokenizer, options)
+        return chosen.build(replace(source, summaries=(*source.summaries, stored)), budget)
 
     async def used_tokens(self, *, tokenizer: Tokenizer | None = None, overhead: int = 0) -> UsedTokens:
         """Return how much of the window the next request takes.
@@ -148,14 +146,33 @@ SUMMARY_USAGE = "summary"
 """The kind of the usage record of a summary that is stored beside the context."""
 
 
-async def _built_from(
-    log: OpenLog, builder: ContextBuilder, budget: ContextBudget, leaf_id: str | None
+def checked_builder(builder: ContextBuilder | None) -> ContextBuilder:
+    """Return the builder, or by default one with the default strategies.
+
+    Raises:
+        InvalidInput: It is not a `ContextBuilder`.
+    """
+    builder = builder or ContextBuilder()
+    if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
+    return builder
+
+
+async def built_from(
+    log: OpenLog, builder: ContextBuilder, budget: ContextBudget, leaf: int, *, before: int | None = None
 ) -> tuple[ContextSource, ContextBuildResult]:
-    """Return what a context is built from, with the context as the stored summaries allow it."""
-    leaf = log.index.path_end(leaf_id)
+    """Return what a context is built from, with the context as the stored summaries allow it.
+
+    Args:
+        log: The log.
+        builder: Builds the context.
+        budget: The budget.
+        leaf: The seq of the end of the path.
+        before: Use only the summaries that were stored before this seq.
+    """
     source = await _source(log, leaf, builder.tokenizer)
     if source.tokens(builder.tokenizer) > budget.available_tokens:
-        source = replace(source, summaries=await _summaries(log))
+        source = replace(source, summaries=await _summaries(log, before))
     result = _build_without_path(builder, source, budget)
     if result is None:
         source = replace(source, entries=tuple(await (await ShownPath.to(log, leaf)).entries()))
@@ -263,12 +280,12 @@ async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage 
     return None
 
 
-async def _summaries(log: OpenLog) -> tuple[StoredSummary, ...]:
+async def _summaries(log: OpenLog, before: int | None = None) -> tuple[StoredSummary, ...]:
     kinds = log.index.kinds
     seqs: list[int] = []
     for _ in range(kinds.count(Kind.CUSTOM)):
         seqs.append(kinds.index(Kind.CUSTOM, seqs[-1] + 1 if seqs else 0))
-    return stored_summaries(await log.entries_in(seqs))
+    return stored_summaries(await log.entries_in([seq for seq in seqs if before is None or seq < before]))
 
 
 class ShownPath:

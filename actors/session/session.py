@@ -15,6 +15,7 @@ from ...projections.context import Context
 from ...projections.context_changes import ContextChange
 from ...projections.feed import transient
 from ...projections.labels import LabelChange
+from ...projections.session_state import SessionState
 from ...projections.subscriptions import (
     EntrySubscription,
     TransientSubscription,
@@ -26,15 +27,15 @@ from ..host.core import HostCore
 from .branching import Branching, SessionCopy, copy_of, path_of, write_copy, write_fork
 from .conversing import Conversing
 from .describing import Describing
+from .explaining import Explaining
 from .exporting import Exporting
-from .fitting import Fitting
 from .open_calls import Resuming
 
 V = TypeVar("V")
 C = TypeVar("C")
 
 
-class Session(Fitting, Resuming, Branching, Conversing, Describing, Exporting):
+class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting):
     """One session of a host; `SessionHost` makes these."""
 
     __slots__ = ()
@@ -89,6 +90,8 @@ class Session(Fitting, Resuming, Branching, Conversing, Describing, Exporting):
     @overload
     def subscribe(self, view: Literal["labels"]) -> ViewSubscription[list[tuple[str, str]], LabelChange]: ...
     @overload
+    def subscribe(self, view: Literal["session_state"]) -> ViewSubscription[SessionState, SessionState]: ...
+    @overload
     def subscribe(self, view: str) -> EntrySubscription | ViewSubscription[Any, Any]: ...
     @overload
     def subscribe(self, view: Projection[V, C]) -> ViewSubscription[V, C]: ...
@@ -103,7 +106,7 @@ class Session(Fitting, Resuming, Branching, Conversing, Describing, Exporting):
         """Follow the session: `async with session.subscribe() as entries: async for entry in entries: ...`.
 
         Args:
-            view: "entries", "context", "tree", "labels", or a projection.
+            view: "entries", "context", "tree", "labels", "session_state", or a projection.
             after: For entries: the cursor or the seq of the last entry that the subscriber already has.
             transient: For entries: also yield transient events.
 

@@ -54,6 +54,22 @@ class AppendsAtOnce(Protocol):
         ...
 
 
+@runtime_checkable
+class TriesWriting(Protocol):
+    """A store that can tell whether its place takes writes at present.
+
+    Without it, a place that fails shows at the next append.
+    """
+
+    def try_writing(self) -> None:
+        """Write a little beside the logs, flush it and remove it again. Blocks.
+
+        Raises:
+            OSError: The place takes no writes.
+        """
+        ...
+
+
 class NeverBlocks(Protocol):
     """A store that waits for nothing, such as one in memory: what is said to block does not, and needs no thread.
 

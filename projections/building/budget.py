@@ -16,6 +16,9 @@ from ..tokens import Tokenizer, context_tokens, tokenizer_of
 RESERVE_SHARE = 0.25
 """The share of the window that is reserved for the answer."""
 
+UNBOUNDED = 2**53
+"""The tokens that are available where the model's window is unknown."""
+
 
 class ContextBudget(Struct, frozen=True):
     """The division of a model's window, in tokens.

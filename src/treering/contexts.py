@@ -20,6 +20,7 @@ from .projections.building.budget import ContextBudget, calculate_budget
 from .projections.building.builder import ContextBuilder, ContextBuildResult, StrategyFailure, compose
 from .projections.building.minimal_state import MinimalState
 from .projections.building.pairing import safe_start
+from .projections.building.report import ContextItem, ContextReport, HiddenRange, PartTokens
 from .projections.building.strategies import FullHistory, MaskedTools, PrunedTools, RecentPlusSummary
 from .projections.building.strategy import (
     ContextSource,
@@ -38,15 +39,19 @@ __all__ = [
     "ContextBudget",
     "ContextBuildResult",
     "ContextBuilder",
+    "ContextItem",
     "ContextMessage",
+    "ContextReport",
     "ContextSource",
     "ContextStrategy",
     "FullHistory",
+    "HiddenRange",
     "MaskedTools",
     "MessageTokenizer",
     "MinimalState",
     "ModelRef",
     "NeededSummary",
+    "PartTokens",
     "PrunedTools",
     "RecentPlusSummary",
     "StoredSummary",

@@ -256,7 +256,7 @@ async def test_the_names_of_the_librarys_own_views_are_reserved(words: Words, na
         for fold in session.view, session.rebuild:
             with pytest.raises(InvalidInput, match=f"'{name}'"):
                 await fold(words)
-        with pytest.raises(InvalidInput, match="choose 'context', 'entries', 'labels' or 'tree'"):
+        with pytest.raises(InvalidInput, match="choose 'context', 'entries', 'labels', 'session_state' or 'tree'"):
             session.subscribe("nothing")
 
 

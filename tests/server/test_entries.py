@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from treering import SessionHost
+from treering import Limits, SessionHost
+from treering.events.disk.disk import OsDisk
 from treering.events.entries import payload_of
+from treering.testing.disks import FaultyDisk
 
 from .conftest import Client, Json, Serve
 
@@ -158,15 +160,30 @@ async def test_an_outdated_precondition_writes_nothing_and_says_what_holds(clien
     await client.ask("POST", url, HELLO, status=412, headers={"If-Match": "leaf"})
 
 
-async def test_an_unchanged_view_is_not_sent_again(client: Client, host: SessionHost) -> None:
-    await client.ask("POST", "/v1/sessions", {"id": "a"})
-    one = await client.ask("POST", "/v1/sessions/a/entries", {"entries": [HELLO, HELLO]})
-    for path in ("tree", "labels", "context", "entries", "path", "leaf", "views/usage", f"entries/{one['leaf']}"):
-        reply = await client.reply("GET", f"/v1/sessions/a/{path}")
-        etag = reply.headers["etag"]
-        for sent in (etag, f"W/{etag}", f'"x", {etag[:-1]}-gzip"'):
-            known = await client.reply("GET", f"/v1/sessions/a/{path}", headers={"If-None-Match": sent})
-            assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", etag)
-        await client.ask("PUT", f"/v1/sessions/a/labels/{one['leaf']}", {"label": path})
-        changed = await client.reply("GET", f"/v1/sessions/a/{path}", headers={"If-None-Match": etag})
-        assert changed.status_code == (304 if path.startswith("entries/") else 200), path
+@pytest.mark.feature("S-8")
+async def test_what_the_caller_has_is_not_read_again_and_what_it_does_not_know_is_not_written(
+    tmp_path: Path, served: Serve
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, limits=Limits(cache_bytes_max=0)) as host, served(host) as client:
+        await client.ask("POST", "/v1/sessions", {"id": "a"})
+        one = await client.ask("POST", "/v1/sessions/a/entries", {"entries": [HELLO, HELLO]})
+        bodies = {"context", "entries", "path?bodies=true", f"entries/{one['leaf']}"}
+        for path in ("tree", "labels", "path", "leaf", "views/usage", "views/stats", *bodies):
+            disk.reset_counts()
+            reply = await client.reply("GET", f"/v1/sessions/a/{path}")
+            assert disk.bytes_read or path not in bodies, "nothing is cached, so that each body is read"
+            etag = reply.headers["etag"]
+            disk.reset_counts()
+            for sent in (etag, f"W/{etag}", f'"x", {etag[:-1]}-gzip"'):
+                known = await client.reply("GET", f"/v1/sessions/a/{path}", headers={"If-None-Match": sent})
+                assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", etag)
+            assert (disk.bytes_read, disk.bytes_written) == (0, 0), path
+            await client.ask("PUT", f"/v1/sessions/a/labels/{one['leaf']}", {"label": path})
+            changed = await client.reply("GET", f"/v1/sessions/a/{path}", headers={"If-None-Match": etag})
+            assert changed.status_code == (304 if path.startswith("entries/") else 200), path
+        disk.reset_counts()
+        old = {"If-Match": f'"leaf:{one["ids"][0]}"'}
+        problem = await client.ask("POST", "/v1/sessions/a/entries", HELLO, status=412, headers=old)
+        assert problem["current"]["leaf"] == (await host.load("a")).leaf_id
+        assert disk.bytes_written == 0

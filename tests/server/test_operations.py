@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
@@ -14,51 +15,89 @@ import anyio.to_thread
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.applications import Starlette
-from starlette.requests import HTTPConnection
-from starlette.routing import Mount
 
 from treering import SessionHost
-from treering.server import Principal, app
+from treering.events.disk.disk import OsDisk
 from treering.server.openapi import document
+from treering.testing.disks import FaultyDisk
 
-from .conftest import Client
+from .conftest import Client, Serve
 
 KEPT = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
 HELLO = {"type": "message", "message": {"role": "user", "content": "Hello"}}
 
 
-async def test_the_figures_are_those_of_the_host(client: Client, host: SessionHost) -> None:
-    await client.ask("POST", "/v1/sessions", {"id": "a"})
-    for _ in range(3):
-        await client.ask("POST", "/v1/sessions/a/entries", HELLO)
-    text = (await client.reply("GET", "/metrics")).text
-    figures = {
+@pytest.mark.feature("S-26")
+async def test_the_figures_are_those_of_the_host(tmp_path: Path, served: Serve) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk) as host, served(host) as client:
+        for name in "ab":
+            await client.ask("POST", "/v1/sessions", {"id": name})
+            for _ in range(3):
+                await client.ask("POST", f"/v1/sessions/{name}/entries", HELLO)
+        disk.fail("write", errno.EIO, path="*/a.jsonl")
+        await client.ask("POST", "/v1/sessions/a/entries", HELLO, status=503)
+        await host.passivate_idle()
+        async with client.follow("/v1/sessions/b/events") as events:
+            await client.ask("POST", "/v1/sessions/b/entries", HELLO)
+            await anext(events)
+            text = (await client.reply("GET", "/metrics")).text
+            figures = host.statistics()
+    shown = {
         sample.name: sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
         if not sample.labels
     }
-    expected = host.statistics()
-    assert figures["treering_appends_total"] == expected.appends == 3
-    assert figures["treering_written_bytes_total"] == expected.bytes
-    assert figures["treering_sessions_live"] == expected.live == 1
-    assert 'treering_http_requests_total{route="/v1/sessions/{session_id}/entries",status="201"} 3.0' in text
-    assert '"a"' not in text
+    expected = {
+        "treering_appends_total": figures.appends,
+        "treering_batches_total": figures.batches,
+        "treering_written_bytes_total": figures.bytes,
+        "treering_failures_total": figures.failures,
+        "treering_activations_total": figures.activated,
+        "treering_passivations_total": figures.passivated,
+        "treering_sessions_live": figures.live,
+        "treering_subscribers": figures.subscribers,
+        "treering_commit_p50_seconds": figures.commit.p50_s,
+        "treering_commit_p99_seconds": figures.commit.p99_s,
+        "treering_lag_max": max(each.lag_max for each in figures.sessions),
+        "treering_mailbox_depth": sum(each.mailbox_depth for each in figures.sessions),
+        "treering_mailbox_depth_max": max(each.mailbox_depth for each in figures.sessions),
+        "treering_http_streams": 1,
+        "treering_disk_ready": 1,
+    }
+    assert {name: shown[name] for name in expected} == expected
+    assert (figures.appends, figures.failures, figures.subscribers, figures.live) == (7, 1, 1, 1)
+    assert figures.passivated >= 1
+    assert 'treering_http_requests_total{route="/v1/sessions/{session_id}/entries",status="201"} 7.0' in text
+    assert 'treering_errors_total{error="AppendFailed"} 1.0' in text
+    assert "treering_http_request_seconds_bucket" in text
+    assert not any(f'"{name}"' in text for name in "ab"), "no figure has a session's id"
 
 
-async def test_it_is_ready_as_long_as_its_disk_is(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await client.ask("GET", "/readyz"))["status"] == "ok"
-
-    async def fails(*_: object, **__: object) -> object:
-        raise OSError(5, "Input/output error", "/secret/place")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(SessionHost, "list_sessions", fails)
-        problem = await client.ask("GET", "/readyz", status=503)
-        assert "secret" not in problem["detail"]
-        await client.ask("GET", "/healthz", status=200)
-    await client.ask("GET", "/readyz", status=200)
+@pytest.mark.feature("S-26")
+async def test_it_is_ready_as_long_as_its_disk_is(tmp_path: Path, served: Serve) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path / "new", disk=disk) as host, served(host) as client:
+        assert (await client.ask("GET", "/readyz"))["status"] == "ok"  # before its folder exists
+        await client.ask("POST", "/v1/sessions", {"id": "a"})
+        await client.ask("POST", "/v1/sessions/a/entries", HELLO)
+        for call, number in (
+            ("list_directory", errno.EIO),
+            ("open", errno.EIO),
+            ("write", errno.ENOSPC),
+            ("datasync", errno.EIO),
+        ):
+            assert (await client.ask("GET", "/readyz"))["status"] == "ok"
+            fault = disk.fail(call, number, times=None)
+            problem = await client.ask("GET", "/readyz", status=503)
+            assert str(tmp_path) not in problem["detail"]
+            await client.ask("GET", "/healthz", status=200)
+            assert "treering_disk_ready 0.0" in (await client.reply("GET", "/metrics")).text
+            fault.lift()
+        await client.ask("GET", "/readyz", status=200)
+        assert "treering_disk_ready 1.0" in (await client.reply("GET", "/metrics")).text
+        assert [path.name async for path in anyio.Path(tmp_path, "new").iterdir() if "written" in path.name] == []
 
 
 async def test_the_interface_is_described_by_what_is_checked_in(client: Client) -> None:
@@ -102,29 +141,6 @@ async def test_a_broken_upload_leaves_nothing(client: Client, host: SessionHost,
         )
     await client.ask("GET", "/healthz")
     assert await host.list_sessions(status="any") == []
-
-
-async def test_a_program_mounts_it_over_its_own_host_with_its_own_authorization(host: SessionHost) -> None:
-    async def who(connection: HTTPConnection) -> Principal | None:
-        name = connection.headers.get("x-user")
-        return None if name is None else Principal(name=name, role="write", prefix=f"{name}:")
-
-    sessions = app(host, authorize=who, allowed_hosts=["program"])
-    program = Starlette(routes=[Mount("/chat", app=sessions)])
-    transport = httpx2.ASGITransport(app=program)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://program") as http:
-        assert (await http.get("/chat/v1/sessions")).status_code == 401
-        made = await http.put("/chat/v1/keys/ada:1", json={}, headers={"x-user": "ada"})
-        assert made.status_code == 201
-        assert made.headers["location"] == f"/chat/v1/sessions/{made.json()['id']}"
-        appended = await http.post(
-            f"/chat/v1/sessions/{made.json()['id']}/entries", json=HELLO, headers={"x-user": "ada"}
-        )
-        assert appended.status_code == 201
-        assert (await http.get(made.headers["location"], headers={"x-user": "bob"})).status_code == 404
-        assert (await http.delete(made.headers["location"], headers={"x-user": "ada"})).status_code == 403
-        assert (await http.get("/v1/sessions", headers={"x-user": "ada"})).status_code == 404
-    assert (await host.get_or_create("ada:1")).message_count == 1
 
 
 @pytest.mark.feature("S-1", "S-28")

@@ -23,6 +23,7 @@ ROW = frozenset(
         "user_count",
         "assistant_count",
         "parent_session",
+        "parent_entry",
         "cwd",
         "project",
         "first_message",
@@ -30,6 +31,7 @@ ROW = frozenset(
         "status",
         "archived",
         "problem",
+        "usage",
     ]
 )
 

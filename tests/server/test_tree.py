@@ -101,6 +101,51 @@ async def test_contexts_are_those_of_the_library(client: Client, host: SessionHo
     assert (await client.ask("GET", "/v1/sessions/a/views/stats"))["stats"] == as_json(await session.stats())
 
 
+async def test_the_report_of_a_context_is_that_of_the_library(client: Client, host: SessionHost) -> None:
+    ids = await filled(client, host)
+    session, url = await host.load("a"), "/v1/sessions/a/context/report"
+    whole = await client.ask("GET", url)
+    assert whole["report"] == as_json(await session.context_report())
+    assert (whole["report"]["window"], whole["report"]["parts"]["free"]) == (None, None)
+    tag = (await client.reply("GET", url)).headers["etag"]
+    assert (await client.reply("GET", url, headers={"if-none-match": tag})).status_code == 304
+    query = f"{url}?entry={ids[-1]}&window=700&reserve_for_response=50&system_tokens=20&tool_tokens=30"
+    report = (await client.ask("GET", query))["report"]
+    parts = report["parts"]
+    assert (report["is_answer"], report["leaf_id"], report["previous_call"]) == (True, ids[-2], ids[-3])
+    assert (parts["system"], parts["tools"], parts["reserve"]) == (20, 30, 50)
+    assert sum(parts[name] for name in parts if name != "excess") - parts["excess"] == 700
+    assert {item["fate"] for item in report["items"]} == {"sent", "summarized"}
+    await client.ask("GET", f"{url}?entry=nobody", status=404)
+    assert (await client.ask("GET", f"{url}?window=20", status=422))["error"] == "ContextOverflow"
+
+
+async def test_a_tree_comes_in_columns_with_the_words_of_the_entries_in_view(client: Client, host: SessionHost) -> None:
+    ids = await filled(client, host)
+    session, url = await host.load("a"), "/v1/sessions/a/tree"
+    await session.set_label(ids[3], "here")
+    await session.set_label(ids[4], "gone")
+    await session.set_label(ids[4], None)
+    await session.branch(ids[0])
+    await session.append_message("tool", tool_result("c9", "exit 1", is_error=True))
+    tree = (await client.ask("GET", f"{url}/columns"))["tree"]
+    nodes = sorted(session.tree().nodes, key=lambda node: node.seq)
+    assert tree["ids"] == [node.id for node in nodes]
+    assert tree["seqs"] == [node.seq for node in nodes]
+    assert tree["parents"] == [node.parent_seq for node in nodes]
+    assert [tuple(tree["types"][kind]) for kind in tree["kinds"]] == [(node.type, node.role) for node in nodes]
+    assert (tree["labels"], tree["leaf"]) == ({ids[3]: "here"}, session.tree().leaf)
+    words = (await client.ask("GET", f"{url}/words?seqs=2,1,{tree['leaf']}"))["items"]
+    assert [(each["seq"], each["text"], each["error"]) for each in words] == [
+        (2, 'calls grep({"q":"timeout"})', False),
+        (1, "Where does the timeout come from?", False),
+        (tree["leaf"], "failed: exit 1", True),
+    ]
+    await client.ask("GET", f"{url}/words?seqs=999", status=404)
+    for wrong in ("", "?seqs=", "?seqs=0", f"?seqs={','.join(map(str, range(1, 502)))}"):
+        await client.ask("GET", f"{url}/words{wrong}", status=400)
+
+
 async def test_search_finds_what_the_library_finds_in_the_same_order(client: Client, host: SessionHost) -> None:
     await filled(client, host)
     other = await host.create("b", cwd="/work/q")

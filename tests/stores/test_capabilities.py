@@ -24,6 +24,7 @@ from treering.events.stores.capabilities import (
     Packs,
     Recovers,
     ScansChanges,
+    TriesWriting,
     Watches,
     offered,
 )
@@ -32,14 +33,14 @@ from treering.testing.stores.capabilities import ALL
 
 T = TypeVar("T")
 
-NEED_A_DISK = {Health, NamesFiles, Recovers}
+NEED_A_DISK = {Health, NamesFiles, Recovers, TriesWriting}
 
 
 def of_files(
     store: FileStore,
-) -> tuple[Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches]:
+) -> tuple[Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, TriesWriting, Watches]:
     """Let the type checkers compare the file store with all that it declares."""
-    return store, store, store, store, store, store, store, store, store
+    return store, store, store, store, store, store, store, store, store, store
 
 
 def of_memory(

@@ -34,6 +34,7 @@ import anyio
 from ...arguments import check_root, check_word
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat, OsDisk, opened
+from ...disk.atomic_files import write_temporary
 from ...disk.disk import is_slow_folder
 from ...disk.disk_errors import opening_log, refusing_to_write
 from ...disk.packed import reading_disk, stat_if_exists
@@ -53,6 +54,7 @@ from ..capabilities import (
     Packs,
     Recovers,
     ScansChanges,
+    TriesWriting,
     Watches,
     Whole,
     offered,
@@ -92,7 +94,7 @@ JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 
 
 _CAPABILITIES = frozenset[object](
-    {Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, Watches}
+    {Health, Leases, LooksAtOnce, NamesFiles, NamesPlaces, Packs, Recovers, ScansChanges, TriesWriting, Watches}
 )
 
 
@@ -250,6 +252,15 @@ class FileStore:
             return
         if not stat.is_directory:
             raise InvalidInput(f"the root {self.root} is not a directory: give the directory of the session files")
+
+    def try_writing(self) -> None:
+        """Try whether the root takes writes; see `TriesWriting`. One that does not exist yet is not created.
+
+        Raises:
+            OSError: It takes none.
+        """
+        if stat_if_exists(self._disk, self.root) is not None:
+            self._disk.unlink(write_temporary(self._disk, f"{self.root}/.written", [b"written"], sync=True))
 
     def what_is_there(self, ref: Ref) -> str | None:
         """Return what has the path of a log that cannot be found; see `NamesFiles.what_is_there`."""

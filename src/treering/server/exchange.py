@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import anyio
@@ -32,9 +32,11 @@ from ..events.errors import (
     Unavailable,
 )
 from ..events.telemetry import failure_of, logger
+from ..problem import MEDIA_TYPE
+from .assets import POLICY as VIEWER_POLICY
 from .guard import Guard
 from .principals import NOBODY, Principal
-from .problems import MEDIA_TYPE, Malformed, WrongMethod
+from .problems import Malformed, WrongMethod
 from .routes.entries import NewEntries
 from .routes.streams import HEADERS, EventStream, Slow
 from .routes.table import ROUTES
@@ -42,6 +44,9 @@ from .routes.transfer import FileReply, remove
 from .routing import Call, Nothing, NotModified, Reply, Route
 from .service import Service
 from .wire import encode, parse, read, read_query
+
+if TYPE_CHECKING:
+    from .tracing import Begun
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _RUN = secrets.token_hex(4)
@@ -51,9 +56,9 @@ _EVERY_REPLY = (
     (b"vary", b"Authorization, Cookie, Accept-Encoding, Origin"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
 _COMPRESS_FROM = 1024
 _INLINE_MAX = 64 * 1024
@@ -78,6 +83,7 @@ class Exchange:
         self._principal: Principal | None = None
         self._status = 0
         self._body_left = 0
+        self._span: Begun | None = None
         given = self._headers.get(b"x-request-id", b"")
         self._id = given.decode() if _REQUEST_ID.fullmatch(given) else f"{_RUN}-{next(_numbers)}"
 
@@ -92,6 +98,8 @@ class Exchange:
             if extension is not None:
                 extension["abort"]()
         finally:
+            if self._span is not None and self._service.tracing is not None:
+                self._service.tracing.end(self._span, self._status)
             route = "none" if self._route is None else self._route.path
             duration_s = time.perf_counter() - begun
             is_stream = self._route is not None and self._route.streams
@@ -138,6 +146,8 @@ class Exchange:
             return Reply(status=204, headers=self._options(ROUTES.allowed(raw_path)))
         route, names = ROUTES.match(scope["method"], raw_path)
         self._route = route
+        if self._service.tracing is not None and not route.streams:
+            self._span = self._service.tracing.begin(scope["method"], route.path, self._headers)
         scope["treering.session"] = names.get("session_id")
         principal = self._principal = await guard.principal_of(request)
         if route.right != "none":
@@ -209,6 +219,8 @@ class Exchange:
 
     def _read_query(self, route: Route) -> object:
         kind: type[object] = route.query
+        if route.page:
+            return _NOTHING
         if kind is not Nothing:
             return read_query(self._query(), kind)
         if self._scope["query_string"]:
@@ -301,7 +313,8 @@ class Exchange:
         if media_type is not None:
             headers["content-type"] = media_type
         headers.setdefault("cache-control", "private, no-cache")
-        if len(body) >= _COMPRESS_FROM and b"gzip" in self._headers.get(b"accept-encoding", b""):
+        is_packed = "content-encoding" in headers
+        if not is_packed and len(body) >= _COMPRESS_FROM and b"gzip" in self._headers.get(b"accept-encoding", b""):
             pack = partial(gzip.compress, body, 6, mtime=0)
             body = pack() if len(body) <= _INLINE_MAX else await anyio.to_thread.run_sync(pack)
             headers["content-encoding"] = "gzip"
@@ -331,7 +344,13 @@ class Exchange:
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
-        every = {"x-request-id": self._id, **self._guard.cors(self._headers), **headers}
+        is_page = self._route is not None and self._route.page
+        every = {
+            "x-request-id": self._id,
+            "content-security-policy": VIEWER_POLICY if is_page else _POLICY,
+            **self._guard.cors(self._headers),
+            **headers,
+        }
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in every.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": [*encoded, *_EVERY_REPLY]})
 

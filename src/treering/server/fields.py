@@ -27,7 +27,13 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 """A number of tokens, at least one."""
 
+Seqs: TypeAlias = Annotated[tuple[Annotated[int, Meta(ge=1, le=2**53 - 1)], ...], Meta(min_length=1, max_length=500)]
+"""The seqs of some entries."""
+
 CURSOR_PATTERN = r"(0|[1-9][0-9]{0,17})-([A-Za-z0-9_.-]|~[0-9A-F]{2})*"
+
+CursorText: TypeAlias = Annotated[str, Meta(pattern=rf"^{CURSOR_PATTERN}$")]
+"""A cursor."""
 
 Since: TypeAlias = Annotated[str, Meta(pattern=rf"^(start|end|{CURSOR_PATTERN})$")]
 """Where a stream begins."""

@@ -39,6 +39,7 @@ class Metrics:
             "treering_http_streams_dropped", "Streams whose reader accepted nothing.", registry=self._registry
         )
         self.errors = Counter("treering_errors", "Errors by class.", ("error",), registry=self._registry)
+        self.disk = Gauge("treering_disk_ready", "Whether sessions can be read and written.", registry=self._registry)
         self._registry.register(_HostCollector(host))
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # looking labels up costs a lot
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import TypeAlias
-
-from msgspec import Struct
 
 from ..events.errors import (
     AgentError,
@@ -45,10 +42,7 @@ from ..events.errors import (
     Unavailable,
     UnsafeCut,
 )
-
-MEDIA_TYPE = "application/problem+json"
-
-ErrorClass: TypeAlias = type[TreeringError]
+from ..problem import Current, ErrorClass, Place, Problem, attributes_of, names_of, public_class
 
 
 class Malformed(InvalidInput):
@@ -97,49 +91,6 @@ class Stale(LeafMoved):
         super().__init__(message)
 
 
-class Current(Struct, frozen=True):
-    """The state of a session that a precondition did not meet."""
-
-    leaf: str | None
-    cursor: str
-
-
-class Place(Struct, frozen=True, omit_defaults=True):
-    """A place in a file, without the folders above it."""
-
-    path: str
-    line: int | None = None
-    byte: int | None = None
-
-
-class Problem(Struct, frozen=True, omit_defaults=True):
-    """A problem document.
-
-    Attributes:
-        type: A stable name of the kind of problem.
-        title: The kind of problem, in a sentence.
-        status: The HTTP status.
-        detail: What happened here and what to do, in a sentence.
-        instance: The id of the request.
-        error: The class of the error, by which a client raises the same one.
-        where: The place in a file that it refers to.
-        field: The field of the request that is wrong, as a JSON path.
-        retry: Whether the same request is safe to repeat, and may succeed.
-        current: What a precondition was compared with.
-    """
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str | None = None
-    error: str | None = None
-    where: Place | None = None
-    field: str | None = None
-    retry: bool = False
-    current: Current | None = None
-
-
 _STATUS: tuple[tuple[tuple[ErrorClass, ...], int], ...] = (
     ((NotAuthorized,), 401),
     ((TooLarge,), 413),
@@ -167,12 +118,6 @@ _STATUS: tuple[tuple[tuple[ErrorClass, ...], int], ...] = (
 _SAFE_TO_REPEAT = (AppendInDoubt, Closed, TooMany, Unavailable)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FIELD = re.compile(r"at `\$\.?([^`]*)`")
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
-def public_class(error: TreeringError) -> ErrorClass:
-    """Return the class by which a client knows an error: the nearest one that the error tree itself defines."""
-    return next(each for each in type(error).__mro__ if each.__module__ == TreeringError.__module__)
 
 
 def status_of(error: TreeringError) -> int:
@@ -202,24 +147,25 @@ def problem_of(error: BaseException, *, root: str | None = None, instance: str |
             "the server failed at this request; its log says why",
             instance,
         )
-    name = public_class(error).__name__
-    slug = _WORDS.sub("-", name).lower()
+    kind = public_class(error)
+    urn, title = names_of(kind)
     detail = without_paths(error.message, root)
     field = _FIELD.search(error.message)
     where = None
     if error.where is not None:
         where = Place(without_paths(error.where.path, root), error.where.line, error.where.byte)
     return Problem(
-        f"urn:treering:problem:{slug}",
-        _WORDS.sub(" ", name).lower().capitalize(),
+        urn,
+        title,
         status_of(error),
         detail,
         instance,
-        error=name,
+        error=kind.__name__,
         where=where,
         field=field[1] if field else None,
         retry=isinstance(error, _SAFE_TO_REPEAT),
         current=Current(error.leaf, error.cursor) if isinstance(error, Stale) else None,
+        attributes=attributes_of(error),
     )
 
 

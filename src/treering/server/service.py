@@ -6,16 +6,21 @@ import hashlib
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import anyio
 
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
+from ..events.entries import Entry
 from ..events.errors import (
     InvalidSessionId,
     LeafMoved,
+    LogReplaced,
+    NotFound,
     ReadOnly,
     SessionLocked,
     SessionNotFound,
@@ -23,13 +28,20 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.stores.base import Cursor, Ref
+from ..events.stores.capabilities import TriesWriting
+from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import Principal
-from .problems import Problem, Stale, problem_of, without_paths
+from .problems import Stale, problem_of, without_paths
 from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from ..actors.host.runtime import Runtime
+    from .tracing import Tracing
 
 _IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
 """The namespace of the ids of sessions that are created with an Idempotency-Key."""
@@ -59,6 +71,7 @@ class Service:
         epoch: A name of this run of the server, in positions of the list.
         metrics: Its figures.
         encoded: What was encoded last for streams.
+        tracing: Its spans; None where OpenTelemetry is not installed.
     """
 
     def __init__(
@@ -76,6 +89,7 @@ class Service:
         self.read_only = read_only
         self.metrics = Metrics(host)
         self.encoded = Encoded()
+        self.tracing = _tracing_of(host.core.runtime)
         self.stopping = anyio.Event()
         self.epoch = secrets.token_hex(6)
         self._handles: dict[str, tuple[Session, str | None]] = {}
@@ -97,7 +111,7 @@ class Service:
         """
         try:
             row = await self.host.resolve(session_id)
-        except (SessionNotFound, InvalidSessionId):
+        except (NotFound, InvalidSessionId):
             raise not_found(session_id) from None
         if row.id != session_id or not principal.sees(row.key):
             raise not_found(session_id)
@@ -157,6 +171,32 @@ class Service:
             del self._handles[next(iter(self._handles))]
         return session
 
+    async def reached(self, session: Session, text: str) -> None:
+        """Wait until the log of a session has the entries up to a cursor, which another process may be appending.
+
+        Raises:
+            LogReplaced: The cursor is of another log.
+            Unavailable: They did not come within `at_least_for_s`.
+        """
+        wanted, now = Cursor.parse(text), session.cursor
+        if wanted.seq and wanted.generation != now.generation:
+            raise LogReplaced(f"the cursor {text!r} is of another generation: the log was replaced, read it anew")
+        if now.seq >= wanted.seq:
+            return
+        with anyio.move_on_after(self.limits.at_least_for_s):
+            async with session.subscribe(after=now) as entries:
+                while entries.cursor.seq < wanted.seq:
+                    try:
+                        await entries.receive_many()
+                    except StopAsyncIteration:
+                        raise not_found(session.id) from None
+            return
+        raise Unavailable(f"the log ends at {session.cursor}, not at {text!r} yet: repeat the request")
+
+    def is_live(self, ref: Ref) -> bool:
+        """Return whether the host holds a session active."""
+        return self.host.core.registry.live(ref) is not None
+
     def forget(self, session_id: str) -> bool:
         """Forget the handle of a session that no longer exists as it was; return whether there was one."""
         return self._handles.pop(session_id, None) is not None
@@ -180,6 +220,11 @@ class Service:
         """Refuse a write if the server is read-only."""
         if self.read_only:
             raise ReadOnly("this server was started with --read-only: it writes nothing")
+
+    def delivered(self, entries: Sequence[Entry], begun_ns: int) -> None:
+        """Note in traces that a stream has sent entries, which it began to do at this time."""
+        if self.tracing is not None:
+            self.tracing.delivered(entries, begun_ns)
 
     # -- bounds
 
@@ -225,11 +270,17 @@ class Service:
         await self._ended.wait()
 
     async def disk_problem(self) -> str | None:
-        """Return why sessions cannot be listed at present, or None."""
+        """Return why sessions cannot be listed or written at present, or None."""
+        runtime = self.host.core.runtime
+        trying = None if self.read_only else runtime.store.capability(TriesWriting)
+        doing = "read"
         try:
             await self.host.list_sessions(limit=1)
+            doing = "written"
+            if trying is not None:
+                await runtime.blocking(trying.try_writing)
         except (TreeringError, OSError) as error:
-            return f"sessions cannot be read: {type(error).__name__}"
+            return f"sessions cannot be {doing}: {type(error).__name__}"
         return None
 
     def openapi(self) -> tuple[str, bytes]:
@@ -244,6 +295,17 @@ class Service:
     def id_for(self, principal: Principal, key: str | None) -> str | None:
         """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
         return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
+
+
+def _tracing_of(runtime: Runtime) -> Tracing | None:
+    """Return the spans of a host, which all applications over it share."""
+    if find_spec("opentelemetry") is None:
+        return None
+    from .tracing import Tracing
+
+    if not isinstance(runtime.tracing, Tracing):
+        runtime.tracing = Tracing(runtime.timer)
+    return runtime.tracing
 
 
 def _count_down(counts: Counter[str], name: str) -> None:

@@ -224,9 +224,11 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
 def _lists_of(kind: type) -> frozenset[str]:
     """Return the names of the query that hold lists, which are written with commas."""
     found: set[str] = set()
-    for name, hint in get_type_hints(kind).items():
-        if any(get_origin(each) is tuple for each in (hint, *get_args(hint))):
-            found.add(name)
+    hints = get_type_hints(kind)
+    for each in structs.fields(kind):
+        hint = hints[each.name]
+        if any(get_origin(part) is tuple for part in (hint, *get_args(hint))):
+            found.add(each.encode_name)
     return frozenset(found)
 
 

@@ -8,12 +8,11 @@ from textwrap import indent
 import click
 
 from ...actors.agents.events import SentContext
-from ...actors.agents.turn_storage import UNBOUNDED
 from ...actors.session.compaction import KEEP_TOKENS, CompactionReport
 from ...actors.session.session import Session
 from ...events.content import Content, shown_text
 from ...events.texts import counted
-from ...projections.building.budget import ContextBudget, calculate_budget
+from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuildResult
 from ...projections.context import Context, json_fields
 from ..descriptions import colored, short

@@ -5,21 +5,24 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ...projections.building.budget import ContextBudget, calculate_budget
+from ...actors.session.session import Session
+from ...projections.building.budget import UNBOUNDED, ContextBudget, calculate_budget
 from ...projections.building.builder import ContextBuilder, StrategyFailure
+from ...projections.building.report import ContextReport
 from ...projections.context import Context, ContextMessage
 from ...projections.stats import SessionStats
 from ...projections.usage import UsageProjection, UsageTotals
 from ..fields import Count, Name, Tokens
 from ..preconditions import append_options, state_tag
-from ..routing import Call, Nothing, Routes
+from ..routing import Call, Nothing, ReadQuery, Routes
 from .tree import Written, written
 
 routes = Routes()
 
 
-class ContextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContextQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which path: the one to `leaf`, by default the session's."""
 
     leaf: Name | None = None
@@ -63,6 +66,31 @@ class BuiltContext(Struct, frozen=True):
     masked_message_count: int
     budget: ContextBudget
     failures: tuple[StrategyFailure, ...]
+    cursor: str
+
+
+class ReportQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """At which entry, and for which request.
+
+    Attributes:
+        entry: The entry; by default the leaf.
+        window: The tokens of the model's window; by default that in the session's metadata.
+        reserve_for_response: Tokens to keep free for the answer; by default a quarter of the window.
+        system_tokens: The tokens of a system prompt that is not part of the session.
+        tool_tokens: The tokens of the definitions of the tools.
+    """
+
+    entry: Name | None = None
+    window: Tokens | None = None
+    reserve_for_response: Count | None = None
+    system_tokens: Count = 0
+    tool_tokens: Count = 0
+
+
+class ReportReply(Struct, frozen=True):
+    """What a model saw at an entry, and the end of the log."""
+
+    report: ContextReport
     cursor: str
 
 
@@ -128,6 +156,37 @@ async def build_context(call: Call[Nothing, BudgetRequest]) -> BuiltContext:
 
 
 @routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/context/report",
+    right="read",
+    query=ReportQuery,
+    reply=ReportReply,
+    errors=(404, 409, 422),
+    tagged=True,
+)
+async def report_context(call: Call[ReportQuery, None]) -> ReportReply:
+    """Tell what a model saw at an entry: what was sent, masked, summarized or cut, and the tokens of each part."""
+    session, query = await call.reading(), call.query
+    call.unless_known(f"{state_tag(session)}/{quote(repr(query))}")
+    report = await session.context_report(query.entry, budget=_budget(session, query))
+    return ReportReply(report, str(session.cursor))
+
+
+def _budget(session: Session, query: ReportQuery) -> ContextBudget:
+    """Return the budget of a request whose system prompt and tools are known by their tokens alone."""
+    provider = session.metadata.provider
+    window = query.window or (0 if provider is None else provider.context_window)
+    budget = calculate_budget(window, reserve_for_response=query.reserve_for_response)
+    taken = query.system_tokens + query.tool_tokens
+    return replace(
+        budget,
+        system_prompt_tokens=query.system_tokens,
+        tool_definition_tokens=query.tool_tokens,
+        available_tokens=max(0, budget.available_tokens - taken) if window else UNBOUNDED,
+    )
+
+
+@routes.add(
     "POST",
     "/v1/sessions/{session_id}/compact",
     right="write",
@@ -146,8 +205,16 @@ async def compact(call: Call[Nothing, NewCompaction]) -> Written:
     return written(session, entry_id)
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/views/usage", right="read", reply=UsageReply, errors=(404,), tagged=True)
-async def get_usage(call: Call[Nothing, None]) -> UsageReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/views/usage",
+    right="read",
+    query=ReadQuery,
+    reply=UsageReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_usage(call: Call[ReadQuery, None]) -> UsageReply:
     """Return the tokens and the cost of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))
@@ -155,8 +222,16 @@ async def get_usage(call: Call[Nothing, None]) -> UsageReply:
     return UsageReply(totals, str(session.cursor))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/views/stats", right="read", reply=StatsReply, errors=(404,), tagged=True)
-async def get_stats(call: Call[Nothing, None]) -> StatsReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/views/stats",
+    right="read",
+    query=ReadQuery,
+    reply=StatsReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_stats(call: Call[ReadQuery, None]) -> StatsReply:
     """Return the figures of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))

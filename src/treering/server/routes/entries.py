@@ -14,13 +14,16 @@ from ..fields import After, Count, Limit, Name
 from ..pages import check_limit
 from ..preconditions import REPEATED, append_options, state_tag
 from ..problems import Malformed
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..wire import convert, entry_raw, read_payloads
 
 routes = Routes()
 
+_WITH_ENTRIES = "return=representation"
+"""The preference (RFC 7240) of a caller that wants to have what it appended as it is stored."""
 
-class EntriesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+
+class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others."""
 
     after: After | None = None
@@ -30,20 +33,32 @@ class EntriesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class EntryPage(Struct, frozen=True):
-    """A page of entries. `cursor` is where the next page begins; there is none if `up_to_date`."""
+    """A page of entries. `cursor` is where the next page begins; there is none if `up_to_date`.
+
+    Attributes:
+        items: The entries.
+        cursor: See above.
+        up_to_date: Whether these are all that there are.
+        leaf: The session's leaf; null for none.
+    """
 
     items: list[Raw]
     cursor: str
     up_to_date: bool
+    leaf: str | None
 
 
-class Appended(Struct, frozen=True):
-    """What was appended: the ids of the entries and their seqs, the leaf and the end of the log after them."""
+class Appended(Struct, frozen=True, omit_defaults=True):
+    """What was appended: the ids of the entries and their seqs, the leaf and the end of the log after them.
+
+    With `Prefer: return=representation`, the entries themselves stand under `entries`.
+    """
 
     ids: list[str]
     seqs: list[int]
     leaf: str | None
     cursor: str
+    entries: list[Raw] = []
 
 
 class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +70,7 @@ class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         aside: Whether the leaf stays where it is.
         expected_leaf: The leaf that the caller knows; null for none.
         expected_seq: The last seq that the caller knows.
+        command_id: The caller's id of the request, where it is none that a header can carry as Idempotency-Key.
     """
 
     entries: list[Any]  # checked by `read_payloads`
@@ -62,9 +78,10 @@ class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aside: bool = False
     expected_leaf: str | UnsetType | None = UNSET
     expected_seq: Count | None = None
+    command_id: Name | None = None
 
 
-class PathQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PathQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which path to read: to `leaf`, by default the session's; with `bodies`, its entries, not only their ids."""
 
     leaf: Name | None = None
@@ -103,17 +120,20 @@ async def read_entries(call: Call[EntriesQuery, None]) -> EntryPage:
         missing = next((name for name, entry in zip(query.ids, found, strict=False) if entry is None), None)
         if missing is not None:
             raise EntryNotFound(missing)
-        return EntryPage([entry_raw(entry) for entry in found if entry is not None], str(end), up_to_date=True)
-    items: list[Raw] = []
+        items = [entry_raw(entry) for entry in found if entry is not None]
+        return EntryPage(items, str(end), up_to_date=True, leaf=session.leaf_id)
+    items = list[Raw]()
     size = 0
     async for entry in session.iter_entries(seq):
         if len(items) == query.limit or size >= limits.page_bytes_max:
-            return EntryPage(items, str(Cursor(end.generation, seq)), up_to_date=False)
+            return EntryPage(items, str(Cursor(end.generation, seq)), up_to_date=False, leaf=session.leaf_id)
         seq = entry.seq
         if not query.types or entry.type in query.types:
             items.append(raw := entry_raw(entry))
             size += len(memoryview(raw))
-    return EntryPage(items, str(Cursor(end.generation, max(seq, end.seq))), up_to_date=True)
+    read = Cursor(end.generation, max(seq, end.seq))
+    up_to_date = read.seq >= session.cursor.seq  # what was appended meanwhile is on the next page, and moved the leaf
+    return EntryPage(items, str(read), up_to_date=up_to_date, leaf=session.leaf_id)
 
 
 def _seq_after(after: str | None, end: Cursor) -> int:
@@ -139,11 +159,12 @@ def _seq_after(after: str | None, end: Cursor) -> int:
     "GET",
     "/v1/sessions/{session_id}/entries/{entry_id}",
     right="read",
+    query=ReadQuery,
     reply=Raw,
-    errors=(404,),
+    errors=(404, 409),
     tagged=True,
 )
-async def read_entry(call: Call[Nothing, None]) -> Raw:
+async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     """Read one entry."""
     session, entry_id = await call.reading(), call.names["entry_id"]
     call.unless_known(f"{session.cursor.generation}/{quote(entry_id)}")
@@ -183,13 +204,19 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         options["expected_leaf"] = new.expected_leaf
     if new.expected_seq is not None:
         options["expected_seq"] = new.expected_seq
+    if new.command_id is not None:
+        options["command_id"] = new.command_id
     before = session.cursor.seq
     ids = await session.append_many(payloads, **options)
-    index = (await session.log()).index
-    seqs = [index.seq_of(each) for each in ids]
-    is_repeated = bool(seqs) and seqs[-1] <= before
-    appended = Appended(ids, seqs, session.leaf_id, str(session.cursor))
-    return Reply(appended, headers=REPEATED if is_repeated else None)
+    log = await session.log()
+    seqs = [log.index.seq_of(each) for each in ids]
+    headers = dict(REPEATED) if seqs[-1] <= before else {}
+    entries = list[Raw]()
+    if call.request.headers.get("prefer") == _WITH_ENTRIES:
+        entries = [entry_raw(each) for each in await log.entries_in(seqs)]
+        headers["Preference-Applied"] = _WITH_ENTRIES
+    appended = Appended(ids, seqs, session.leaf_id, str(session.cursor), entries)
+    return Reply(appended, headers=headers)
 
 
 @routes.add(

@@ -8,6 +8,7 @@ revision the old set holds, after it the new one.
 from __future__ import annotations
 
 import secrets
+import time
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -17,10 +18,10 @@ from msgspec import Struct
 from ...actors.session.session import Session
 from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
 from ...events.stores.base import Cursor
+from ...problem import Problem
 from ...projections.feed import Reset
 from ..blocks import block
 from ..fields import Count, Since
-from ..problems import Problem
 from ..routing import Call, Nothing, Routes
 from ..service import Service
 from ..wire import encode, entry_json
@@ -182,7 +183,9 @@ class Gathering:
                             else:
                                 at = Cursor(generation, item.seq)
                                 blocks.append(block("entry", entry_json(item), f"{session_id}/{at}"))
+                        begun_ns = time.time_ns()
                         await self._send(scope, blocks)
+                        self._service.delivered([item for item in batch if not isinstance(item, Reset)], begun_ns)
                         had = str(items.cursor)
             except TreeringError as error:
                 self._scopes.pop(session_id, None)

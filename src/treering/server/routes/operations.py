@@ -71,7 +71,9 @@ async def readyz(call: Call[Nothing, None]) -> Health:
 @routes.add("GET", "/metrics", right="read", reply=bytes, media_types=("text/plain",))
 async def metrics(call: Call[Nothing, None]) -> Reply:
     """Return the figures of the server and its host for Prometheus."""
-    text = call.service.metrics.text()
+    service = call.service
+    service.metrics.disk.set(await service.disk_problem() is None)
+    text = service.metrics.text()
     return Reply(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -9,6 +9,7 @@ place is encoded once.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -278,7 +279,9 @@ async def _entries(
                     elif isinstance(item, Transient):
                         await push(block("transient", encode(TransientEvent(item.name, item.raw))))
                     else:
+                        begun_ns = time.time_ns()
                         await push(entry_block(item, generation))
+                        service.delivered([item], begun_ns)
                 had = str(items.cursor)
     except TreeringError as error:
         await push(block("problem", encode(service.problem(error))))
@@ -297,8 +300,10 @@ async def _push_entries(
     push: Push,
 ) -> None:
     encoded = service.encoded.entries(entries, generation)
+    begun_ns = time.time_ns()
     for start in range(0, len(encoded), chunk_max):
         await push(encoded[start : start + chunk_max])
+    service.delivered(entries, begun_ns)
 
 
 async def _view(service: Service, session: Session, view: View, *, live: bool, push: Push) -> Bye | None:
@@ -355,7 +360,7 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                     is_seen = row.project == project
                 if is_seen and row is not None:
                     shown[change.ref] = row.id
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
                 elif change.ref in shown:
                     await tell("deleted", shown.pop(change.ref), None)
                 continue
@@ -366,6 +371,6 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                 if call.principal.sees(row.key):
                     shown[row.ref] = row.id
                     project_hash = row.project_hash if project is not None else None
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
             await push(block("ready", encode({"n": n, "up_to_date": True}), f"{service.epoch}-{n}"))
     return None

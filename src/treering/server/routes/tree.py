@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
+from urllib.parse import quote
+
 from msgspec import Struct
 
 from ...actors.session.session import Session
-from ...projections.tree import Tree
-from ..fields import Count
+from ...events.content import ToolResultPart
+from ...events.entries import Entry, MessageEntry, OpaqueEntry, payload_of
+from ...events.errors import EntryNotFound
+from ...events.texts import preview
+from ...projections.tree import Tree, TreeColumns, tree_columns
+from ..fields import Count, Seqs
 from ..preconditions import append_options, check_match, state_tag
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 
 routes = Routes()
 
@@ -17,6 +25,44 @@ class TreeReply(Struct, frozen=True):
     """All entries as a tree, and the end of the log that it shows."""
 
     tree: Tree
+    cursor: str
+
+
+class ColumnsReply(Struct, frozen=True):
+    """All entries as a tree of columns, and the end of the log that it shows."""
+
+    tree: TreeColumns
+    cursor: str
+
+
+class WordsQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The seqs of the entries."""
+
+    seqs: Seqs
+
+
+class EntryWords(Struct, frozen=True):
+    """What a line of a tree shows beside an entry.
+
+    Attributes:
+        seq: The seq of the entry.
+        id: Its id.
+        timestamp: Its time.
+        text: Its beginning, on one line.
+        error: Whether a tool failed there, or a model's answer.
+    """
+
+    seq: int
+    id: str
+    timestamp: datetime
+    text: str
+    error: bool
+
+
+class WordsPage(Struct, frozen=True):
+    """The words of the entries, in the order in which they were asked for."""
+
+    items: list[EntryWords]
     cursor: str
 
 
@@ -80,16 +126,91 @@ def written(session: Session, entry_id: str | None) -> Written:
     return Written(entry_id, session.leaf_id, str(session.cursor))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/tree", right="read", reply=TreeReply, errors=(404,), tagged=True)
-async def get_tree(call: Call[Nothing, None]) -> TreeReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/tree",
+    right="read",
+    query=ReadQuery,
+    reply=TreeReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_tree(call: Call[ReadQuery, None]) -> TreeReply:
     """Return all entries of a session as a tree."""
     session = await call.reading()
     call.unless_known(state_tag(session))
     return TreeReply(session.tree(), str(session.cursor))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/labels", right="read", reply=LabelsReply, errors=(404,), tagged=True)
-async def get_labels(call: Call[Nothing, None]) -> LabelsReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/tree/columns",
+    right="read",
+    query=ReadQuery,
+    reply=ColumnsReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_columns(call: Call[ReadQuery, None]) -> ColumnsReply:
+    """Return all entries of a session as a tree of columns, in a tenth of the bytes."""
+    session = await call.reading()
+    call.unless_known(f"{state_tag(session)}/columns")
+    log = await session.log()
+    return ColumnsReply(tree_columns(log.index), str(session.cursor))
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/tree/words",
+    right="read",
+    query=WordsQuery,
+    reply=WordsPage,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_words(call: Call[WordsQuery, None]) -> WordsPage:
+    """Return how some entries begin, wherever they are in the tree."""
+    session, seqs = await call.reading(), call.query.seqs
+    call.unless_known(f"{session.cursor.generation}/{quote(repr(seqs))}")
+    log = await session.log()
+    missing = next((seq for seq in seqs if not (0 < seq <= log.index.head and log.index.is_entry(seq))), None)
+    if missing is not None:
+        raise EntryNotFound(str(missing))
+    return WordsPage(list(_words(await log.entries_in(seqs))), str(session.cursor))
+
+
+_WORDS_CHARS_MAX = 120
+"""The greatest length of the beginning of an entry."""
+
+
+def _words(entries: list[Entry]) -> Iterator[EntryWords]:
+    for entry in entries:
+        if isinstance(entry, OpaqueEntry):
+            text = "" if entry.reason == "unknown type" else entry.reason
+        else:
+            text = payload_of(entry).preview(lambda name: name)
+        yield EntryWords(entry.seq, entry.id or "", entry.timestamp, preview(text, _WORDS_CHARS_MAX), _failed(entry))
+
+
+def _failed(entry: Entry) -> bool:
+    if not isinstance(entry, MessageEntry):
+        return False
+    parts = entry.message.content
+    return entry.message.error is not None or any(
+        isinstance(part, ToolResultPart) and part.tool_result.is_error for part in parts
+    )
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/labels",
+    right="read",
+    query=ReadQuery,
+    reply=LabelsReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_labels(call: Call[ReadQuery, None]) -> LabelsReply:
     """Return the labelled entries of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))
@@ -135,8 +256,16 @@ async def _label(call: Call[Nothing, NewLabel] | Call[Nothing, None], label: str
     return written(session, await session.set_label(entry_id, label, **options))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/leaf", right="read", reply=LeafReply, errors=(404,), tagged=True)
-async def get_leaf(call: Call[Nothing, None]) -> LeafReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/leaf",
+    right="read",
+    query=ReadQuery,
+    reply=LeafReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_leaf(call: Call[ReadQuery, None]) -> LeafReply:
     """Return the leaf of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))

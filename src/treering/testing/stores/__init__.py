@@ -51,6 +51,7 @@ from .capabilities import (
     NamingPlaces,
     Packing,
     Recovering,
+    TryingToWrite,
 )
 from .case import StoreCase
 from .catalog import KeepingRows, KeepingSearch
@@ -82,6 +83,7 @@ class StoreSuite(
     Packing,
     Recovering,
     Scanning,
+    TryingToWrite,
     Watching,
 ):
     """Tests for everything that a store promises; see the module for how to use it."""

@@ -22,6 +22,7 @@ from ...events.stores.capabilities import (
     Packs,
     Recovers,
     ScansChanges,
+    TriesWriting,
     Watches,
 )
 from ...events.stores.search import KeepsSearch
@@ -39,6 +40,7 @@ ALL: tuple[type, ...] = (
     Packs,
     Recovers,
     ScansChanges,
+    TriesWriting,
     Watches,
 )
 """All capabilities that a host asks for."""
@@ -122,6 +124,20 @@ class NamingPlaces(StoreCase):
         assert not files.is_outside(self.ref("a"))
         assert files.is_outside(files.ref_of(f"{files.root}-other/a.jsonl"))
         assert files.what_is_there(self.ref("b")) is None
+
+
+class TryingToWrite(StoreCase):
+    """The promises of `TriesWriting`."""
+
+    async def test_trying_to_write_leaves_nothing(self, store: Store) -> None:
+        trying = self.capable(store, TriesWriting)
+        await to_thread.run_sync(trying.try_writing)
+        await (await self.writer(store, "a")).append(*lines(1, 3))
+        await to_thread.run_sync(trying.try_writing)
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+        health = store.capability(Health)
+        if health is not None:
+            assert [each for each in await to_thread.run_sync(health.examine) if each.severity != "note"] == []
 
 
 class Examining(StoreCase):
