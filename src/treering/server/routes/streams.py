@@ -27,7 +27,7 @@ from ...projections.feed import Reset, Transient
 from ...projections.usage import UsageProjection
 from ...projections.views import Snapshot
 from ..blocks import block, entry_block
-from ..fields import Folder, Since
+from ..fields import Folder, Since, cursor_of
 from ..routing import Call, Routes
 from ..wire import encode
 from .sessions import SessionRow, row_of
@@ -236,7 +236,7 @@ def place(session: Session, since: str) -> Cursor | int:
     """Return where a stream of a session's entries begins: at "start", at "end" or after a cursor."""
     if since == "start":
         return 0
-    return session.cursor if since == "end" else Cursor.parse(since)
+    return session.cursor if since == "end" else cursor_of(since)
 
 
 async def _entries(

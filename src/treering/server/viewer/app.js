@@ -11,6 +11,8 @@ import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, use
 
 const LOADERS = {
   live: () => import("./pages/live.js"),
+  sessions: () => import("./pages/sessions.js"),
+  usage: () => import("./pages/usage.js"),
 };
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
 const loaded = new Map();
