@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from playwright.async_api import Page
 
@@ -20,6 +19,7 @@ from treering.events.disk.disk import OsDisk
 from treering.server.tokens import Tokens
 
 from .chromium import until
+from .sites import another_site
 
 pytestmark = pytest.mark.browser
 
@@ -76,23 +76,6 @@ async def served(root: Path) -> AsyncIterator[tuple[str, str]]:
         finally:
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
-
-
-@asynccontextmanager
-async def another_site() -> AsyncIterator[int]:
-    """Serve an empty page at a port, under whatever name it is asked for."""
-
-    async def answer(client: SocketStream) -> None:
-        async with client:
-            await BufferedByteReceiveStream(client).receive_until(b"\r\n\r\n", 65_536)
-            page = b"<!doctype html><title>another site</title>"
-            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
-            await client.send(head % len(page) + page)
-
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, answer)
-        yield listener.extra(SocketAttribute.local_port)
-        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.feature("S-30")
