@@ -4,6 +4,7 @@
  */
 
 import { useEffect, useState } from "../vendor/preact.js";
+import { feedOf } from "./feed.js";
 
 const JOIN_MS = 80;
 
@@ -24,31 +25,16 @@ export class Directory {
   }
 
   /** Begins to follow. */
-  async open() {
-    for (;;) {
-      try {
-        await this._follow();
-        return;
-      } catch (error) {
-        if (error.status === 401 || error.status === 403) return; // the shell says so
-        console.warn(error);
-        await new Promise((resolve) => setTimeout(resolve, 5000));
-      }
-    }
-  }
-
-  async _follow() {
-    const states = new Set(["open"]);
-    let was = "";
-    const onState = ({ state }) => {
-      if (states.has(state) && was && !states.has(was)) this._begin();
-      was = state;
-    };
-    for await (const { event, data } of this.app.server.follow("events", { onState })) {
+  open() {
+    let begun = false;
+    feedOf(this.app.server).list({}, ({ event, data }) => {
       if (event === "session") this._session(data);
       else if (event === "state") this._state(data);
-      else if (event === "reset") this._begin();
-    }
+      else if (event === "reset") {
+        if (begun) this._begin();
+        begun = true;
+      }
+    });
   }
 
   _begin() {
