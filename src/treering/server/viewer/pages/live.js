@@ -66,7 +66,7 @@ export default function Live({ query, app }) {
   }, [value, version, asleep, asked.join()]);
 
   const shown = chosen.length ? rows.filter((row) => chosen.includes(groupOf(row))) : rows;
-  const wanted = useMemo(() => arrange(shown, app.now()), [shown, chosen.join()]);
+  const wanted = useMemo(() => arrange(shown), [shown, chosen.join()]);
   const places = new Map(wanted.map((each, place) => [each.row.id, place]));
   const keeps = held && order.length > 0;
   const kept = keeps ? keepOrder(wanted, order) : wanted;

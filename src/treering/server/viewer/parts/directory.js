@@ -7,6 +7,7 @@ import { useEffect, useState } from "../vendor/preact.js";
 import { feedOf } from "./feed.js";
 
 const JOIN_MS = 80;
+const RETRY_MS = 3000;
 
 /** The rows of the listing as they change. */
 export class Directory {
@@ -24,10 +25,20 @@ export class Directory {
     this._told = 0;
   }
 
-  /** Begins to follow. */
-  open() {
-    let begun = false;
-    feedOf(this.app.server).list({}, ({ event, data }) => {
+  /** Begins to follow: from now on, since pages read what was before. */
+  async open() {
+    const { server } = this.app;
+    let page;
+    try {
+      page = await server.get("sessions", { query: { limit: 1 }, tries: 1 });
+    } catch (error) {
+      // the shell says why nothing comes; it may be there later
+      if (error.status !== 401) setTimeout(() => this.open(), RETRY_MS);
+      return;
+    }
+    const query = page.events ? { kinds: ["session", "state"] } : {};
+    let begun = Boolean(page.events);
+    feedOf(server).list({ since: page.events, query }, ({ event, data }) => {
       if (event === "session") this._session(data);
       else if (event === "state") this._state(data);
       else if (event === "reset") {
