@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from playwright.async_api import Page
 
-from treering import Session, SessionHost, Usage
+from treering import Session, SessionHost, Snapshot, Usage
 from treering.projections.usage import UsageProjection
 
 from .chromium import until
@@ -58,7 +58,7 @@ VALUES = """async (cursors) => {
 
 
 async def open_client(page: Page, url: str, **timing: float) -> None:
-    await page.goto(url)
+    await page.goto(f"{url}client.js")  # a page that does nothing by itself
     await page.evaluate(START, timing)
 
 
@@ -121,7 +121,9 @@ async def test_replicas_equal_the_librarys_views_after_a_random_history(
     assert found["tree"] == as_json(session.tree())
     assert found["labels"] == dict(session.labels())
     async with session.subscribe(UsageProjection()) as steps:
-        usage = (await anext(steps)).value
+        first = await anext(steps)
+    assert isinstance(first, Snapshot)
+    usage = first.value
     assert found["usage"]["total"] == msgspec.structs.asdict(usage.total)
     assert [(each["provider"], each["model"], each["usage"]) for each in found["usage"]["by_model"]] == [
         (each.provider, each.model, msgspec.structs.asdict(each.usage)) for each in usage.by_model

@@ -6,8 +6,7 @@ import hashlib
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -28,11 +27,12 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
-from ..events.stores.base import Cursor, Ref
+from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
 from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
+from .fields import cursor_of
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import Principal
@@ -178,7 +178,7 @@ class Service:
             LogReplaced: The cursor is of another log.
             Unavailable: They did not come within `at_least_for_s`.
         """
-        wanted, now = Cursor.parse(text), session.cursor
+        wanted, now = cursor_of(text), session.cursor
         if wanted.seq and wanted.generation != now.generation:
             raise LogReplaced(f"the cursor {text!r} is of another generation: the log was replaced, read it anew")
         if now.seq >= wanted.seq:
@@ -228,9 +228,8 @@ class Service:
 
     # -- bounds
 
-    @contextmanager
-    def counted(self, principal: Principal, *, streams: bool) -> Generator[None]:
-        """Count a request while it runs.
+    def enter(self, principal: Principal, *, streams: bool) -> None:
+        """Count a request until it leaves.
 
         Raises:
             TooMany: The principal has as many running, or as many streams open, as it may.
@@ -244,10 +243,10 @@ class Service:
         if running.total() + self._streaming.total() >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
         running[principal.name] += 1
-        try:
-            yield
-        finally:
-            _count_down(running, principal.name)
+
+    def leave(self, principal: Principal) -> None:
+        """Count a request no longer."""
+        _count_down(self._running, principal.name)
 
     def hold_stream(self, principal: Principal) -> None:
         """Count a stream until it is released."""

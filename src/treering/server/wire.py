@@ -213,11 +213,23 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
         if len(given) > 1:
             raise Malformed(f"{name!r} stands {len(given)} times in the query: give it once")
         _check_str(given[0])
+        if given[0].lower() == "null" and name in _without_text(kind):  # type: ignore[arg-type]  # a class is hashable
+            raise Malformed(f"Expected a value, got `null` - at `$.{name}`: leave it out")
         value[name] = [each for each in given[0].split(",") if each] if name in lists else given[0]
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Malformed(f"{str(error).replace('Object contains', 'the query has')}") from error
+
+
+@cache
+def _without_text(kind: type) -> frozenset[str]:
+    """Return the names of the query that hold no free text, so that `null` is not a value of theirs."""
+    found: set[str] = set()
+    for name, hint in get_type_hints(kind).items():
+        if not {str, tuple} & {get_origin(each) or each for each in (hint, *get_args(hint))}:
+            found.add(name)
+    return frozenset(found)
 
 
 @cache

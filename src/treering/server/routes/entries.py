@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...events.errors import EntryNotFound, InvalidInput, LogReplaced, NotFound
+from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
-from ..fields import After, Count, Limit, Name
+from ..fields import After, Count, Limit, Name, cursor_of
 from ..pages import check_limit
 from ..preconditions import REPEATED, append_options, state_tag
 from ..problems import Malformed
@@ -146,10 +146,7 @@ def _seq_after(after: str | None, end: Cursor) -> int:
         return 0
     if after.isascii() and after.isdigit():
         return int(after)
-    try:
-        cursor = Cursor.parse(after)
-    except InvalidInput:  # it looks like a cursor, and is none that a log ever had
-        cursor = Cursor("", 1)
+    cursor = cursor_of(after)
     if cursor.generation != end.generation and cursor.seq:
         raise LogReplaced(f"the cursor {after!r} is of another generation, the log was replaced: read from the start")
     return cursor.seq

@@ -27,7 +27,7 @@ from ...projections.feed import Reset, Transient
 from ...projections.usage import UsageProjection
 from ...projections.views import Snapshot
 from ..blocks import block, entry_block
-from ..fields import Folder, Since
+from ..fields import Folder, Since, cursor_of
 from ..routing import Call, Routes
 from ..wire import encode
 from .sessions import SessionRow, row_of
@@ -236,7 +236,7 @@ def place(session: Session, since: str) -> Cursor | int:
     """Return where a stream of a session's entries begins: at "start", at "end" or after a cursor."""
     if since == "start":
         return 0
-    return session.cursor if since == "end" else Cursor.parse(since)
+    return session.cursor if since == "end" else cursor_of(since)
 
 
 async def _entries(
@@ -360,7 +360,7 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                     is_seen = row.project == project
                 if is_seen and row is not None:
                     shown[change.ref] = row.id
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
                 elif change.ref in shown:
                     await tell("deleted", shown.pop(change.ref), None)
                 continue
@@ -371,6 +371,6 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                 if call.principal.sees(row.key):
                     shown[row.ref] = row.id
                     project_hash = row.project_hash if project is not None else None
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
             await push(block("ready", encode({"n": n, "up_to_date": True}), f"{service.epoch}-{n}"))
     return None

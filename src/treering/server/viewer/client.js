@@ -117,7 +117,7 @@ export class Server {
     this.timing = { ...TIMING, ...timing };
     /** What the server's clock is ahead of this machine's, in ms. */
     this.offset = 0;
-    this._token = token;
+    this.token = token;
     this._isExact = false;
     /** @type {Set<Line>} */
     this._lines = new Set();
@@ -251,14 +251,12 @@ export class Server {
    * @throws {Problem} The stream cannot be opened, and repeating does not help.
    */
   async *follow(path, { since, kinds, view, live, query, signal, onState } = {}) {
-    let last = since;
+    const word = since === "start" || since === "end" ? since : undefined;
+    let last = word === undefined ? since : undefined;
     let seq = 0;
-    const describe = () => ({
-      verb: "GET",
-      path,
-      query: { ...query, since, kinds, view, live },
-      lastId: last === since ? undefined : last,
-    });
+    const asked = since === "end" && !view ? [...new Set([...(kinds ?? ["entry"]), "ready"])] : kinds; // where "end" was
+    const every = { ...query, since: word, kinds: asked, view, live };
+    const describe = () => ({ verb: "GET", path, query: every, lastId: last });
     const line = new Line(this, describe, { signal, onState, ends: live === false });
     for await (const event of line.events()) {
       if (event.id !== null) last = event.id;
@@ -267,6 +265,7 @@ export class Server {
         if (event.data.seq <= seq) continue;
         seq = event.data.seq;
       }
+      if (event.event === "ready" && asked !== kinds && !kinds?.includes("ready")) continue;
       yield event;
     }
   }
@@ -292,7 +291,7 @@ export class Server {
     }
     for (let renew = false; ; renew = true) {
       const headers = new Headers(options.headers);
-      const token = typeof this._token === "function" ? await this._token(renew) : this._token;
+      const token = typeof this.token === "function" ? await this.token(renew) : this.token;
       if (token) headers.set("authorization", `Bearer ${token}`);
       const begun = Date.now();
       let reply;
@@ -304,7 +303,7 @@ export class Server {
       }
       const date = Date.parse(reply.headers.get("date") ?? "");
       if (!Number.isNaN(date)) this._setClock(date + 500 + (Date.now() - begun) / 2, false);
-      if (reply.status !== 401 || renew || typeof this._token !== "function") return reply;
+      if (reply.status !== 401 || renew || typeof this.token !== "function") return reply;
       await reply.body?.cancel();
     }
   }
@@ -314,6 +313,12 @@ export class Server {
     const offset = time - Date.now();
     if (isExact || !this._isExact || Math.abs(offset - this.offset) > 2_000) this.offset = offset;
     this._isExact ||= isExact;
+  }
+
+  /** Tell the listeners of streams that another holds for this page, such as a worker. @param {StreamState} state */
+  assume(state) {
+    this.state = state;
+    for (const listener of this._listeners) listener(this.state);
   }
 
   /** Take the states of the streams together. */
@@ -326,8 +331,7 @@ export class Server {
     );
     const heard = Math.max(this.state.heard, ...states.map((each) => each.heard));
     const since = worst.state === this.state.state ? Math.min(this.state.since, worst.since) : worst.since;
-    this.state = { ...worst, since, heard };
-    for (const listener of this._listeners) listener(this.state);
+    this.assume({ ...worst, since, heard });
   }
 }
 
@@ -523,10 +527,10 @@ export class Gathering {
     return Object.fromEntries([...this._wanted].map(([id, each]) => [id, each.since]));
   }
 
-  /** Follow more sessions. @param {Record<string, Following>} sessions */
+  /** Follow more sessions; one that is followed begins again there. @param {Record<string, Following>} sessions */
   add(sessions) {
     for (const [id, { since = "start", kinds }] of Object.entries(sessions)) {
-      if (!this._wanted.has(id)) this._wanted.set(id, { since, kinds, seq: 0 });
+      this._wanted.set(id, { since, kinds, seq: 0 });
     }
     this._change();
   }
@@ -542,7 +546,7 @@ export class Gathering {
     this._closing.abort();
   }
 
-  /** @returns {AsyncGenerator<StreamEvent & {session: string}, void, void>} */
+  /** @returns {AsyncGenerator<StreamEvent & {session: string}, void, void>} The `id` is the session's cursor. */
   async *[Symbol.asyncIterator]() {
     for await (const event of this._line.events()) {
       if (event.event === "set") {
@@ -564,9 +568,10 @@ export class Gathering {
         if (event.data.seq <= wanted.seq) continue;
         wanted.seq = event.data.seq;
       }
-      if (cut >= 0 && wanted !== undefined) wanted.since = /** @type {string} */ (event.id).slice(cut + 1);
+      const cursor = cut < 0 ? null : /** @type {string} */ (event.id).slice(cut + 1);
+      if (cursor !== null && wanted !== undefined) wanted.since = cursor;
       const { problem, reset } = event.data;
-      yield { ...event, data: { problem, reset }[event.event] ?? event.data, session: id };
+      yield { ...event, id: cursor, data: { problem, reset }[event.event] ?? event.data, session: id };
     }
   }
 
@@ -771,8 +776,7 @@ const VIEWS = {
 export class Replica {
   /** @param {Session} session @param {string} view @param {any} [options] See {@link Session#replica}. */
   constructor(session, view, { signal, apply } = {}) {
-    const own = apply && { begin: (/** @type {any} */ value) => value, apply, show: (/** @type {any} */ value) => value };
-    this._view = own ?? VIEWS[view];
+    this._view = apply ? { begin: same, apply, show: same } : VIEWS[view];
     if (!this._view) throw new TypeError(`the view ${JSON.stringify(view)} needs \`apply\``);
     this._closing = new AbortController();
     this._listeners = new Set();
@@ -836,20 +840,22 @@ export class Replica {
 }
 
 /**
- * Spend the one-time token in the page's address, if there is one: the browser gets a cookie that no script can read.
+ * Sign this browser in: it gets a cookie that no script can read.
  * @param {Server} server
+ * @param {string} [token] By default the one-time token in the page's address, which is spent.
  * @returns {Promise<boolean>} Whether there was one.
- * @throws {Problem} It was used, or has expired.
+ * @throws {Problem} It was used, was revoked or has expired.
  */
-export async function signIn(server) {
-  const token = new URLSearchParams(location.hash.slice(1)).get("once");
-  if (token === null) return false;
-  history.replaceState(history.state, "", location.pathname + location.search); // it does not stay in the history
-  await server.post("/login", { body: { token }, key: null });
+export async function signIn(server, token) {
+  const once = new URLSearchParams(location.hash.slice(1)).get("once");
+  if (once !== null) history.replaceState(history.state, "", location.pathname + location.search); // it leaves no trace
+  const given = token ?? once;
+  if (given === null) return false;
+  await server.post("/login", { body: { token: given }, key: null });
   return true;
 }
 
-/** Drop the cookie. @param {Server} server */
+/** Sign this browser out. @param {Server} server */
 export async function signOut(server) {
   await server.post("/logout", { key: null });
 }
@@ -904,6 +910,11 @@ function treeOf({ nodes, children, labels, leaf }) {
     for (let place = below.length - 1; place >= 0; place--) stack.push([below[place], depth + 1]);
   }
   return { nodes: found, leaf };
+}
+
+/** @param {any} value */
+function same(value) {
+  return value;
 }
 
 /** @param {any} each */

@@ -1,6 +1,7 @@
 /** What every page and part may ask the shell for: the server, addresses, the clock, words for the person. */
 
 import { createContext, useContext, useEffect, useState } from "../vendor/preact.js";
+import { Directory } from "./directory.js";
 import { match } from "./paths.js";
 
 const LOST_AFTER_MS = 3000;
@@ -14,6 +15,8 @@ export class App {
     this.server = server;
     /** @type {object | null} The reply of `GET /v1`, once it came. */
     this.me = null;
+    /** What all sessions do, followed as long as the tab is open. */
+    this.directory = new Directory(this);
     this.base = new URL(document.baseURI);
     this.connection = "connecting";
     this.connectionSince = Date.now();
@@ -41,7 +44,7 @@ export class App {
 
   /** When something last came from the server, in milliseconds of its clock. */
   get lastUpdate() {
-    return this.server.lastHeard + (this.server.offset ?? 0);
+    return this.server.lastHeard + this.server.offset;
   }
 
   /** Whether nothing may be written here, whoever asks. */
@@ -172,7 +175,7 @@ export class App {
   }
 
   _connectionChanged() {
-    const { state } = this.server;
+    const { state } = this.server.state;
     clearTimeout(this._lostTimer);
     if (state === "open") {
       const back = this.connection === "lost";

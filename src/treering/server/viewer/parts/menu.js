@@ -6,9 +6,9 @@ import { html, useId, useRef } from "../vendor/preact.js";
  * A menu behind a button.
  * @param {{ label: unknown, name?: string, quiet?: boolean, items: { label: string, note?: string, run?: () => void,
  *   href?: string, checked?: boolean, disabled?: boolean, reason?: string, bad?: boolean, download?: string }[] }} props
- *   `name` is the button's name if its label is an icon. A disabled item says its reason.
+ *   `name` is the button's name if its label is an icon; `chip` draws the button as a chip. A disabled item says its reason.
  */
-export function Menu({ label, name, items, quiet = true }) {
+export function Menu({ label, name, items, quiet = true, chip = null }) {
   const box = useRef(null);
   const button = useRef(null);
   const id = useId();
@@ -49,7 +49,7 @@ export function Menu({ label, name, items, quiet = true }) {
     item.run?.();
   };
   return html`<span class="menu">
-    <button ref=${button} type="button" class=${`button${quiet ? " quiet" : ""}`} aria-haspopup="menu" aria-label=${name} popovertarget=${id}>${label}</button>
+    <button ref=${button} type="button" class=${chip === null ? `button${quiet ? " quiet" : ""}` : `chip ${chip}`} aria-haspopup="menu" aria-label=${name} popovertarget=${id}>${label}</button>
     <div ref=${box} id=${id} popover="auto" role="menu" aria-label=${name ?? String(label)} onToggle=${place} onKeyDown=${press}>
       ${items.map((item) => {
         const role = item.checked === undefined ? "menuitem" : "menuitemradio";

@@ -36,8 +36,9 @@ export function bytes(value) {
 export function money(value, currency = "USD") {
   if (!known(value)) return "";
   const amount = Number(value);
-  const digits = amount !== 0 && Math.abs(amount) < 0.01 ? 4 : 2;
-  return new Intl.NumberFormat("en", { style: "currency", currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(amount);
+  const small = amount !== 0 && Math.abs(amount) < 0.01;
+  const digits = { minimumFractionDigits: small ? 3 : 2, maximumFractionDigits: small ? 4 : 2 };
+  return new Intl.NumberFormat("en", { style: "currency", currency, ...digits }).format(amount);
 }
 
 /** "1 entry", "1,204 entries". */
