@@ -26,7 +26,7 @@ WORDS = {
     "sessions": "Fix the parser for empty files",
     "session": "One test fails: it expected the error.",
     "tree": "cause found",
-    "saw": "Because the old behaviour was written down in it.",
+    "saw": "Why did it expect the error?",
     "compare": "The other parser is slower.",
     "usage": "model-x",
 }
