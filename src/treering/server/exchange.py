@@ -206,7 +206,8 @@ class Exchange:
     def _raw_path(self) -> bytes:
         raw: bytes = self._scope.get("raw_path") or self._scope["path"].encode()
         root = self._scope.get("root_path", "").encode()
-        return raw[len(root) :] if root and raw.startswith(root) else raw
+        raw = raw.removeprefix(root)
+        return raw.removeprefix(root) if root and raw.startswith(root + b"/") else raw  # a proxy may pass it on, too
 
     def _check_head(self) -> None:
         """Refuse a request whose head is too large.
