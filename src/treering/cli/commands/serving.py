@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,7 @@ def serve(
         (read_only, is_private, root_path, allowed_host, allow_origin),
         trusted_proxy,
         certificate,
+        use_uvloop=find_spec("uvloop") is not None,
     )
 
 
