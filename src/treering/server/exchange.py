@@ -156,8 +156,8 @@ class Exchange:
                 raise NotAuthorized("this needs a token: send it as `Authorization: Bearer TOKEN`")
             if not principal.may(route.right):
                 raise NotAuthorized(f"this needs the role {route.right!r}, not {principal.role!r}", known=True)
-        if scope["method"] not in _SAFE and b"origin" in self._headers:
-            guard.check_origin(self._headers[b"origin"], self._headers[b"host"])
+        if scope["method"] not in _SAFE:
+            guard.check_origin(request)
         if self._service.stopping.is_set() and route.right != "none":
             raise Unavailable("the server stops: repeat the request when it is back")
         caller = principal or NOBODY

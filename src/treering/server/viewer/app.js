@@ -12,6 +12,7 @@ import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, use
 const LOADERS = {
   live: () => import("./pages/live.js"),
   sessions: () => import("./pages/sessions.js"),
+  session: () => import("./pages/session.js"),
   usage: () => import("./pages/usage.js"),
 };
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };

@@ -840,20 +840,22 @@ export class Replica {
 }
 
 /**
- * Spend the one-time token in the page's address, if there is one: the browser gets a cookie that no script can read.
+ * Sign this browser in: it gets a cookie that no script can read.
  * @param {Server} server
+ * @param {string} [token] By default the one-time token in the page's address, which is spent.
  * @returns {Promise<boolean>} Whether there was one.
- * @throws {Problem} It was used, or has expired.
+ * @throws {Problem} It was used, was revoked or has expired.
  */
-export async function signIn(server) {
-  const token = new URLSearchParams(location.hash.slice(1)).get("once");
-  if (token === null) return false;
-  history.replaceState(history.state, "", location.pathname + location.search); // it does not stay in the history
-  await server.post("/login", { body: { token }, key: null });
+export async function signIn(server, token) {
+  const once = new URLSearchParams(location.hash.slice(1)).get("once");
+  if (once !== null) history.replaceState(history.state, "", location.pathname + location.search); // it leaves no trace
+  const given = token ?? once;
+  if (given === null) return false;
+  await server.post("/login", { body: { token: given }, key: null });
   return true;
 }
 
-/** Drop the cookie. @param {Server} server */
+/** Sign this browser out. @param {Server} server */
 export async function signOut(server) {
   await server.post("/logout", { key: null });
 }
