@@ -209,7 +209,7 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
     seqs = [log.index.seq_of(each) for each in ids]
     headers = dict(REPEATED) if seqs[-1] <= before else {}
     entries = list[Raw]()
-    if call.request.headers.get("prefer") == _WITH_ENTRIES:
+    if call.header(b"prefer") == _WITH_ENTRIES:
         entries = [entry_raw(each) for each in await log.entries_in(seqs)]
         headers["Preference-Applied"] = _WITH_ENTRIES
     appended = Appended(ids, seqs, session.leaf_id, str(session.cursor), entries)
