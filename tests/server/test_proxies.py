@@ -45,7 +45,7 @@ def nginx(folder: Path, upstream: int, certificate: tuple[Path, Path]) -> Iterat
     if program is None:
         pytest.skip("nginx is not installed here")
     port = free_port()
-    site = PAGE.read_text(encoding="utf-8").split("```nginx\n")[1].split("```")[0]
+    site = PAGE.read_text(encoding="utf-8").split("## nginx\n\n```text\n")[1].split("```")[0]
     for shown, here in (
         ("127.0.0.1:8765", f"127.0.0.1:{upstream}"),
         ("listen 443", f"listen 127.0.0.1:{port}"),
