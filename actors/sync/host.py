@@ -23,7 +23,6 @@ from ..host.keyed import SAVE_EVERY_S, KeyedSessions
 from ..host.listing import SessionChanged
 from ..host.lookup import SessionLike
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
-from ..session.session import fork, put
 from .bridge import Bridge, exit_on_signals
 from .session import Facade, SyncSession, awaited, like, opened, read, searched
 from .subscriptions import SyncSubscription
@@ -121,7 +120,7 @@ class SyncHost(Facade[SessionHost]):
     def fork_from(self, source: SyncSessionLike, *, session_id: str | None = None) -> SyncSession:
         if isinstance(source, SyncSession):  # perhaps of another host, whose loop reads it
             copy = source.copy()
-            forked = self.bridge.wait(lambda: fork(self.twin.core, copy, session_id))
+            forked = self.bridge.wait(lambda: self.twin.write_fork(copy, session_id))
         else:
             forked = self.bridge.wait(lambda: self.twin.fork_from(source, session_id=session_id))
         return SyncSession(self.bridge, forked)
@@ -131,7 +130,7 @@ class SyncHost(Facade[SessionHost]):
         if not isinstance(session, SyncSession):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{session!r} is not a session: pass a handle that a host returned")
         copy = session.copy()
-        return SyncSession(self.bridge, self.bridge.wait(lambda: put(self.twin.core, copy, replacing=replace)))
+        return SyncSession(self.bridge, self.bridge.wait(lambda: self.twin.write_copy(copy, replace=replace)))
 
     import_sessions = awaited(SessionHost.import_sessions)
 
