@@ -8,8 +8,8 @@ asked for again, until an answer comes or `retry_for_s` have passed.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
 from itertools import count
 from typing import TypeVar
 from urllib.parse import quote
@@ -126,25 +126,61 @@ class Connection:
             AppendInDoubt: No answer came, and the request may have been carried out.
             Unavailable: No answer came.
         """
+
+        async def once() -> httpx2.Response:
+            reply = await self._http.request(verb, path, params=query, content=body, headers=headers)
+            if not reply.is_success:
+                raise error_of_reply(reply)
+            return reply
+
+        return await self._answered(once, in_doubt=verb == "POST")
+
+    async def download(
+        self, path: str, query: Mapping[str, str], take: Callable[[AsyncIterator[bytes]], Awaitable[T]]
+    ) -> T:
+        """Ask until there is a whole answer, and return what a function makes of its pieces.
+
+        Args:
+            path: The path.
+            query: The query.
+            take: Takes the pieces; called again, with all of them, if the answer was cut off.
+
+        Raises:
+            TreeringError: See `answer`.
+        """
+
+        async def once() -> T:
+            async with self._http.stream("GET", path, params=query) as reply:
+                if not reply.is_success:
+                    await reply.aread()
+                    raise error_of_reply(reply)
+                return await take(reply.aiter_bytes())
+
+        return await self._answered(once, in_doubt=False)
+
+    async def _answered(self, once: Callable[[], Awaitable[T]], *, in_doubt: bool) -> T:
+        """Return the answer to a request, sent again until there is one.
+
+        Args:
+            once: Sends it.
+            in_doubt: Whether it matters that it may have been carried out although no answer came.
+        """
         until = anyio.current_time() + self._retry_for_s
         may_be_done = False
         for attempt in count():
-            pause_s = random.uniform(0, min(PAUSE_MAX_S, _PAUSE_S * 2**attempt))
+            pause_s = random.uniform(0, min(PAUSE_MAX_S, _PAUSE_S * (2**attempt - 1)))
             try:
-                reply = await self._http.request(verb, path, params=query, content=body, headers=headers)
-                if reply.is_success:
-                    return reply
-                error = error_of_reply(reply)
-                if not isinstance(error, (Unavailable, TooMany)):
-                    raise error
-                pause_s += _seconds(reply.headers.get("retry-after"))
+                return await once()
+            except (Unavailable, TooMany) as refusal:
+                error: TreeringError = refusal
+                pause_s += min(refusal.retry_after_s, RECONNECT_MAX_S) if isinstance(refusal, TooMany) else 0
             except httpx2.TransportError as failure:
                 may_be_done = may_be_done or not isinstance(failure, _UNSENT)
-                error = self._unanswered(failure, in_doubt=may_be_done and verb == "POST")
+                error = self._unanswered(failure, in_doubt=in_doubt and may_be_done)
             if anyio.current_time() + pause_s > until:
                 raise error
             await anyio.sleep(pause_s)
-        raise AssertionError("counting ends never")
+        raise AssertionError("counting does not end")
 
     def _unanswered(self, failure: Exception, *, in_doubt: bool) -> TreeringError:
         said = str(failure) or type(failure).__name__
@@ -165,24 +201,6 @@ class Connection:
         except TreeringError as error:
             logger().warning("not_sent", path=path, **failure_of(error))
 
-    @asynccontextmanager
-    async def download(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Ask once, and yield the pieces of a long answer.
-
-        Raises:
-            TreeringError: The server refuses the request.
-            Unavailable: The connection was cut.
-        """
-        try:
-            async with self._http.stream("GET", path, params=query) as reply:
-                if not reply.is_success:
-                    await reply.aread()
-                    raise error_of_reply(reply)
-                async with aclosing(reply.aiter_bytes()) as pieces:
-                    yield pieces
-        except httpx2.TransportError as failure:
-            raise self._unanswered(failure, in_doubt=False) from failure
-
     # -- streams
 
     async def follow(
@@ -200,13 +218,13 @@ class Connection:
         """
         failures = 0
         while True:
-            pause_s = random.uniform(0, min(RECONNECT_MAX_S, 0.1 * 2**failures))
+            pause_s = random.uniform(0, min(RECONNECT_MAX_S, 0.1 * (2**failures - 1)))
             failures += 1
             asked = dict(query) if since is None else {**query, "since": since()}
             with suppress(httpx2.TransportError, TimeoutError, Unavailable, TooMany):
                 async with aclosing(self._events(path, asked)) as events:
                     async for event in events:
-                        failures = 1
+                        failures = 0
                         if event.event == "bye":
                             bye = msgspec.json.decode(event.data, type=_Bye)
                             if not bye.reconnect:
@@ -258,14 +276,11 @@ def error_of_reply(reply: httpx2.Response) -> TreeringError:
     if status in (413, 414, 431):
         return TooLarge(told, status=status)
     if status == 429:
-        return TooMany(told)
+        wait = reply.headers.get("retry-after", "1")
+        return TooMany(told, retry_after_s=int(wait) if wait.isdigit() else 1)
     if status in _GATEWAY:
         return Unavailable(told)
     return NotFound(told) if status == 404 else RequestError(told)
-
-
-def _seconds(retry_after: str | None) -> float:
-    return min(float(retry_after), RECONNECT_MAX_S) if retry_after is not None and retry_after.isdigit() else 0.0
 
 
 def _checked(url: str) -> str:

@@ -7,7 +7,7 @@ leaf, copies or exports is a request to the server, and is seen here when the ca
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ..actors.log.source import Source
 from ..actors.session.exporting import ExportFormat
 from ..actors.session.open_calls import Recovery
 from ..actors.session.session import Session
-from ..actors.transfer.target import in_file
+from ..actors.transfer.target import in_file, in_memory
 from ..events.arguments import check_count, check_text
 from ..events.dialects.base import as_object
 from ..events.dialects.native import NativeDialect
@@ -153,10 +153,14 @@ class RemoteSession(Session):
         check_text("leaf_id", leaf_id)
         query = {"format": format} if leaf_id is None else {"format": format, "leaf": leaf_id}
         path = None if destination is None else Path(checked_path(destination))
-        async with self._connection.download(f"{self._path}/export", query) as pieces:
+        offload = self._core.runtime.offload
+
+        async def take(pieces: AsyncIterator[bytes]) -> bytes | Path:
             if path is None:
-                return b"".join([piece async for piece in pieces])
-            return await in_file(self._core.runtime.offload, path, pieces, overwrite=overwrite)
+                return await in_memory(pieces)
+            return await in_file(offload, path, pieces, overwrite=overwrite)
+
+        return await self._connection.download(f"{self._path}/export", query, take)
 
     def emit(self, name: str, data: object) -> None:
         """Publish an event to the subscribers of the session, wherever they are; see `Session.emit`.

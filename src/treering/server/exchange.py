@@ -168,7 +168,7 @@ class Exchange:
             try:
                 value = await self._handled(route, call)
             except LeafMoved as error:
-                raise self._service.stale(error, call.session_id) from error
+                raise self._service.stale(error, call.names.get("session_id", "")) from error
             if isinstance(value, EventStream):
                 self._service.hold_stream(caller)
             return self._finished(route, call, value)

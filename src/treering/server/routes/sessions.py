@@ -179,7 +179,9 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
     except SessionExists:
         before = service.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
-            raise
+            raise SessionExists(
+                f"session {body.id or body.key!r} already exists: load it, or choose another name"
+            ) from None
         return await _as_before(call, body, before or chosen or "")
     return await _created(call, session)
 
