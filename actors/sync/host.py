@@ -44,6 +44,7 @@ class SyncHost(Facade[SessionHost]):
         root: See `SessionHost`, as for all arguments that are not listed here.
         signals: Drain and exit on SIGTERM and SIGINT; the host must then be opened in the main thread.
         clock: Called in the host's thread, like all callbacks of the program.
+        host: The host to open, instead of one that the other arguments describe: `RemoteHost("http://...")`.
         backend: The event loop of the host: "asyncio" or "trio".
         backend_options: Its options, as for `anyio.run`: `{"use_uvloop": True}`.
     """
@@ -63,24 +64,28 @@ class SyncHost(Facade[SessionHost]):
         new_id: NewId = random_id,
         disk: Disk | None = None,
         offload: Offload | None = None,
+        host: SessionHost | None = None,
         backend: BackendName = "asyncio",
         backend_options: Mapping[str, Any] | None = None,
     ) -> None:
         check_word("backend", backend, get_args(BackendName))
-        twin = SessionHost(
-            root,
-            store=store,
-            dialect=dialect,
-            durability=durability,
-            writes=writes,
-            limits=limits,
-            settings=settings,
-            clock=clock,
-            new_id=new_id,
-            disk=disk,
-            offload=offload,
-        )
-        super().__init__(Bridge(twin, backend, backend_options), twin)
+        if host is None:
+            host = SessionHost(
+                root,
+                store=store,
+                dialect=dialect,
+                durability=durability,
+                writes=writes,
+                limits=limits,
+                settings=settings,
+                clock=clock,
+                new_id=new_id,
+                disk=disk,
+                offload=offload,
+            )
+        elif root is not None or store is not None:
+            raise InvalidInput("a host is given, which knows where its sessions are: leave out the root and the store")
+        super().__init__(Bridge(host, backend, backend_options), host)
         self._signals = signals
         self._exits = contextlib.ExitStack()
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -21,17 +22,19 @@ from treering.server import app
 from treering.server.serving import listen, serve
 
 _SessionHost = treering.SessionHost
+TURN_S = float(os.environ.get("TREERING_TEST_TURN_S", "0.005"))
+"""How long a test waits where it lets all other tasks go on as far as they can."""
 
 
 @asynccontextmanager
-async def _served(host: treering.SessionHost) -> AsyncIterator[str]:
+async def served_url(host: treering.SessionHost, **options: Any) -> AsyncIterator[str]:  # noqa: ANN401  # those of the application
     """Open a host and serve it; yield the address."""
     listening = listen("127.0.0.1", 0, None)
     started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()
     async with host, anyio.create_task_group() as tasks:
 
         async def run() -> None:
-            await serve(app(host), listening, until=stopping.wait, started=started.set)
+            await serve(app(host, **options), listening, until=stopping.wait, started=started.set)
             stopped.set()
 
         tasks.start_soon(run)
@@ -53,7 +56,7 @@ class ServedHost(RemoteHost):
     async def _begin(self) -> None:
         enter = self._exits.enter_context
         self._portal = portal = await anyio.to_thread.run_sync(enter, start_blocking_portal("asyncio"))
-        serving: AbstractContextManager[str] = portal.wrap_async_context_manager(_served(self.served))
+        serving: AbstractContextManager[str] = portal.wrap_async_context_manager(served_url(self.served))
         self._connection.url = await anyio.to_thread.run_sync(enter, serving)
         await super()._begin()
         # Tests look at the files, which a program cannot: its server may be anywhere.
@@ -73,7 +76,14 @@ class ServedHost(RemoteHost):
             await anyio.to_thread.run_sync(self._exits.close)
 
 
+async def _turn() -> None:
+    """Let others take their turn, where a turn takes a request and its reply."""
+    await anyio.sleep(TURN_S)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
     """Replace the host."""
     treering.SessionHost = ServedHost  # type: ignore[misc]
+    anyio.wait_all_tasks_blocked = _turn
+    anyio.lowlevel.checkpoint = _turn

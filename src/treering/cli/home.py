@@ -49,11 +49,13 @@ class Home(Struct, frozen=True):
         root: The directory of the session files, which need not exist; the address of a server if it is one.
         project: The directory that the command runs in.
         server: The address of the server whose sessions are meant, if any.
+        token_file: The file with the token for it; None for that of the environment.
     """
 
     root: str
     project: str
     server: str | None = None
+    token_file: str | None = None
 
     @classmethod
     def at(cls, root: str | None = None) -> Home:
@@ -67,8 +69,8 @@ class Home(Struct, frozen=True):
         """
         context = click.get_current_context(silent=True)
         server = None if context is None or root else context.meta.get(SERVER)
-        if server is not None:
-            return cls(server, os.getcwd(), server)
+        if context is not None and server is not None:
+            return cls(server, os.getcwd(), server, context.meta.get(TOKEN_FILE))
         if not root:
             return cls(str(default_root()), os.getcwd())
         return cls(os.path.abspath(os.path.expanduser(folder_of(root, "--root"))), os.getcwd())
@@ -109,7 +111,7 @@ class Home(Struct, frozen=True):
             from ..remote import RemoteHost
 
             with logs_on_stderr():
-                async with RemoteHost(self.server, token=_token()) as remote:
+                async with RemoteHost(self.server, token=_token(self.token_file)) as remote:
                     yield remote
             return
         from ..actors.host.host import SessionHost
@@ -119,14 +121,12 @@ class Home(Struct, frozen=True):
                 yield host
 
 
-def _token() -> str | None:
+def _token(path: str | None) -> str | None:
     """Return the token for a server: that of the file that was given, or that of the environment.
 
     Raises:
         OSError: The file cannot be read.
     """
-    context = click.get_current_context(silent=True)
-    path = None if context is None else context.meta.get(TOKEN_FILE)
     if path is None:
         return os.environ.get("TREERING_TOKEN") or None
     with open(path, encoding="utf-8") as file:

@@ -103,9 +103,14 @@ class RemoteHost(SessionHost):
         self.core.new_header(  # which refuses what the server would
             session_id, cwd=folder, parent_session=parent_session, parent_entry=parent_entry, key=key
         )
+        chosen = session_id if session_id is not None or key is not None else self.core.runtime.new_id()
         parents = {"parent_session": parent_session, "parent_entry": parent_entry}
-        body = {"id": session_id, "key": key, "cwd": folder, **parents}
-        return await self._open((await self._keyed("/v1/sessions", body)).id)
+        try:
+            chosen = (await self._keyed("/v1/sessions", {"id": chosen, "key": key, "cwd": folder, **parents})).id
+        except SessionExists:
+            if chosen is None or chosen == session_id:
+                raise  # otherwise it is this very one, and the first reply was lost
+        return await self._open(chosen)
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open a session by its id, or create it; see `SessionHost.open`."""
@@ -192,6 +197,8 @@ class RemoteHost(SessionHost):
         """Copy a session, also one of another host, into a new one; see `SessionHost.fork_from`."""
         if isinstance(source, Session) and not self._is_own(source):
             return await super().fork_from(source, session_id=session_id)
+        if session_id is not None:
+            checked_id(session_id, is_new=True)
         path = f"/v1/sessions/{segment(await self._find(source))}/fork"
         return await self._open((await self._keyed(path, {"id": session_id})).id)
 
@@ -221,7 +228,7 @@ class RemoteHost(SessionHost):
         if await self._sessions.listing.row(session_id) is not None:
             raise SessionExists(f"session {session_id!r} already exists: give the copy another id")
         block = copy.dialect.encode_header(copy.header)
-        await self._import(b"".join([block, *copy.lines]), copy.dialect.name)
+        await self._import(b"".join([block, *copy.lines]), None)
         session = await self._open(session_id)
         if copy.leaf is None:
             await session.reset_leaf()

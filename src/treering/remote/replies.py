@@ -190,6 +190,15 @@ class WireDialect(NativeDialect):
             )
         return super().decode(line, seq)
 
+    def migrated(self, line: bytes, seq: int) -> bytes:
+        """Return a line as a native session has it, newline included; see `Dialect.migrated`."""
+        if self._is_native and _OPAQUE in line:
+            try:
+                return bytes(_opaque_decoder.decode(line).line) + b"\n"
+            except msgspec.ValidationError:
+                pass  # these are words of an entry's own JSON
+        return line + b"\n"
+
     def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
         """Decode consecutive lines; see `Dialect.decode_all`."""
         if all(line != DAMAGED and _OPAQUE not in line for line in lines):

@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw
 
 from ..actors.commands import Append, MoveLeaf
 from ..actors.host.core import HostCore
-from ..actors.host.names import checked_path
+from ..actors.host.names import checked_id, checked_path
 from ..actors.log.open_log import encode_leaf
 from ..actors.log.source import Source
 from ..actors.session.exporting import ExportFormat
@@ -122,6 +122,8 @@ class RemoteSession(Session):
 
     async def fork(self, session_id: str | None = None) -> Session:
         """Copy the whole session into a new one; see `Session.fork`."""
+        if session_id is not None:
+            checked_id(session_id, is_new=True)
         return await self._copied({} if session_id is None else {"id": session_id})
 
     async def _copied(self, body: dict[str, Any]) -> Session:

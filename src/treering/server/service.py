@@ -54,7 +54,7 @@ _HANDLES_MAX = 10_000
 
 def not_found(session_id: str) -> SessionNotFound:
     """Return the error for a session that does not exist, or that the principal may not see: they look the same."""
-    return SessionNotFound(f"no session has the id {session_id[:200]!r}")
+    return SessionNotFound(f"no session has the id {session_id[:200]!r}, or no longer: load or create another one")
 
 
 class Service:

@@ -195,6 +195,9 @@ async def _create(host: SessionHost, body: NewSession, chosen: str | None) -> Se
         )
         if body.title is not None:
             await draft.append(SessionInfo(name=body.title))
+        there = await host.get_session(draft.id)
+        if there is not None and there.id == draft.id:  # perhaps in a file of another name
+            raise SessionExists(f"session {draft.id!r} already exists: load it, or choose another name")
         return await host.put(draft)
 
 
