@@ -4,6 +4,7 @@ As a plugin (`pytest -p over_server`) it replaces `treering.SessionHost`: a test
 whose server, with the host that the test described, runs in a thread and a loop of its own.
 """
 
+# ruff: noqa: ANN401  # it takes whatever the host that it replaces takes
 from __future__ import annotations
 
 import os
@@ -27,7 +28,7 @@ TURN_S = float(os.environ.get("TREERING_TEST_TURN_S", "0.005"))
 
 
 @asynccontextmanager
-async def served_url(host: treering.SessionHost, **options: Any) -> AsyncIterator[str]:  # noqa: ANN401  # those of the application
+async def served_url(host: treering.SessionHost, **options: Any) -> AsyncIterator[str]:
     """Open a host and serve it; yield the address."""
     listening = listen("127.0.0.1", 0, None)
     started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()

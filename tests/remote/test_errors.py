@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.requests import HTTPConnection
 from tests.server.conftest import served
 
 from treering import Message, SessionHost, errors, text
@@ -54,7 +55,7 @@ class FailingHost(SessionHost):
 
     error: BaseException | None = None
 
-    async def list_sessions(self, **options: Any) -> list[Any]:
+    async def list_sessions(self, **_: object) -> list[Any]:
         """Raise what the test wants."""
         assert self.error is not None
         raise self.error
@@ -122,8 +123,8 @@ async def test_refusals_of_commands_and_requests_are_those_of_the_library(
 
 
 async def test_a_token_decides_what_a_remote_host_may_do(local: SessionHost) -> None:
-    async def who(connection: Any) -> Principal | None:
-        given = connection.headers.get("authorization")
+    async def who(connection: HTTPConnection) -> Principal | None:
+        given = connection.headers.get("authorization", "")
         role = {"Bearer reader": "read", "Bearer writer": "write"}.get(given)
         return None if role is None else Principal(name=given, role=role)  # type: ignore[arg-type]
 
@@ -154,7 +155,7 @@ async def test_what_a_proxy_refuses_is_told_by_its_status(status: int, kind: typ
     assert str(error_of_reply(page)) == f"the answer to GET /v1/sessions has the status {status}"
 
 
-async def test_what_does_not_answer_or_is_no_server_is_said(server: Any) -> None:
+async def test_what_does_not_answer_or_is_no_server_is_said() -> None:
     async with RemoteHost("http://127.0.0.1:9", retry_for_s=0) as nobody:
         with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:9 does not answer .*: check the address"):
             await nobody.list_sessions()

@@ -41,16 +41,17 @@ async def test_a_remote_host_finds_what_the_host_behind_it_finds(
         {"project": tmp_path / "first"}, {"project": str(tmp_path / "second"), "limit": 1}, {"status": "ours"},
     ):  # fmt: skip
         assert shown(await remote.list_sessions(**filters)) == shown(await local.list_sessions(**filters)), filters
-    for text in ("session-1", "session-3", "name 2", "last", "chat"):
-        assert (await remote.resolve(text)).id == (await local.resolve(text)).id
-    for text in ("session", "nothing", ""):
+    for name in ("session-1", "session-3", "name 2", "last", "chat"):
+        assert (await remote.resolve(name)).id == (await local.resolve(name)).id
+    for name in ("session", "nothing", ""):
         with pytest.raises(Exception, match=r".") as there:
-            await local.resolve(text)
+            await local.resolve(name)
         with pytest.raises(type(there.value)) as here:
-            await remote.resolve(text)
+            await remote.resolve(name)
         assert str(here.value) == str(there.value)
     searches: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("word", {}), ("word", {"limit": 2, "offset": 1}), ('"the word"', {"role": "user"}), ("even", {"project": tmp_path / "second"}),
+        ("word", {}), ("word", {"limit": 2, "offset": 1}), ('"the word"', {"role": "user"}), 
+        ("even", {"project": tmp_path / "second"}),
         ("word", {"after": datetime(2100, 1, 1, tzinfo=UTC)}), ("word", {"limit": 0}),
     )  # fmt: skip
     for query, options in searches:
