@@ -1,5 +1,5 @@
 # Each target creates .venv if it is missing, and updates it when pyproject.toml has changed. The demo installs only what
-# treering needs to run; all other targets also install the development dependencies.
+# treering and its server need to run; all other targets also install the development dependencies.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -13,12 +13,12 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons check docs mutants bench bench-full soak clean
+.PHONY: help demo test test-pythons browser screenshots check docs mutants bench bench-full soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
 
-demo: $(RUNS) ## play a short story with several agents, and draw the resulting tree
+demo: $(RUNS) ## play a short story, and draw its tree; `.venv/bin/treering demo --serve` shows agents in a browser
 	@$(BIN)/treering demo
 
 test: $(READY) ## run all tests, on asyncio, uvloop and trio where that matters
@@ -30,6 +30,12 @@ test-pythons: ## run all tests on every CPython from 3.11 on that is installed
 		$(MAKE) --silent $(PYTHONS)/$$version/ready && \
 			$(PYTHONS)/$$version/bin/pytest -q -n auto --dist worksteal || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on Python$$failed" >&2; exit 1; }
+
+browser: $(READY) ## open the viewer in Chromium and look at what it shows and does
+	$(BIN)/pytest -q -m browser -n 2 --dist loadfile tests/viewer
+
+screenshots: $(READY) ## draw each page of the viewer, wide and narrow, light and dark, into .screenshots/
+	$(BIN)/python -m tests.viewer.screenshots .screenshots
 
 check: $(READY) ## check style, types, the imports between packages, and the figures of the house
 	$(BIN)/ruff check
@@ -59,13 +65,13 @@ soak: $(READY) ## prove at length, for hours; SOAK=0.1 for a tenth, RESUME=1 to 
 	SOAK=$(or $(SOAK),1) $(BIN)/pytest -q -m soak
 
 clean: ## remove what the other targets created
-	rm -rf .venv .node .bench .mutants .soak .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv .node .bench .mutants .soak .screenshots .cache build dist site src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNS): pyproject.toml
 	@echo 'creating .venv' >&2
 	@$(PYTHON) -m venv .venv
-	@$(PIP) -e .
+	@$(PIP) -e '.[server]'
 	@touch $@
 
 $(READY): $(RUNS)

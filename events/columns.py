@@ -20,6 +20,7 @@ from .entries import (
     Entry,
     Header,
     SessionInfo,
+    Usage,
 )
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
@@ -40,7 +41,7 @@ CYCLE = -2
 """The parent of an entry that is its own ancestor."""
 
 # A log may hold entries of a type that was unknown when its snapshot was made, so each new type makes another version.
-_SNAPSHOT_VERSION = 5 + 1000 * (len(ENTRY_TYPES) - 12)
+_SNAPSHOT_VERSION = 6 + 1000 * (len(ENTRY_TYPES) - 12)
 
 
 class LabelMark(Struct, frozen=True):
@@ -65,6 +66,7 @@ class _Dump(Struct, array_like=True):
     tip: int
     first_user: int
     first_message: str
+    usage: Usage
     unresolved: dict[str, list[int]]
 
 
@@ -142,9 +144,12 @@ class Columns:
         last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
         first_user: The seq of the first user message with a text that a person wrote, or 0; see `asked_text`.
         first_message: How that message begins; see `preview`.
+        usage: The usage that the entries of all branches report; see `projections.usage`.
     """
 
     __slots__ = (
+        "_batch",
+        "_batch_usage",
         "_last_id",
         "_missing_parents",
         "_pending",
@@ -168,6 +173,7 @@ class Columns:
         "parents",
         "tip",
         "unknown_types",
+        "usage",
     )
 
     def __init__(self, header: Header, *, model_changes_win: bool = False) -> None:
@@ -191,6 +197,9 @@ class Columns:
         self.tip = 0
         self.first_user = 0
         self.first_message = ""
+        self.usage = Usage()
+        self._batch: str | None = None  # whose messages reported `_batch_usage`
+        self._batch_usage = Usage()
         self._last_id = ""
         self._pending: list[Entry] = []
         self._missing_parents = MissingParents()
@@ -309,6 +318,7 @@ class Columns:
                 tip=self.tip,
                 first_user=self.first_user,
                 first_message=self.first_message,
+                usage=self.usage,
                 unresolved=self._missing_parents.children,
             )
         )
@@ -357,6 +367,7 @@ class Columns:
         index.leaf = index.tip = dump.tip
         index.first_user = dump.first_user
         index.first_message = dump.first_message
+        index.usage = dump.usage
         index._missing_parents = MissingParents(dump.unresolved)
         index._last_id = index.ids[index.head] if index.head else ""
         return index

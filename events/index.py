@@ -29,6 +29,8 @@ from .entries import (
     MessageEntry,
     OpaqueEntry,
     SessionInfoEntry,
+    Usage,
+    UsageEntry,
     asked_text,
     names_model,
 )
@@ -157,6 +159,10 @@ class LogIndex(Columns):
         if not occurring <= _SPOKEN:
             spoken = (time for time, kind in zip(times, kinds, strict=True) if kind in _SPOKEN)
             latest_spoken = max(spoken, default=self.last_message_time)
+        for entry in run:
+            usage = entry.message.usage
+            if usage is not None:
+                self._count(entry, usage)
         self.last_time = max(self.last_time, latest)
         self.last_message_time = max(self.last_message_time, latest_spoken)
         self.leaf = self.tip = self.head
@@ -279,14 +285,28 @@ class LogIndex(Columns):
 
     def _note_message(self, entry: MessageEntry, seq: int) -> int:
         """Count a message, and return its kind."""
-        kind = KIND_OF_ROLE.get(entry.message.role, Kind.OTHER_MESSAGE)
+        message = entry.message
+        kind = KIND_OF_ROLE.get(message.role, Kind.OTHER_MESSAGE)
         self.message_counts[kind] += 1
+        if message.usage is not None:
+            self._count(entry, message.usage)
         if kind in _SPOKEN:
             if entry.timestamp > self.last_message_time:  # noqa: PLR1730 - max() costs a call on the hot path
                 self.last_message_time = entry.timestamp
             if not self.first_user and kind == Kind.USER:
-                self._note_asked(entry.message, seq)
+                self._note_asked(message, seq)
         return kind
+
+    def _count(self, entry: Entry, usage: Usage) -> None:
+        """Add the usage that an entry reports; the record of a turn includes that of the messages in its batch."""
+        batch = None if entry.batch is None else entry.batch.id
+        if batch != self._batch:
+            self._batch, self._batch_usage = batch, Usage()
+        if isinstance(entry, UsageEntry) and entry.usage.messages is not None:
+            usage = usage.beyond(self._batch_usage)
+        elif batch is not None and isinstance(entry, MessageEntry):
+            self._batch_usage += usage
+        self.usage += usage
 
     def _note_asked(self, message: Message, seq: int) -> bool:
         """Record a user message as the first if a person wrote it and it has a text; return whether it is."""
@@ -306,6 +326,10 @@ class LogIndex(Columns):
                 self.labels.pop(label.target_id, None)
         elif isinstance(entry, SessionInfoEntry):
             self.info = self.info.merged(entry.session_info)
+        elif not isinstance(entry, OpaqueEntry):
+            usage: object = getattr(getattr(entry, entry.type), "usage", None)
+            if isinstance(usage, Usage):
+                self._count(entry, usage)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LogIndex):
@@ -329,6 +353,7 @@ class LogIndex(Columns):
             self.tip,
             self.first_user,
             self.first_message,
+            self.usage,
             self._missing_parents.children,
         )
 

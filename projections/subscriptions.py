@@ -20,6 +20,7 @@ from ..events.stores.base import Cursor
 from .context_changes import ContextStepper
 from .feed import Feed, FeedSection, Reset, Source, Transient
 from .labels import LabelStepper
+from .state_view import StateStepper
 from .tree import TreeStepper
 from .views import Changed, SharedView, Snapshot, Stepper
 
@@ -39,7 +40,7 @@ class NamedStepper(Stepper[V_co, C], Protocol[V_co, C]):
 
 
 VIEWS: Mapping[str, type[NamedStepper[Any, Any]]] = {
-    each.name: each for each in (ContextStepper, TreeStepper, LabelStepper)
+    each.name: each for each in (ContextStepper, TreeStepper, LabelStepper, StateStepper)
 }
 """The views that are subscribed to by name; any projection is one that needs no name."""
 

@@ -10,13 +10,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ..events.entries import ARCHIVED, Provider, SessionInfo
+from ..events.entries import ARCHIVED, Provider, SessionInfo, Usage
 from ..events.errors import TreeringError
 from ..events.findings import Finding, unreadable
 from ..events.index import LogIndex
 from ..events.json_values import JSON
 from ..events.kinds import Kind
 from ..events.texts import TITLE_CHARS_MAX, preview
+from .session_state import SessionState
 
 ACTIVE = "active"
 """The status of a session to which no program gave another one, and which is not archived."""
@@ -44,6 +45,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         user_count: The number of user messages.
         assistant_count: The number of assistant messages.
         parent_session: The session from which it was forked, as its dialect names it.
+        parent_entry: The entry of that session to which it belongs, as the session of a sub-agent.
         cwd: The folder in which it was started.
         project: The folder to which it belongs: where it was started, unless it was bound to another one.
         project_hash: A hash of that folder, independent of how its path is written; see `project_hash`.
@@ -54,6 +56,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
         archived: Whether it is archived: kept, but no longer listed by default.
         problem: Why it cannot be read, and where.
         finding: The same in its parts: the file, the place in it, and the reason.
+        usage: The tokens that providers counted on all branches, and their cost; None if they counted nothing.
+        state: What it is doing; None if it cannot be read.
     """
 
     id: str
@@ -70,6 +74,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     user_count: int = 0
     assistant_count: int = 0
     parent_session: str | None = None
+    parent_entry: str | None = None
     cwd: str | None = None
     project: str | None = None
     project_hash: str | None = None
@@ -79,6 +84,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     archived: bool = False
     problem: str | None = None
     finding: Finding | None = None
+    usage: Usage | None = None
+    state: SessionState | None = None
 
     @property
     def used(self) -> datetime:
@@ -111,7 +118,13 @@ def status_of(info: SessionInfo) -> str:
 
 
 def summarize(
-    index: LogIndex, *, ref: str, dialect: str, path: str | None = None, project_hash: str | None = None
+    index: LogIndex,
+    *,
+    ref: str,
+    dialect: str,
+    path: str | None = None,
+    project_hash: str | None = None,
+    state: SessionState | None = None,
 ) -> SessionSummary:
     """Make the row of a session.
 
@@ -121,6 +134,7 @@ def summarize(
         dialect: The name of its dialect.
         path: The path of its file, if it has one.
         project_hash: The hash of its project folder.
+        state: What the session is doing, if that was read.
     """
     header, counts = index.header, index.message_counts
     last_entry = max(index.last_time, header.timestamp)
@@ -139,6 +153,7 @@ def summarize(
         user_count=counts[Kind.USER],
         assistant_count=counts[Kind.ASSISTANT],
         parent_session=header.parent_session,
+        parent_entry=header.parent_entry,
         cwd=header.cwd,
         project=project_of(index),
         project_hash=project_hash,
@@ -146,6 +161,8 @@ def summarize(
         dialect=dialect,
         status=status_of(index.info),
         archived=index.info.archived is True,
+        usage=None if index.usage == Usage() else index.usage,
+        state=state,
     )
 
 

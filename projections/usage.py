@@ -78,7 +78,7 @@ class UsageProjection:
         if added is None:
             return value, None
         if isinstance(entry, UsageEntry) and entry.usage.messages is not None:
-            added = replace(added, usage=usage_beyond(added.usage, value.batch_usage))
+            added = replace(added, usage=added.usage.beyond(value.batch_usage))
         elif isinstance(entry, MessageEntry) and batch is not None:
             value = replace(value, batch_usage=value.batch_usage + added.usage)
         if added.usage == NOTHING:
@@ -121,15 +121,3 @@ def usage_totals(entries: Iterable[Entry]) -> UsageTotals:
     for entry in entries:
         totals, _ = projection.apply(totals, entry)
     return totals
-
-
-def usage_beyond(usage: Usage, known: Usage) -> Usage:
-    """Return the usage minus the known part, each field at least 0."""
-    return Usage(
-        max(usage.input_tokens - known.input_tokens, 0),
-        max(usage.output_tokens - known.output_tokens, 0),
-        max(usage.cache_read_tokens - known.cache_read_tokens, 0),
-        max(usage.cache_write_tokens - known.cache_write_tokens, 0),
-        max(usage.total_tokens - known.total_tokens, 0),
-        max(usage.cost - known.cost, 0.0),
-    )

@@ -28,6 +28,10 @@ def modules(package: Path) -> set[str]:
     return {file.relative_to(package).as_posix() for folder in folders for file in folder.rglob("*.py")}
 
 
+def files_below(folder: Path) -> set[str]:
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+
+
 @pytest.mark.parametrize("package_name", PACKAGES)
 def test_each_top_level_package_is_linked_into_treering(package_name: str) -> None:
     link = PROJECT / "src" / "treering" / package_name
@@ -60,6 +64,8 @@ def test_an_installation_contains_only_treering(tmp_path: Path) -> None:
     assert (site / "treering" / "py.typed").is_file()
     for part in ["page.css", "page.js"]:
         assert (site / "treering" / "projections" / "documents" / part).is_file()
+    viewer = Path("treering", "server", "viewer")
+    assert files_below(site / viewer) == files_below(PROJECT / "src" / viewer)
 
 
 def test_the_version_is_that_of_pyproject() -> None:

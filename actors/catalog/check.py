@@ -103,8 +103,11 @@ class IndexCheck:
         differing = [
             name
             for name in SessionSummary.__struct_fields__
-            if name not in ("last_accessed", "path", "project_hash") and getattr(actual, name) != getattr(session, name)
+            if name not in ("last_accessed", "path", "project_hash", "state")
+            and getattr(actual, name) != getattr(session, name)
         ]
+        if session.state not in (None, actual.state):
+            differing.append("state")
         if session.last_accessed is None or (actual.last_accessed or actual.modified) > session.last_accessed:
             differing.append("last_accessed")
         if not differing:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ...events.arguments import is_text
 from ...events.entries import EPOCH
+from ...events.errors import TreeringError
 from ...events.stores.base import LogInfo, Ref, Stamp
 from ...events.stores.capabilities import KeepsRows, ScansChanges
 from ...events.telemetry import failure_of, logger
@@ -162,10 +163,23 @@ class SessionListing:
             if session.status == CORRUPTED:  # it may become readable without a change to the log
                 results.append((Row(ref, stamp, session), False))
                 continue
+            if session.state is None:
+                session = await self._with_state(ref, session)
             # The owner may have written after the stamp was taken: then the log's current stamp is unknown.
             is_valid = self.is_listed(ref) and not (_covers(known, stamp) and known.size != stamp.size)
             results.append((Row(ref, stamp, self._with_access_time(ref, session)), is_valid))
         return results
+
+    async def _with_state(self, ref: Ref, session: SessionSummary) -> SessionSummary:
+        """Return a row that was made from memory with the state of its session, for which entries have to be read."""
+        actor = self._registry.live(ref)
+        if actor is None:
+            return session
+        try:
+            return replace(session, state=await actor.log.state())
+        except (TreeringError, OSError) as error:  # what is wrong with the log is reported by whoever reads it
+            logger().debug("state_unknown", session_id=session.id, **failure_of(error))
+            return session
 
     def is_listed(self, ref: Ref) -> bool:
         """Return whether listings show a session, and a store can keep its row: its name has to be valid Unicode."""

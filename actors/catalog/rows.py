@@ -21,7 +21,8 @@ from ...events.index import LogIndex
 from ...events.projects import project_hash
 from ...events.stores.base import Ref, Stamp
 from ...events.stores.capabilities import KeptRow, Whole
-from ...projections.summary import SessionSummary, corrupted, summarize
+from ...projections.session_state import SessionState, needed, state_of
+from ...projections.summary import CORRUPTED, SessionSummary, corrupted, summarize
 from ..actor import SessionActor
 from ..host.runtime import Runtime
 from ..log.open_log import OpenLog
@@ -30,6 +31,10 @@ _HASHES_MAX = 4096
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(SessionSummary).decode
+
+
+NO_STAMP = Stamp(-1, -1, -1)
+"""The stamp of no log: a row with it is made again."""
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -69,9 +74,13 @@ class Rows:
         self._hashes: dict[str, str] = {}
 
     def of_live(self, actor: SessionActor) -> SessionSummary:
-        """Make the row of a live session from memory; the hash of its project is left out if it is not cached."""
+        """Make the row of a live session from memory; the hash of its project is left out if it is not cached.
+
+        Its state is left out if one of the last entries is not cached.
+        """
         log = actor.log
-        return self._hashed(summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._path_of(log.ref)))
+        path, state = self._path_of(log.ref), log.state_in_memory()
+        return self._hashed(summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=path, state=state))
 
     def restored(self, kept: KeptRow) -> Row | None:
         """Return a kept row, which may wait for the disk; None if it is damaged.
@@ -89,7 +98,10 @@ class Rows:
             if session.project not in self._hashes:
                 self._hash_all((session.project,))
             force_setattr(session, "project_hash", self._hashes[session.project])
-        return Row(kept.ref, kept.stamp, session)
+        stamp = kept.stamp
+        if session.state is None and session.status != CORRUPTED:  # such as of an earlier version: it is made again
+            stamp = NO_STAMP
+        return Row(kept.ref, stamp, session)
 
     async def make(self, wanted: Sequence[tuple[Ref, Stamp, SessionSummary | None]]) -> list[SessionSummary | None]:
         """Make rows of sessions, with the hashes of their projects.
@@ -126,26 +138,27 @@ class Rows:
         try:
             whole = looks.whole(ref)
             if whole is None:
-                log = OpenLog.look(self._runtime, ref)
+                log, state = OpenLog.look_at_state(self._runtime, ref)
                 index, dialect = log.index, log.dialect
             else:
-                index, dialect = _folded(whole), whole.dialect
+                (index, state), dialect = _folded(whole), whole.dialect
         except (SessionNotFound, FileNotFoundError):
             return None
         except (TreeringError, OSError) as error:
             return self._corrupted(ref, stamp, error)
-        return summarize(index, ref=ref, dialect=dialect.name, path=self._path_of(ref))
+        return summarize(index, ref=ref, dialect=dialect.name, path=self._path_of(ref), state=state)
 
     async def _read(self, ref: Ref, stamp: Stamp) -> SessionSummary | None:
         try:
             opening = await self._runtime.store.open(ref)
             log = OpenLog(self._runtime, ref, opening.header, opening.dialect, opening.head.generation)
             await log.take_up(caching=False)
+            state = await log.state()
         except SessionNotFound:
             return None
         except (TreeringError, OSError) as error:
             return self._corrupted(ref, stamp, error)
-        return summarize(log.index, ref=ref, dialect=log.dialect.name, path=self._path_of(ref))
+        return summarize(log.index, ref=ref, dialect=log.dialect.name, path=self._path_of(ref), state=state)
 
     def _corrupted(self, ref: Ref, stamp: Stamp, error: TreeringError | OSError) -> SessionSummary:
         return corrupted(ref, self._path_of(ref), EPOCH + timedelta(microseconds=stamp.changed // 1000), error)
@@ -159,8 +172,8 @@ class Rows:
         return row if known is None else replace(row, project_hash=known)
 
 
-def _folded(whole: Whole) -> LogIndex:
-    """Fold the lines of a small log, of which the last may lack its newline."""
+def _folded(whole: Whole) -> tuple[LogIndex, SessionState]:
+    """Fold the lines of a small log, of which the last may lack its newline, and say what its session is doing."""
     index, data = LogIndex(whole.header, model_changes_win=whole.dialect.model_changes_win), whole.lines
     end = data.rfind(b"\n") + 1
     entries = whole.dialect.decode_all(lines_of(data[:end]), 1)
@@ -168,4 +181,5 @@ def _folded(whole: Whole) -> LogIndex:
     if tail and not tail.isspace() and (last := whole.dialect.decode(tail, len(entries) + 1)) is not None:
         entries.append(last)
     index.fold_all(entries)
-    return index
+    said = (entries[seq - 1] for seq in needed(index))
+    return index, state_of(index, (entry for entry in said if entry is not None))

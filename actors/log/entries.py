@@ -82,6 +82,20 @@ class LogEntries:
         entry_by_seq = await self.entries_at(seqs)
         return [entry for seq in seqs if (entry := entry_by_seq[seq]) is not None]
 
+    async def sized_entries_in(self, seqs: Sequence[int]) -> list[tuple[Entry, int]]:
+        """Read entries by seq, each with the length of its line; damaged lines are left out.
+
+        They are neither taken from the cache nor kept there: a list of entries is no sign that their bodies are needed.
+        """
+        sized: list[tuple[Entry, int]] = []
+        for start in range(0, len(seqs), _BODIES_AT_ONCE):
+            part = seqs[start : start + _BODIES_AT_ONCE]
+            for seq, line in zip(part, await self.lines_at(part), strict=True):
+                entry = self._shown(seq, self.dialect.decode(line, seq))
+                if entry is not None:
+                    sized.append((entry, len(line)))
+        return sized
+
     async def lines_at(self, seqs: Sequence[int]) -> list[bytes]:
         """Read raw lines by seq, in the requested order."""
         store = self._runtime.store

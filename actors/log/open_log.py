@@ -5,7 +5,7 @@ Owners and followers alike read through this. It folds new lines, and publishes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TypeVar
@@ -19,10 +19,11 @@ from ...events.errors import LogReplaced, NotLive, SessionNotFound
 from ...events.ids import RECENT_MAX
 from ...events.index import LogIndex
 from ...events.json_values import UNDECODABLE
-from ...events.stores.base import Blob, Cursor, Page, Ref
+from ...events.stores.base import Blob, Cursor, Page, Peek, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
 from ...projections.feed import EntryAdded, Feed, LeafChange
+from ...projections.session_state import SessionState, needed, state_of
 from ..host.runtime import Runtime
 from .entries import LogEntries
 
@@ -105,16 +106,30 @@ class OpenLog(LogEntries):
             SessionNotFound: There is no such log.
             NotLive: The store cannot read without waiting.
         """
+        return cls._look(runtime, ref, lambda log, _: log)
+
+    @classmethod
+    def look_at_state(cls, runtime: Runtime, ref: Ref) -> tuple[OpenLog, SessionState]:
+        """Fold a log in the same way, and read the entries that say what its session is doing; see `look`."""
+
+        def read(log: OpenLog, peeked: Peek) -> tuple[OpenLog, SessionState]:
+            return log, state_of(log.index, log._peeked_at(peeked, needed(log.index)))
+
+        return cls._look(runtime, ref, read)
+
+    @classmethod
+    def _look(cls, runtime: Runtime, ref: Ref, read: Callable[[OpenLog, Peek], T]) -> T:
+        """Fold a log as it is now, and return what a function reads of it."""
         looks = runtime.looks
         if looks is None:
             raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
         for _ in range(_LOOKS_MAX - 1):
             with suppress(LogReplaced):  # archiving moves the log while it is read
-                return cls._look(runtime, looks, ref)
-        return cls._look(runtime, looks, ref)
+                return cls._look_once(runtime, looks, ref, read)
+        return cls._look_once(runtime, looks, ref, read)
 
     @classmethod
-    def _look(cls, runtime: Runtime, looks: LooksAtOnce, ref: Ref) -> OpenLog:
+    def _look_once(cls, runtime: Runtime, looks: LooksAtOnce, ref: Ref, read: Callable[[OpenLog, Peek], T]) -> T:
         peeked = looks.peek(ref)
         log = cls(runtime, ref, peeked.opening.header, peeked.opening.dialect, peeked.opening.head.generation)
         snapshot = peeked.load("index")
@@ -126,7 +141,33 @@ class OpenLog(LogEntries):
             more = page.more and bool(page.lines)
             log.fold_page(page)
         log._restore_leaf(peeked.load("leaf"))
-        return log
+        return read(log, peeked)
+
+    def _peeked_at(self, peeked: Peek, seqs: Sequence[int]) -> list[Entry]:
+        """Read entries by seq, in ascending order, page by page; damaged lines are left out."""
+        entries: list[Entry] = []
+        page: Page | None = None
+        for seq in seqs:
+            if page is None or seq > page.last:
+                page = peeked.read(seq - 1)
+            entry = self._shown(seq, self.dialect.decode(page.lines[seq - page.first], seq))
+            if entry is not None:
+                entries.append(entry)
+        return entries
+
+    # -- the state of the session
+
+    async def state(self) -> SessionState:
+        """Return what the session is doing."""
+        return state_of(self.index, await self.entries_in(needed(self.index)))
+
+    def state_in_memory(self) -> SessionState | None:
+        """Return what the session is doing if all that is needed for that is in memory, otherwise None."""
+        seqs = needed(self.index)
+        known, missing = self._runtime.bodies.get(self._number, seqs)
+        if missing:
+            return None
+        return state_of(self.index, [entry for seq in seqs if (entry := known[seq]) is not None])
 
     @property
     def cursor(self) -> Cursor:

@@ -29,12 +29,10 @@ from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.stores.base import TornTail
 from ...projections.building import pairing
 from ...projections.context import ContextMessage
+from ...projections.session_state import SUSPENDED_TYPE
 from ..log.open_log import OpenLog
 from .appending import Appending
 from .reading import read_log
-
-SUSPENDED_TYPE = "treering.suspended"
-"""The custom type of the entries that list the calls that wait for something outside."""
 
 _SUSPENDING = frozenset({Kind.CUSTOM})
 _ANSWERING = frozenset({*MESSAGE_KINDS, Kind.CUSTOM})

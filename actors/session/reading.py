@@ -30,6 +30,7 @@ from ...projections.base import Valued
 from ...projections.context import Context
 from ...projections.cuts import find_safe_cut
 from ...projections.labels import find_by_label, labels
+from ...projections.session_state import SessionState
 from ...projections.tokens import Tokenizer, entry_tokens
 from ...projections.tree import Tree, build_tree
 from ..commands import Append, AppendOptions, MoveLeaf, append_command, unreachable_error
@@ -299,6 +300,13 @@ class Reading(Handle):
             CorruptTree: The path runs into a cycle.
         """
         return await read_log(self, lambda log: log.context(log.index.path_end(leaf_id)))
+
+    async def state(self) -> SessionState:
+        """Return what the session is doing: a word, since when, the tool that runs, and the last line that was said.
+
+        Only the entries from the last answer on are read. Moving the leaf changes no state.
+        """
+        return await read_log(self, lambda log: log.state())
 
     async def messages(self) -> list[Message]:
         """Return the messages of the context, oldest first, as `history` does."""

@@ -15,6 +15,7 @@ from ...projections.context import Context
 from ...projections.context_changes import ContextChange
 from ...projections.feed import transient
 from ...projections.labels import LabelChange
+from ...projections.session_state import SessionState
 from ...projections.subscriptions import (
     EntrySubscription,
     TransientSubscription,
@@ -89,6 +90,8 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
     @overload
     def subscribe(self, view: Literal["labels"]) -> ViewSubscription[list[tuple[str, str]], LabelChange]: ...
     @overload
+    def subscribe(self, view: Literal["session_state"]) -> ViewSubscription[SessionState, SessionState]: ...
+    @overload
     def subscribe(self, view: str) -> EntrySubscription | ViewSubscription[Any, Any]: ...
     @overload
     def subscribe(self, view: Projection[V, C]) -> ViewSubscription[V, C]: ...
@@ -103,7 +106,7 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         """Follow the session: `async with session.subscribe() as entries: async for entry in entries: ...`.
 
         Args:
-            view: "entries", "context", "tree", "labels", or a projection.
+            view: "entries", "context", "tree", "labels", "session_state", or a projection.
             after: For entries: the cursor or the seq of the last entry that the subscriber already has.
             transient: For entries: also yield transient events.
 

@@ -35,6 +35,7 @@ from ...projections.base import Projection
 from ...projections.context import Context
 from ...projections.context_changes import ContextChange
 from ...projections.labels import LabelChange
+from ...projections.session_state import SessionState
 from ...projections.subscriptions import refuse_entry_arguments
 from ...projections.tree import Tree, TreeChange
 from ...projections.views import Changed, Snapshot
@@ -292,6 +293,7 @@ class SyncSession(Facade[Session]):
             yield from (entry for entry in entries if is_of_custom_type(entry, custom_type))
 
     context = awaited(Session.context)
+    state = awaited(Session.state)
     messages = awaited(Session.messages)
     all_messages = awaited(Session.all_messages)
     find_safe_cut = awaited(Session.find_safe_cut)
@@ -361,6 +363,10 @@ class SyncSession(Facade[Session]):
     def subscribe(
         self, view: Literal["labels"]
     ) -> SyncSubscription[Snapshot[list[tuple[str, str]]] | Changed[LabelChange]]: ...
+    @overload
+    def subscribe(
+        self, view: Literal["session_state"]
+    ) -> SyncSubscription[Snapshot[SessionState] | Changed[SessionState]]: ...
     @overload
     def subscribe(self, view: str) -> SyncEntrySubscription | SyncSubscription[Snapshot[Any] | Changed[Any]]: ...
     @overload

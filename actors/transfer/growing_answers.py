@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ...events.content import Content, TextPart, ThinkingPart, ToolUsePart, text
 from ...events.entries import KnownEntry, Message, MessageEntry, Usage, UsageEntry, UsageRecord
 from ...formats.chain import derived_id
-from ...projections.usage import NOTHING, usage_beyond
+from ...projections.usage import NOTHING
 
 
 class Latest(Struct, frozen=True):
@@ -61,7 +61,7 @@ def growth(entry: MessageEntry, has: Callable[[str], bool], latest: Latest, sess
     if len(known) <= len(rests):
         return Growth(tuple(rests), tuple(records), None)
     known_usages = [*(each.usage for each in known), *map(latest.usages.get, records)]
-    more = usage_beyond(entry.message.usage or NOTHING, sum(filter(None, known_usages), NOTHING))
+    more = (entry.message.usage or NOTHING).beyond(sum(filter(None, known_usages), NOTHING))
     more_usage = None if more == NOTHING else more
     content = _missing_parts(entry.message.content, [part for each in known for part in each.content])
     missing: KnownEntry | None = None

@@ -35,7 +35,6 @@ from ...events.findings import Finding, Severity
 from ...events.texts import counted
 from ...formats.base import ForeignSession, KeptSession
 from ...formats.chain import derived_id
-from ...projections.usage import usage_beyond
 from ..host.names import checked_id, id_of_key
 from .growing_answers import Latest, growth
 from .matching import DESCRIBED, Matching
@@ -266,7 +265,7 @@ class Converted(Incoming):
             above = existing.parent_of(above)
         known_usage = existing.latest.usages.get(entry.id)
         if isinstance(entry, UsageEntry) and known_usage is not None:
-            more_usage = usage_beyond(entry.usage.usage, known_usage)
+            more_usage = entry.usage.usage.beyond(known_usage)
             entry = replace(entry, usage=replace(entry.usage, usage=more_usage))
         return self._renamed(entry, entry.parent_id or "")
 

@@ -84,6 +84,17 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_default
             self.cost + other.cost,
         )
 
+    def beyond(self, known: Usage) -> Usage:
+        """Return the usage minus the known part, each field at least 0."""
+        return Usage(
+            max(self.input_tokens - known.input_tokens, 0),
+            max(self.output_tokens - known.output_tokens, 0),
+            max(self.cache_read_tokens - known.cache_read_tokens, 0),
+            max(self.cache_write_tokens - known.cache_write_tokens, 0),
+            max(self.total_tokens - known.total_tokens, 0),
+            max(self.cost - known.cost, 0.0),
+        )
+
 
 def usage_in_words(usage: Usage) -> str:
     """Return the tokens and the cost, for people."""

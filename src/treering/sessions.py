@@ -33,12 +33,14 @@ from .actors.transfer.reports import ImportReport, ImportReports
 from .events.findings import Finding, LeftOut
 from .events.redaction import Redaction
 from .projections.building.budget import UsedTokens
+from .projections.session_state import CalledTool, SessionState
 from .projections.stats import SessionStats
 from .projections.summary import SessionMetadata, SessionSummary
 
 __all__ = [
     "AppendOptions",
     "BranchReport",
+    "CalledTool",
     "CompactionReport",
     "ExportFormat",
     "Finding",
@@ -61,6 +63,7 @@ __all__ = [
     "SessionKey",
     "SessionLike",
     "SessionMetadata",
+    "SessionState",
     "SessionStatistics",
     "SessionStats",
     "SessionSummary",

@@ -103,6 +103,18 @@ async def test_opening_with_a_snapshot_reads_less_than_a_hundredth(root: Path) -
         assert disk.of_logs < 64 * 1024
 
 
+async def test_the_row_with_the_state_of_a_session_reads_its_end(root: Path) -> None:
+    disk = ReadingDisk()
+    async with SessionHost(root, disk=disk) as host:
+        await (await host.load("big", read_only=True)).refresh()
+        disk.of_logs = 0
+        (row,) = await host.list_sessions()
+        assert row.state is not None
+        assert row.state.state == "idle"
+        assert row.state.line.startswith(f"message {ENTRIES}")
+        assert 0 < disk.of_logs < 64 * 1024
+
+
 def _truncate(root: Path) -> None:
     os.truncate(root / "big.jsonl.index", os.stat(root / "big.jsonl.index").st_size // 2)
 

@@ -67,6 +67,11 @@ def test_totals_cover_all_branches_and_totals_of_a_path_only_the_path() -> None:
     assert usage_totals(BRANCHED[seq - 1] for seq in index.path(2)).total == Usage(10, 20, 0, 0, 30, 0.5)
     assert usage_totals(BRANCHED[seq - 1] for seq in index.path(8)).total == Usage(1103, 2200, 7, 0, 3300, 0.25)
     assert usage_totals([]) == UsageTotals()
+    at_once = LogIndex(HEADER)
+    at_once.fold_all([*BRANCHED])
+    restored = LogIndex.restore(at_once.dump(), HEADER)
+    assert restored is not None
+    assert index.usage == at_once.usage == restored.usage == everything.total
 
 
 def test_usage_can_be_read_for_one_model() -> None:
@@ -93,6 +98,10 @@ def batch(*payloads: Payload) -> list[Entry]:
 )
 def test_a_turns_record_counts_only_what_its_messages_lack(entries: Sequence[Entry], total: int) -> None:
     assert usage_totals(entries).total.input_tokens == total
+    index = LogIndex(HEADER)
+    for each in entries:
+        index.fold(each)
+    assert index.usage.input_tokens == total
 
 
 def test_changes_add_up_to_the_totals_and_a_loaded_checkpoint_continues() -> None:

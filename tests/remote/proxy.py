@@ -74,6 +74,7 @@ async def _message(stream: SocketStream) -> bytes:
     length = next(
         (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
     )
-    while len(body) < length:
+    chunked = b"transfer-encoding: chunked" in head.lower()
+    while len(body) < length or (chunked and not body.endswith(b"0\r\n\r\n")):
         body += await stream.receive()
     return head + b"\r\n\r\n" + body

@@ -23,13 +23,16 @@ ROW = frozenset(
         "user_count",
         "assistant_count",
         "parent_session",
+        "parent_entry",
         "cwd",
         "project",
+        "project_hash",
         "first_message",
         "dialect",
         "status",
         "archived",
         "problem",
+        "usage",
     ]
 )
 

@@ -70,6 +70,7 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "append_context_edit": lambda: session.append_context_edit(answer, "edited"),
         "append_usage": lambda: session.append_usage("summary", Usage(1)),
         "open_calls": session.open_calls,
+        "state": session.state,
         "close_open_calls": session.close_open_calls,
         "recover": session.recover,
         "append_tool_execution": lambda: session.append_tool_execution(call, "read", {}, "text"),

@@ -45,7 +45,8 @@ from treering.testing.disks import WrappedDisk
 
 PATIENCE_S = 30
 FACADE = (os.path.join("sync", "bridge.py"), os.path.join("sync", "subscriptions.py"))
-NOT_FOR_PROGRAMS = {"core", "log", "start", "aclose", "write_copy", "write_fork"}  # a blocking host is opened by `with`, in any thread
+# a blocking host is opened by `with`, in any thread
+NOT_FOR_PROGRAMS = {"core", "log", "start", "aclose", "write_copy", "write_fork"}
 OWN = {"twin", "copy", "bridge"}
 TWIN_TYPES = (
     (r"\bSessionLike\b", "SyncSessionLike"),

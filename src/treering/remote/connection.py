@@ -29,8 +29,8 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.problem import MEDIA_TYPE, Problem, error_of
 from ..events.telemetry import failure_of, logger
-from ..problem import MEDIA_TYPE, Problem, error_of
 from .events import Event, Events
 
 T = TypeVar("T")

@@ -171,7 +171,7 @@ class RemoteSession(Session):
         """
         self._check()
         event = transient(name, data)
-        body = msgspec.json.encode([{"name": event.name, "data": event.raw}])
+        body = msgspec.json.encode({"events": [{"name": event.name, "data": event.raw}]})
         self._core.runtime.spawn(partial(self._connection.tell, f"{self._path}/transients", body))
 
     async def recover(self) -> Recovery:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
+
+from ..events.errors import InvalidInput
+from ..events.stores.base import Cursor
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text that names something: never empty."""
@@ -32,11 +36,25 @@ Seqs: TypeAlias = Annotated[tuple[Annotated[int, Meta(ge=1, le=2**53 - 1)], ...]
 
 CURSOR_PATTERN = r"(0|[1-9][0-9]{0,17})-([A-Za-z0-9_.-]|~[0-9A-F]{2})*"
 
+CursorText: TypeAlias = Annotated[str, Meta(pattern=rf"^{CURSOR_PATTERN}$")]
+"""A cursor."""
+
 Since: TypeAlias = Annotated[str, Meta(pattern=rf"^(start|end|{CURSOR_PATTERN})$")]
 """Where a stream begins."""
 
 After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{CURSOR_PATTERN})$")]
 """The cursor, or the seq, after which a page begins."""
+
+
+def cursor_of(text: str) -> Cursor:
+    """Return the cursor that a text means. One that only looks like a cursor is of a log that nobody has."""
+    try:
+        return Cursor.parse(text)
+    except InvalidInput:
+        if re.fullmatch(CURSOR_PATTERN, text) is None:
+            raise
+        return Cursor("nobody's", 1)
+
 
 KEY_PATTERN = r"^[!-~]{1,255}$"
 """An Idempotency-Key."""

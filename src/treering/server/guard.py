@@ -10,7 +10,7 @@ from starlette.requests import Request
 from ..events.errors import InvalidInput, NotAuthorized
 from .principals import EVERYBODY, Authorize, Principal
 from .problems import Malformed, WrongHost
-from .tokens import Tokens, token_of
+from .tokens import Tokens, carries_cookie, token_of
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """The names by which a machine addresses itself."""
@@ -76,14 +76,18 @@ class Guard:
         if len(self._known_hosts) < _KNOWN_HOSTS_MAX:
             self._known_hosts.add(hosts[0])
 
-    def check_origin(self, origin: bytes, host: bytes) -> None:
-        """Refuse a write that a page of another site makes with this browser's cookie.
+    def check_origin(self, request: Request) -> None:
+        """Refuse a write that a page of another origin makes, of this machine too, with this browser's cookie or none.
 
         Raises:
-            NotAuthorized: The Origin is neither this server's nor an allowed one.
+            NotAuthorized: The Origin is neither this server's nor an allowed one, or there is a cookie and no Origin.
         """
-        text = origin.decode("latin-1")
-        if text not in self._allow_origins and urlsplit(text).netloc.lower() != host.decode("latin-1").lower():
+        text, host = request.headers.get("origin"), request.headers["host"]
+        if text is None:
+            if carries_cookie(request):
+                raise NotAuthorized("a write with a cookie needs the Origin of its page: browsers send it", known=True)
+            return
+        if text not in self._allow_origins and urlsplit(text).netloc.lower() != host.lower():
             raise NotAuthorized("this page may not write here: its origin is another one", known=True)
 
     def cors(self, headers: Mapping[bytes, bytes]) -> dict[str, str]:

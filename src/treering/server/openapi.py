@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, structs
 
-from ..problem import MEDIA_TYPE, Problem
+from ..events.problem import MEDIA_TYPE, Problem
 from .fields import KEY_PATTERN
 from .routes.entries import NewEntries
 from .routes.table import ROUTES
@@ -52,7 +52,7 @@ def document() -> bytes:
     )
     by_type = dict(zip(map(id, types_named), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
+    for route in _described():
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, by_type)
     described: dict[str, object] = {
         "openapi": "3.1.0",
@@ -72,9 +72,13 @@ def document() -> bytes:
     return json.dumps(described, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
+def _described() -> list[Route]:
+    return [route for route in ROUTES if not route.page]
+
+
 def _types() -> list[Any]:
     found: dict[int, Any] = {}
-    for route in ROUTES:
+    for route in _described():
         for each in (route.query, _body_type(route), route.reply):
             if each is not None and each is not bytes and each is not Nothing:
                 found[id(each)] = each
@@ -143,7 +147,8 @@ def _parameters(route: Route, by_type: dict[int, Any]) -> list[dict[str, Any]]:
             schema = _query_schema(hints[each.name])
             if each.default is not NODEFAULT and isinstance(each.default, (str, int, bool)):
                 schema["default"] = each.default
-            parameter: dict[str, Any] = {"name": each.name, "in": "query", "required": each.required, "schema": schema}
+            parameter: dict[str, Any] = {"name": each.encode_name, "in": "query", "schema": schema}
+            parameter["required"] = each.required
             if schema.get("type") == "array":
                 parameter |= {"style": "form", "explode": False}
             found.append(parameter)

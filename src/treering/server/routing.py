@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 from starlette.requests import Request
 
-from .fields import KEY_PATTERN
+from .fields import KEY_PATTERN, CursorText
 from .principals import Principal, Right
 from .problems import Malformed, NoSuchRoute, WrongMethod
 
@@ -28,6 +28,16 @@ B_co = TypeVar("B_co", covariant=True)
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     """A query or a body without any field."""
+
+
+class ReadQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every read of a session takes.
+
+    Attributes:
+        at_least: A cursor that the reply shows at least.
+    """
+
+    at_least: CursorText | None = None
 
 
 class NotModified(Exception):
@@ -76,7 +86,10 @@ class Call(Generic[Q_co, B_co]):
 
     async def reading(self) -> Session:
         """Return a handle of the session that the path names, to read from; see `Service.reading`."""
-        return await self.service.reading(self.principal, self.session_id)
+        session = await self.service.reading(self.principal, self.session_id)
+        if isinstance(self.query, ReadQuery) and self.query.at_least is not None:
+            await self.service.reached(session, self.query.at_least)
+        return session
 
     async def writing(self) -> Session:
         """Return a handle of the session that the path names, to write to; see `Service.writing`."""
@@ -166,6 +179,8 @@ class Route(Struct, frozen=True, kw_only=True):
         tagged: Whether its reply has an ETag.
         streams: Whether its reply is a stream of events.
         schema: What the JSON schema of its body says beyond its type.
+        page: Whether it is a part of the viewer rather than of the interface: it takes any query, runs scripts of its
+            own, and is not described.
     """
 
     verb: str
@@ -184,6 +199,7 @@ class Route(Struct, frozen=True, kw_only=True):
     tagged: bool = False
     streams: bool = False
     schema: dict[str, Any] = {}
+    page: bool = False
 
     @property
     def name(self) -> str:
@@ -239,7 +255,8 @@ class RouteTable:
 
     def _find(self, raw_path: bytes) -> tuple[dict[str, Route], list[str]]:
         node, values = self._tree, list[str]()
-        for segment in raw_path.split(b"?")[0].split(b"/")[1:]:
+        path = raw_path.split(b"?")[0]
+        for segment in [] if path == b"/" else path.split(b"/")[1:]:
             text = _decoded(segment)
             if text in node and text not in ("", "{}"):
                 node = node[text]
@@ -259,7 +276,7 @@ class RouteTable:
 
 
 def _segments(path: str) -> list[str]:
-    return path.split("/")[1:]
+    return [] if path == "/" else path.split("/")[1:]
 
 
 def _decoded(segment: bytes) -> str:

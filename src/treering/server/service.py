@@ -6,8 +6,7 @@ import hashlib
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from ..events.entries import Entry
 from ..events.errors import (
     InvalidSessionId,
     LeafMoved,
+    LogReplaced,
     NotFound,
     ReadOnly,
     SessionLocked,
@@ -27,10 +27,12 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.problem import Problem
+from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
-from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
+from .fields import cursor_of
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import Principal
@@ -173,6 +175,32 @@ class Service:
             del self._handles[next(iter(self._handles))]
         return session
 
+    async def reached(self, session: Session, text: str) -> None:
+        """Wait until the log of a session has the entries up to a cursor, which another process may be appending.
+
+        Raises:
+            LogReplaced: The cursor is of another log.
+            Unavailable: They did not come within `at_least_for_s`.
+        """
+        wanted, now = cursor_of(text), session.cursor
+        if wanted.seq and wanted.generation != now.generation:
+            raise LogReplaced(f"the cursor {text!r} is of another generation: the log was replaced, read it anew")
+        if now.seq >= wanted.seq:
+            return
+        with anyio.move_on_after(self.limits.at_least_for_s):
+            async with session.subscribe(after=now) as entries:
+                while entries.cursor.seq < wanted.seq:
+                    try:
+                        await entries.receive_many()
+                    except StopAsyncIteration:
+                        raise not_found(session.id) from None
+            return
+        raise Unavailable(f"the log ends at {session.cursor}, not at {text!r} yet: repeat the request")
+
+    def is_live(self, ref: Ref) -> bool:
+        """Return whether the host holds a session active."""
+        return self.host.core.registry.live(ref) is not None
+
     def forget(self, session_id: str) -> bool:
         """Forget the handle of a session that no longer exists as it was; return whether there was one."""
         return self._handles.pop(session_id, None) is not None
@@ -204,9 +232,8 @@ class Service:
 
     # -- bounds
 
-    @contextmanager
-    def counted(self, principal: Principal, *, streams: bool) -> Generator[None]:
-        """Count a request while it runs.
+    def enter(self, principal: Principal, *, streams: bool) -> None:
+        """Count a request until it leaves.
 
         Raises:
             TooMany: The principal has as many running, or as many streams open, as it may.
@@ -220,10 +247,10 @@ class Service:
         if running.total() + self._streaming.total() >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
         running[principal.name] += 1
-        try:
-            yield
-        finally:
-            _count_down(running, principal.name)
+
+    def leave(self, principal: Principal) -> None:
+        """Count a request no longer."""
+        _count_down(self._running, principal.name)
 
     def hold_stream(self, principal: Principal) -> None:
         """Count a stream until it is released."""

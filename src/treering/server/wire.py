@@ -213,6 +213,8 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
         if len(given) > 1:
             raise Malformed(f"{name!r} stands {len(given)} times in the query: give it once")
         _check_str(given[0])
+        if given[0].lower() == "null" and name in _without_text(kind):  # type: ignore[arg-type]  # a class is hashable
+            raise Malformed(f"Expected a value, got `null` - at `$.{name}`: leave it out")
         value[name] = [each for each in given[0].split(",") if each] if name in lists else given[0]
     try:
         return msgspec.convert(value, kind, strict=False)
@@ -221,12 +223,24 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
 
 
 @cache
+def _without_text(kind: type) -> frozenset[str]:
+    """Return the names of the query that hold no free text, so that `null` is not a value of theirs."""
+    found: set[str] = set()
+    for name, hint in get_type_hints(kind).items():
+        if not {str, tuple} & {get_origin(each) or each for each in (hint, *get_args(hint))}:
+            found.add(name)
+    return frozenset(found)
+
+
+@cache
 def _lists_of(kind: type) -> frozenset[str]:
     """Return the names of the query that hold lists, which are written with commas."""
     found: set[str] = set()
-    for name, hint in get_type_hints(kind).items():
-        if any(get_origin(each) is tuple for each in (hint, *get_args(hint))):
-            found.add(name)
+    hints = get_type_hints(kind)
+    for each in structs.fields(kind):
+        hint = hints[each.name]
+        if any(get_origin(part) is tuple for part in (hint, *get_args(hint))):
+            found.add(each.encode_name)
     return frozenset(found)
 
 

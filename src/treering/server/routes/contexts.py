@@ -16,13 +16,13 @@ from ...projections.stats import SessionStats
 from ...projections.usage import UsageProjection, UsageTotals
 from ..fields import Count, Name, Tokens
 from ..preconditions import append_options, state_tag
-from ..routing import Call, Nothing, Routes
+from ..routing import Call, Nothing, ReadQuery, Routes
 from .tree import Written, written
 
 routes = Routes()
 
 
-class ContextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContextQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which path: the one to `leaf`, by default the session's."""
 
     leaf: Name | None = None
@@ -69,7 +69,7 @@ class BuiltContext(Struct, frozen=True):
     cursor: str
 
 
-class ReportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReportQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """At which entry, and for which request.
 
     Attributes:
@@ -205,8 +205,16 @@ async def compact(call: Call[Nothing, NewCompaction]) -> Written:
     return written(session, entry_id)
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/views/usage", right="read", reply=UsageReply, errors=(404,), tagged=True)
-async def get_usage(call: Call[Nothing, None]) -> UsageReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/views/usage",
+    right="read",
+    query=ReadQuery,
+    reply=UsageReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_usage(call: Call[ReadQuery, None]) -> UsageReply:
     """Return the tokens and the cost of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))
@@ -214,8 +222,16 @@ async def get_usage(call: Call[Nothing, None]) -> UsageReply:
     return UsageReply(totals, str(session.cursor))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/views/stats", right="read", reply=StatsReply, errors=(404,), tagged=True)
-async def get_stats(call: Call[Nothing, None]) -> StatsReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/views/stats",
+    right="read",
+    query=ReadQuery,
+    reply=StatsReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_stats(call: Call[ReadQuery, None]) -> StatsReply:
     """Return the figures of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))

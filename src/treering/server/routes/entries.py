@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...events.errors import EntryNotFound, InvalidInput, LogReplaced, NotFound
+from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
-from ..fields import After, Count, Limit, Name
+from ..fields import After, Count, Limit, Name, cursor_of
 from ..pages import check_limit
 from ..preconditions import REPEATED, append_options, state_tag
 from ..problems import Malformed
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..wire import convert, entry_raw, read_payloads
 
 routes = Routes()
@@ -23,7 +23,7 @@ _WITH_ENTRIES = "return=representation"
 """The preference (RFC 7240) of a caller that wants to have what it appended as it is stored."""
 
 
-class EntriesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which entries to read: those after a cursor or a seq, or those with these ids; `types` leaves out all others."""
 
     after: After | None = None
@@ -81,7 +81,7 @@ class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command_id: Name | None = None
 
 
-class PathQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PathQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which path to read: to `leaf`, by default the session's; with `bodies`, its entries, not only their ids."""
 
     leaf: Name | None = None
@@ -146,10 +146,7 @@ def _seq_after(after: str | None, end: Cursor) -> int:
         return 0
     if after.isascii() and after.isdigit():
         return int(after)
-    try:
-        cursor = Cursor.parse(after)
-    except InvalidInput:  # it looks like a cursor, and is none that a log ever had
-        cursor = Cursor("", 1)
+    cursor = cursor_of(after)
     if cursor.generation != end.generation and cursor.seq:
         raise LogReplaced(f"the cursor {after!r} is of another generation, the log was replaced: read from the start")
     return cursor.seq
@@ -159,11 +156,12 @@ def _seq_after(after: str | None, end: Cursor) -> int:
     "GET",
     "/v1/sessions/{session_id}/entries/{entry_id}",
     right="read",
+    query=ReadQuery,
     reply=Raw,
-    errors=(404,),
+    errors=(404, 409),
     tagged=True,
 )
-async def read_entry(call: Call[Nothing, None]) -> Raw:
+async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     """Read one entry."""
     session, entry_id = await call.reading(), call.names["entry_id"]
     call.unless_known(f"{session.cursor.generation}/{quote(entry_id)}")

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
-from ...events.entries import Header, SessionInfo
-from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists, SessionNotFound
+from ...events.entries import Header, SessionInfo, Usage
+from ...events.errors import (
+    CommandConflict,
+    EntryNotFound,
+    InvalidInput,
+    NotAuthorized,
+    SessionExists,
+    SessionNotFound,
+)
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
-from ..fields import Folder, Limit, Name, NewId, NewKey
-from ..pages import Page, page_of
+from ..fields import Count, Folder, Limit, Name, NewId, NewKey
+from ..filters import Order, SessionFilter, counts_of, filtered, in_groups, ordered
+from ..pages import page_of
 from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service, not_found
+from .states import StateReply, state_of_row
 
 routes = Routes()
 
@@ -40,6 +51,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     user_count: int
     assistant_count: int
     parent_session: str | None
+    parent_entry: str | None
     cwd: str | None
     project: str | None
     project_hash: str | None
@@ -48,6 +60,8 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     status: str
     archived: bool
     problem: str | None
+    usage: Usage | None
+    state: StateReply | UnsetType | None = UNSET
 
 
 class SessionDetail(SessionRow, frozen=True, kw_only=True):
@@ -59,17 +73,36 @@ class SessionDetail(SessionRow, frozen=True, kw_only=True):
     header: Header
 
 
-class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sessions to list, and which page."""
+class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sessions to list, and which page; with "state", what each is doing.
 
-    project: Folder | None = None
-    status: Name | None = None
-    key: Name | None = None
-    parent: Name | None = None
-    order: Literal["used", "created", "modified", "title"] = "used"
+    Attributes:
+        start: Where the page begins, counted from 0, for a list that is scrolled: instead of `page`.
+        count: Whether to say how many there are on all pages, and how many are in which group.
+    """
+
+    order: Order = "used"
     limit: Limit = 100
     page: Name | None = None
+    start: Count | None = None
     count: bool = False
+    fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
+
+
+class SessionPage(Struct, frozen=True, omit_defaults=True):
+    """A page of the listing.
+
+    Attributes:
+        items: The rows.
+        next: What to pass as `page` for the next page; null on the last one.
+        total: How many rows there are on all pages, if that was asked for.
+        counts: How many sessions the filter lets through in each group, whichever groups are listed; if asked for.
+    """
+
+    items: Sequence[SessionRow]
+    next: str | None
+    total: int | None = None
+    counts: dict[str, int] | None = None
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,17 +134,20 @@ class Copy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     entry_id: Name | None = None
 
 
-def row_of(service: Service, summary: SessionSummary) -> SessionRow:
+def row_of(service: Service, summary: SessionSummary, *, with_state: bool = False) -> SessionRow:
     """Return the row of a listing as a client gets it, without paths of the server."""
     fields = {name: getattr(summary, name) for name in SessionRow.__struct_fields__}
     if summary.problem is not None:
         fields["problem"] = service.shown(summary.problem)
+    fields["state"] = state_of_row(service, summary) if with_state else UNSET
     return SessionRow(**fields)
 
 
-def detail_of(service: Service, summary: SessionSummary, session: Session) -> SessionDetail:
+def detail_of(
+    service: Service, summary: SessionSummary, session: Session, *, with_state: bool = False
+) -> SessionDetail:
     """Return a row with where its session stands."""
-    row = row_of(service, summary)
+    row = row_of(service, summary, with_state=with_state)
     fields = {name: getattr(row, name) for name in SessionRow.__struct_fields__}
     return SessionDetail(
         **fields,
@@ -125,29 +161,20 @@ def detail_of(service: Service, summary: SessionSummary, session: Session) -> Se
 # -- listing
 
 
-def _ordered(rows: list[SessionSummary], order: str) -> list[SessionSummary]:
-    """Return rows in an order; they come by their last use."""
-    if order == "created":
-        return sorted(rows, key=lambda row: row.created, reverse=True)
-    if order == "modified":
-        return sorted(rows, key=lambda row: row.modified, reverse=True)
-    return rows if order == "used" else sorted(rows, key=lambda row: row.title or "")
-
-
-@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=Page[SessionRow])
-async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
+@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=SessionPage)
+async def list_sessions(call: Call[ListQuery, None]) -> SessionPage:
     """List sessions, page by page."""
-    query = call.query
-    rows = await call.service.host.list_sessions(project=query.project, status=query.status)
-    rows = [row for row in rows if call.principal.sees(row.key)]
-    if query.key is not None:
-        rows = [row for row in rows if row.key == query.key]
-    if query.parent is not None:
-        rows = [row for row in rows if row.parent_session == query.parent]
-    rows = _ordered(rows, query.order)
-    page = page_of(rows, query.page, query.limit, call.service.limits.page_max, id_of=lambda row: row.ref)
-    items = [row_of(call.service, row) for row in page.items]
-    return Page(items, next=page.next, total=len(rows) if query.count else None)
+    service, query = call.service, call.query
+    if query.page is not None and query.start is not None:
+        raise InvalidInput("give `page` or `start`, not both: a page says where it begins")
+    every = await filtered(service, call.principal, query)
+    rows = ordered(service, in_groups(service, every, query.groups), query.order)
+    counts = counts_of(service, every) if query.count else None
+    total = len(rows) if query.count else None
+    start = query.start or 0
+    page = page_of(rows[start:], query.page, query.limit, service.limits.page_max, id_of=lambda row: row.ref)
+    items = [row_of(service, row, with_state="state" in query.fields) for row in page.items]
+    return SessionPage(items, None if query.start is not None else page.next, total, counts)
 
 
 # -- one session
@@ -300,11 +327,23 @@ async def get_or_create_by_key(call: Call[Nothing, KeyedSession]) -> Reply:
     return Reply(row_of(call.service, await call.service.host.resolve(found)))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}", right="read", reply=SessionDetail, errors=(404,))
-async def get_session(call: Call[Nothing, None]) -> SessionDetail:
+class SessionQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to add to the row of a session: "state", what it is doing."""
+
+    fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
+
+
+@routes.add(
+    "GET", "/v1/sessions/{session_id}", right="read", query=SessionQuery, reply=SessionDetail, errors=(404, 409)
+)
+async def get_session(call: Call[SessionQuery, None]) -> SessionDetail:
     """Return a session: its row, its leaf and the end of its log."""
     row = await call.service.row(call.principal, call.session_id)
-    return detail_of(call.service, row, await call.service.reading_row(row))
+    session = await call.service.reading_row(row)
+    if call.query.at_least is not None:
+        await call.service.reached(session, call.query.at_least)
+        row = await call.service.row(call.principal, call.session_id)
+    return detail_of(call.service, row, session, with_state="state" in call.query.fields)
 
 
 @routes.add(

@@ -27,7 +27,7 @@ from ...projections.feed import Reset, Transient
 from ...projections.usage import UsageProjection
 from ...projections.views import Snapshot
 from ..blocks import block, entry_block
-from ..fields import Folder, Name, Since
+from ..fields import Folder, Name, Since, cursor_of
 from ..routing import Call, Nothing, Reply, Routes
 from ..wire import encode
 from .sessions import SessionRow, row_of
@@ -77,6 +77,12 @@ class NewTransient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: Name
     data: Any = None  # any JSON
+
+
+class NewTransients(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Events to send, in their order."""
+
+    events: tuple[NewTransient, ...]
 
 
 class ListStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -243,14 +249,14 @@ async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     "POST",
     "/v1/sessions/{session_id}/transients",
     right="write",
-    body=tuple[NewTransient, ...],
+    body=NewTransients,
     status=202,
     errors=(404,),
 )
-async def send_transients(call: Call[Nothing, tuple[NewTransient, ...]]) -> Reply:
+async def send_transients(call: Call[Nothing, NewTransients]) -> Reply:
     """Send events to those who follow a session now; nothing keeps them, and they may be lost."""
     session = await call.writing()
-    for event in call.body:
+    for event in call.body.events:
         session.emit(event.name, event.data)
     return Reply()
 
@@ -259,7 +265,7 @@ def place(session: Session, since: str) -> Cursor | int:
     """Return where a stream of a session's entries begins: at "start", at "end" or after a cursor."""
     if since == "start":
         return 0
-    return session.cursor if since == "end" else Cursor.parse(since)
+    return session.cursor if since == "end" else cursor_of(since)
 
 
 async def _entries(
@@ -383,7 +389,7 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                     is_seen = row.project == project
                 if is_seen and row is not None:
                     shown[change.ref] = row.id
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
                 elif change.ref in shown:
                     await tell("deleted", shown.pop(change.ref), None)
                 continue
@@ -394,6 +400,6 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                 if call.principal.sees(row.key):
                     shown[row.ref] = row.id
                     project_hash = row.project_hash if project is not None else None
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
             await push(block("ready", encode({"n": n, "up_to_date": True}), f"{service.epoch}-{n}"))
     return None

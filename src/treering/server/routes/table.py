@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from ..routing import RouteTable
-from . import contexts, entries, finding, gathering, operations, sessions, streams, transfer, tree
+from . import (
+    contexts,
+    entries,
+    finding,
+    gathering,
+    operations,
+    outlines,
+    sessions,
+    states,
+    streams,
+    transfer,
+    tree,
+    usage,
+    viewer,
+)
 
 ROUTES = RouteTable(
     [
         *operations.routes.all,
         *sessions.routes.all,
+        *states.routes.all,
         *entries.routes.all,
+        *outlines.routes.all,
         *tree.routes.all,
         *contexts.routes.all,
         *finding.routes.all,
+        *usage.routes.all,
         *transfer.routes.all,
         *streams.routes.all,
         *gathering.routes.all,
+        *viewer.routes.all,
     ]
 )
 """All routes, in the order in which the description lists them."""

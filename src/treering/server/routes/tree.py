@@ -16,7 +16,7 @@ from ...events.texts import preview
 from ...projections.tree import Tree, TreeColumns, tree_columns
 from ..fields import Count, Seqs
 from ..preconditions import append_options, check_match, state_tag
-from ..routing import Call, Nothing, Reply, Routes
+from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 
 routes = Routes()
 
@@ -35,7 +35,7 @@ class ColumnsReply(Struct, frozen=True):
     cursor: str
 
 
-class WordsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WordsQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The seqs of the entries."""
 
     seqs: Seqs
@@ -126,8 +126,16 @@ def written(session: Session, entry_id: str | None) -> Written:
     return Written(entry_id, session.leaf_id, str(session.cursor))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/tree", right="read", reply=TreeReply, errors=(404,), tagged=True)
-async def get_tree(call: Call[Nothing, None]) -> TreeReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/tree",
+    right="read",
+    query=ReadQuery,
+    reply=TreeReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_tree(call: Call[ReadQuery, None]) -> TreeReply:
     """Return all entries of a session as a tree."""
     session = await call.reading()
     call.unless_known(state_tag(session))
@@ -135,9 +143,15 @@ async def get_tree(call: Call[Nothing, None]) -> TreeReply:
 
 
 @routes.add(
-    "GET", "/v1/sessions/{session_id}/tree/columns", right="read", reply=ColumnsReply, errors=(404,), tagged=True
+    "GET",
+    "/v1/sessions/{session_id}/tree/columns",
+    right="read",
+    query=ReadQuery,
+    reply=ColumnsReply,
+    errors=(404, 409),
+    tagged=True,
 )
-async def get_columns(call: Call[Nothing, None]) -> ColumnsReply:
+async def get_columns(call: Call[ReadQuery, None]) -> ColumnsReply:
     """Return all entries of a session as a tree of columns, in a tenth of the bytes."""
     session = await call.reading()
     call.unless_known(f"{state_tag(session)}/columns")
@@ -151,7 +165,7 @@ async def get_columns(call: Call[Nothing, None]) -> ColumnsReply:
     right="read",
     query=WordsQuery,
     reply=WordsPage,
-    errors=(404,),
+    errors=(404, 409),
     tagged=True,
 )
 async def get_words(call: Call[WordsQuery, None]) -> WordsPage:
@@ -187,8 +201,16 @@ def _failed(entry: Entry) -> bool:
     )
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/labels", right="read", reply=LabelsReply, errors=(404,), tagged=True)
-async def get_labels(call: Call[Nothing, None]) -> LabelsReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/labels",
+    right="read",
+    query=ReadQuery,
+    reply=LabelsReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_labels(call: Call[ReadQuery, None]) -> LabelsReply:
     """Return the labelled entries of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))
@@ -234,8 +256,16 @@ async def _label(call: Call[Nothing, NewLabel] | Call[Nothing, None], label: str
     return written(session, await session.set_label(entry_id, label, **options))
 
 
-@routes.add("GET", "/v1/sessions/{session_id}/leaf", right="read", reply=LeafReply, errors=(404,), tagged=True)
-async def get_leaf(call: Call[Nothing, None]) -> LeafReply:
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/leaf",
+    right="read",
+    query=ReadQuery,
+    reply=LeafReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_leaf(call: Call[ReadQuery, None]) -> LeafReply:
     """Return the leaf of a session."""
     session = await call.reading()
     call.unless_known(state_tag(session))

@@ -1,0 +1,96 @@
+"""The state of a session as clients get it: what it is doing, whether the host holds it active, and who spawned it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ...projections.session_state import CalledTool, SessionState, Word
+from ...projections.summary import SessionSummary
+from ..preconditions import state_tag
+from ..routing import Call, ReadQuery, Routes
+
+if TYPE_CHECKING:
+    from ..service import Service
+
+routes = Routes()
+
+
+class Parent(Struct, frozen=True):
+    """The session from which another one was copied or spawned; with its entry, if it belongs to one as a sub-agent."""
+
+    session: str
+    entry: str | None
+
+
+class StateReply(Struct, frozen=True, kw_only=True):
+    """What a session is doing; see `SessionState` for what the fields mean.
+
+    Attributes:
+        session: The session.
+        live: Whether the host holds it active; it is asleep otherwise.
+        cost: What all of it has cost, in the currency of the provider, if that was counted.
+        error_entry: The entry that failed.
+        parent: The session that it comes from.
+    """
+
+    session: str
+    state: Word
+    live: bool
+    since: datetime
+    entry: str | None
+    tool: CalledTool | None
+    open: int
+    line: str
+    tokens: int | None
+    window: int | None
+    cost: float | None
+    error: str | None
+    error_entry: str | None
+    parent: Parent | None
+
+
+def state_reply(service: Service, row: SessionSummary, state: SessionState) -> StateReply:
+    """Return the state of a session as a client gets it, without paths of the server."""
+    parent = None if row.parent_session is None else Parent(service.shown(row.parent_session), row.parent_entry)
+    cost = None if row.usage is None else row.usage.cost or None
+    return StateReply(
+        session=row.id,
+        state=state.state,
+        live=service.is_live(row.ref),
+        since=state.since,
+        entry=state.entry,
+        tool=state.tool,
+        open=state.open,
+        line=state.line,
+        tokens=state.tokens,
+        window=state.window,
+        cost=cost,
+        error=state.error,
+        error_entry=state.entry if state.error is not None else None,
+        parent=parent,
+    )
+
+
+def state_of_row(service: Service, row: SessionSummary) -> StateReply | None:
+    """Return the state that a row of the listing says; None if the session cannot be read."""
+    return None if row.state is None else state_reply(service, row, row.state)
+
+
+@routes.add(
+    "GET",
+    "/v1/sessions/{session_id}/state",
+    right="read",
+    query=ReadQuery,
+    reply=StateReply,
+    errors=(404, 409),
+    tagged=True,
+)
+async def get_state(call: Call[ReadQuery, None]) -> StateReply:
+    """Return what a session is doing: a word, since when, the tool that runs, and the last line that was said."""
+    session = await call.reading()
+    row = await call.service.row(call.principal, call.session_id)
+    call.unless_known(f"{state_tag(session)}/{int(call.service.is_live(row.ref))}")
+    return state_reply(call.service, row, await session.state())
