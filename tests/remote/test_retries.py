@@ -72,7 +72,7 @@ async def test_every_command_happens_once_and_every_caller_has_its_reply(
         rows = await remote.list_sessions()
         assert len(rows) == 1 + ROUNDS * 4
         assert {row.id for row in rows} == {row.id for row in await local.list_sessions()}
-    assert min(proxy.fates[fate] for fate in FATES) > 8
+    assert min(proxy.fates[fate] for fate in FATES) > 5
 
 
 async def test_a_subscription_goes_on_where_its_stream_was_cut(local: SessionHost, server: Client) -> None:

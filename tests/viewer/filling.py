@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -105,7 +105,7 @@ async def wake(host: SessionHost) -> dict[str, Session]:
         await session.set_title(title)
         return session
 
-    async def call(session: Session, name: str, arguments: dict[str, object], *, tokens: int) -> str:
+    async def call(session: Session, name: str, arguments: Mapping[str, object], *, tokens: int) -> str:
         call_id = f"call-{len(await session.messages())}"
         await session.append_message(
             "assistant",
@@ -119,7 +119,7 @@ async def wake(host: SessionHost) -> dict[str, Session]:
 
     for name, title, folder, tokens in (
         ("idle-notes", "Collect what changed since the last release", "/src/docs", 9_000),
-        ("idle-" + "long-" * 12 + "name", "A title that says far more than anybody asked for, " * 6, "/src/web", 22_000),
+        ("idle-" + "long-" * 12, "A title that says far more than anybody asked for, " * 6, "/src/web", 22_000),
         ("idle-rtl", "תרגם את דפי העזרה לעברית", "/src/docs", 14_000),
     ):
         await turn(await begin(name, title, folder), chance, title + ".", tokens=tokens)

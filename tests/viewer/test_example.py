@@ -11,11 +11,12 @@ from playwright.async_api import Page
 from treering import SessionHost
 
 from .chromium import until
-from .conftest import Serving
+from .conftest import Serving, Site
 from .sites import another_site
 
 PROJECT = Path(__file__).parents[2]
-PRINTED = re.search(r"```html\n(.*?)```", (PROJECT / "docs/javascript.md").read_text(encoding="utf-8"), re.DOTALL)
+PAGE = (PROJECT / "docs/javascript.md").read_text(encoding="utf-8")
+PRINTED = re.search(r"```html\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_example_is_printed_as_it_is() -> None:
@@ -60,3 +61,19 @@ async def test_the_example_runs_as_printed(tmp_path: Path, serving: Serving, pag
             "user: from the page",
             "assistant: after the restart",
         ]
+
+
+@pytest.mark.browser
+async def test_the_other_blocks_run_too(host: SessionHost, site: Site, page: Page) -> None:
+    session = await host.create("notes")
+    await session.append_message("user", "one")
+    await page.goto(f"{site.url}client.js")
+    blocks = re.findall(r"```js\n(.*?)```", PAGE, re.DOTALL)
+    assert len(blocks) == 1
+    start = "const { connect } = await import('./client.js'); const server = connect(document.baseURI);"
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    await page.evaluate(f"async () => {{ {start}\n{blocks[0]}\n window.tree = tree; }}")
+    await session.append_message("user", "two")
+    await until(page, "() => tree.value.nodes.length === 2 && tree.value.leaf === 2")
+    assert said[-1] == "2 entries, the leaf is 2"

@@ -1,4 +1,4 @@
-/** What a session's page knows: the skeleton of one path, the bodies that are wanted, the text that is being written. */
+/** What a session's page knows: the skeleton of one path, bodies that are wanted, text that is being written. */
 
 import { BodyCache } from "./session-bodies.js";
 import { itemOf } from "./session-items.js";
@@ -52,7 +52,10 @@ export class SessionModel {
     this.session = session;
     this.seen = seen;
     this.path = `sessions/${encodeURIComponent(session)}`;
-    this.bodies = new BodyCache((query) => this.get("entries", query), (id) => this.touch(id));
+    this.bodies = new BodyCache(
+      (query) => this.get("entries", query),
+      (id) => this.touch(id),
+    );
     this.live = new LiveText((grown) => (grown ? this.touch(this.live.key) : this.#rebuild()));
   }
 
@@ -126,7 +129,10 @@ export class SessionModel {
       return { ...page, isOther: !own.on_path };
     } catch (error) {
       if (error.status !== 404) throw error;
-      this.notice = { kind: "unknown", text: `There is no entry ${entry} in this session; this is the end of its path.` };
+      this.notice = {
+        kind: "unknown",
+        text: `There is no entry ${entry} in this session; this is the end of its path.`,
+      };
       return this.get("outline", { limit: PAGE });
     }
   }
@@ -136,7 +142,12 @@ export class SessionModel {
     const found = [];
     try {
       for (let before; before !== null && found.length < PROMPTS_MAX;) {
-        const page = await this.get("outline", { leaf: this.leaf ?? undefined, types: ["user", "compaction", "branch_summary"], limit: 1000, before });
+        const page = await this.get("outline", {
+          leaf: this.leaf ?? undefined,
+          types: ["user", "compaction", "branch_summary"],
+          limit: 1000,
+          before,
+        });
         if (opening !== this.#opening) return;
         found.unshift(...page.items);
         before = page.before;
@@ -164,7 +175,14 @@ export class SessionModel {
   #rebuild() {
     const before = new Map(this.rows.map((row) => [row.key, row]));
     const items = this.live.item && !this.isPinnedBranch ? [...this.items, this.live.item] : this.items;
-    const options = { before, keys: this.#keys, conversation: this.isConversation, seen: this.seen, turn: this.#turnsBefore, dayOf: (at) => day(Date.parse(at)) };
+    const options = {
+      before,
+      keys: this.#keys,
+      conversation: this.isConversation,
+      seen: this.seen,
+      turn: this.#turnsBefore,
+      dayOf: (at) => day(Date.parse(at)),
+    };
     ({ rows: this.rows, rowOf: this.rowOf } = rowsOf(items, options));
     this.#places = new Map(this.items.map((item, place) => [item.id, place]));
     this.#changed();
@@ -243,7 +261,9 @@ export class SessionModel {
   #follow(cursor) {
     if (this.#stop !== null) return;
     this.#cursor = cursor;
-    this.#stop = feedOf(this.app.server).session(this.session, { kinds: KINDS, since: cursor }, (event) => this.#receive(event));
+    this.#stop = feedOf(this.app.server).session(this.session, { kinds: KINDS, since: cursor }, (event) =>
+      this.#receive(event),
+    );
   }
 
   #receive({ event, id, data }) {
@@ -253,7 +273,7 @@ export class SessionModel {
     else if (event === "state") this.#state(data);
     else if (event === "transient") this.live.receive(data, this.app.now());
     else if (event === "reset") this.#replaced();
-    else if (event === "bye" && data.reason === "deleted") this.#gone();
+    else if (event === "problem") this.#stopped(data);
   }
 
   #state(state) {
@@ -261,8 +281,12 @@ export class SessionModel {
     this.#changed();
   }
 
-  #gone() {
-    this.notice = { kind: "deleted", text: "This session was deleted. What is shown is what this page had read." };
+  /** The session cannot be followed any more: it was deleted, or its log cannot be read. */
+  #stopped({ status, detail, title }) {
+    this.notice =
+      status === 404
+        ? { kind: "deleted", text: "This session was deleted. What is shown is what this page had read." }
+        : { kind: "problem", text: `Nothing new is shown: ${detail ?? title}` };
     this.live.clear();
     this.#changed();
   }
