@@ -226,6 +226,7 @@ class Holder:
                 await self.holders.runtime.store.release([lease])
             raise
         self.holders.live_holders[self.ref] = self
+        self.holders.runtime.touched.stir(self.ref)
         return self.actor
 
     async def _acquire(self) -> Lease:
@@ -300,6 +301,7 @@ class Holder:
             finally:
                 await actor.passivate()
         holders.runtime.counters.passivated += 1
+        holders.runtime.touched.stir(self.ref)
 
     @asynccontextmanager
     async def leased(self) -> AsyncGenerator[Lease]:

@@ -13,7 +13,7 @@ listing::
 """
 
 from .actors.agents.events import RequestSubscription, SentContext
-from .actors.host.listing import SessionChanged, SessionsSubscription
+from .actors.host.listing import ListPosition, SessionChanged, SessionsSubscription
 from .events.stores.base import Cursor
 from .projections.context_changes import ContextChange
 from .projections.feed import LeafMove, Reset, TextPiece, Transient
@@ -32,6 +32,7 @@ __all__ = [
     "LabelChanged",
     "LeafChanged",
     "LeafMove",
+    "ListPosition",
     "NodeAdded",
     "RequestSubscription",
     "Reset",
