@@ -1,5 +1,5 @@
 # Each target creates .venv if it is missing, and updates it when pyproject.toml has changed. The demo installs only what
-# treering needs to run; all other targets also install the development dependencies.
+# treering and its server need to run; all other targets also install the development dependencies.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
 
-demo: $(RUNS) ## play a short story with several agents, and draw the resulting tree
+demo: $(RUNS) ## play a short story, and draw its tree; `.venv/bin/treering demo --serve` shows agents in a browser
 	@$(BIN)/treering demo
 
 test: $(READY) ## run all tests, on asyncio, uvloop and trio where that matters
@@ -71,7 +71,7 @@ clean: ## remove what the other targets created
 $(RUNS): pyproject.toml
 	@echo 'creating .venv' >&2
 	@$(PYTHON) -m venv .venv
-	@$(PIP) -e .
+	@$(PIP) -e '.[server]'
 	@touch $@
 
 $(READY): $(RUNS)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+import anyio
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
 CHROMIUM = shutil.which("chromium")
@@ -28,6 +29,18 @@ async def chromium() -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
+
+
+async def until(page: Page, expression: str, arg: object = None, *, within_s: float = 30) -> None:
+    """Wait until an expression, or a function of `arg`, is true in a page.
+
+    `page.wait_for_function` evaluates texts in the page, which the page's policy forbids.
+    """
+    with anyio.move_on_after(within_s):
+        while not await page.evaluate(expression, arg):  # noqa: ASYNC110  # a page has no event to wait for
+            await anyio.sleep(0.02)
+        return
+    raise AssertionError(f"after {within_s:g} s it is still not true that {expression}")
 
 
 class Watch:

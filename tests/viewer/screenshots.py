@@ -16,7 +16,7 @@ from playwright.async_api import Browser
 
 from treering import Session, SessionHost
 
-from .chromium import chromium
+from .chromium import chromium, until
 from .conftest import Site, site_of
 from .story import tell
 
@@ -80,7 +80,7 @@ async def draw(browser: Browser, site: Site, session: Session, folder: Path, wor
                 )
                 page = await context.new_page()
                 await page.goto(site.url + await address(session))
-                await page.wait_for_function("document.querySelector('#main').childElementCount > 0")
+                await until(page, "document.querySelector('#main').childElementCount > 0")
                 await page.wait_for_timeout(700)
                 path = folder / f"{name}-{width}-{scheme}.png"
                 await page.screenshot(path=path)

@@ -12,6 +12,7 @@ from playwright.async_api import Page
 from treering import SessionHost
 from treering.server.assets import POLICY, assets
 
+from .chromium import until
 from .conftest import Serving, Site
 
 PAGES = [
@@ -74,4 +75,4 @@ def test_the_viewer_is_small_and_holds_nothing_that_runs_beside_its_files() -> N
 async def test_the_page_opens_at_each_address(site: Site, page: Page) -> None:
     for path in PAGES:
         await page.goto(site.url + path)
-        await page.wait_for_function("document.querySelector('#main').childElementCount > 0")
+        await until(page, "document.querySelector('#main').childElementCount > 0")

@@ -43,23 +43,43 @@ _PLANNED = 5  # the entries of the plan in the first scene
     "folder",
     metavar="DIRECTORY",
     type=click.Path(file_okay=False, readable=False),
-    help="Play the story in this directory and keep the files; by default, use a temporary directory.",
+    help="Use this directory and keep the files; by default, use a temporary directory.",
 )
-def demo(folder: str | None) -> None:
+@click.option("--serve", "serves", is_flag=True, help="Let twenty agents work, and serve their sessions on loopback.")
+@click.option(
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="With --serve: the port; 0 for a free one.",
+)
+@click.option("--open", "opens", is_flag=True, help="With --serve: open the page in a browser.")
+@click.option("--seed", default=1, show_default=True, help="With --serve: decides who says what.")
+def demo(folder: str | None, serves: bool, port: int, opens: bool, seed: int) -> None:
     """Play a short story with several agents, and draw the resulting tree.
+
+    With --serve, twenty agents work by a script until Ctrl-C, and a browser shows them at the address that is printed.
+    It needs no network; the oldest sessions are removed.
 
     \b
     Examples:
       treering demo
       treering demo --dir story && treering tree story/plan.jsonl
+      treering demo --serve --open
     """
     with _place(folder) as place:
+        if serves:
+            from .demo_server import serve_demo
+
+            run(serve_demo, place, port, seed, opens)
+            return
         run(play, place)
     if folder:
         farewell = f"The files are in {folder}; try: treering tree {os.path.join(folder, 'plan.jsonl')}"
     else:
         farewell = "The files were in a temporary directory, which has been removed."
     click.echo(farewell)
+    click.echo("Agents at work, in a browser: treering demo --serve")
 
 
 @contextmanager

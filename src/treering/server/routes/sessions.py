@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
@@ -16,8 +17,9 @@ from ...events.entries import Header, SessionInfo, Usage
 from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
-from ..fields import Folder, Limit, Name, NewId, NewKey
-from ..pages import Page, page_of
+from ..fields import Count, Folder, Limit, Name, NewId, NewKey
+from ..filters import Order, SessionFilter, counts_of, filtered, in_groups, ordered
+from ..pages import page_of
 from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
@@ -63,18 +65,36 @@ class SessionDetail(SessionRow, frozen=True, kw_only=True):
     header: Header
 
 
-class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sessions to list, and which page; with "state", what each is doing."""
+class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sessions to list, and which page; with "state", what each is doing.
 
-    project: Folder | None = None
-    status: Name | None = None
-    key: Name | None = None
-    parent: Name | None = None
-    order: Literal["used", "created", "modified", "title"] = "used"
+    Attributes:
+        start: Where the page begins, counted from 0, for a list that is scrolled: instead of `page`.
+        count: Whether to say how many there are on all pages, and how many are in which group.
+    """
+
+    order: Order = "used"
     limit: Limit = 100
     page: Name | None = None
+    start: Count | None = None
     count: bool = False
     fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
+
+
+class SessionPage(Struct, frozen=True, omit_defaults=True):
+    """A page of the listing.
+
+    Attributes:
+        items: The rows.
+        next: What to pass as `page` for the next page; null on the last one.
+        total: How many rows there are on all pages, if that was asked for.
+        counts: How many sessions the filter lets through in each group, whichever groups are listed; if asked for.
+    """
+
+    items: Sequence[SessionRow]
+    next: str | None
+    total: int | None = None
+    counts: dict[str, int] | None = None
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,29 +153,20 @@ def detail_of(
 # -- listing
 
 
-def _ordered(rows: list[SessionSummary], order: str) -> list[SessionSummary]:
-    """Return rows in an order; they come by their last use."""
-    if order == "created":
-        return sorted(rows, key=lambda row: row.created, reverse=True)
-    if order == "modified":
-        return sorted(rows, key=lambda row: row.modified, reverse=True)
-    return rows if order == "used" else sorted(rows, key=lambda row: row.title or "")
-
-
-@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=Page[SessionRow])
-async def list_sessions(call: Call[ListQuery, None]) -> Page[SessionRow]:
+@routes.add("GET", "/v1/sessions", right="read", query=ListQuery, reply=SessionPage)
+async def list_sessions(call: Call[ListQuery, None]) -> SessionPage:
     """List sessions, page by page."""
-    query = call.query
-    rows = await call.service.host.list_sessions(project=query.project, status=query.status)
-    rows = [row for row in rows if call.principal.sees(row.key)]
-    if query.key is not None:
-        rows = [row for row in rows if row.key == query.key]
-    if query.parent is not None:
-        rows = [row for row in rows if row.parent_session == query.parent]
-    rows = _ordered(rows, query.order)
-    page = page_of(rows, query.page, query.limit, call.service.limits.page_max, id_of=lambda row: row.ref)
-    items = [row_of(call.service, row, with_state="state" in query.fields) for row in page.items]
-    return Page(items, next=page.next, total=len(rows) if query.count else None)
+    service, query = call.service, call.query
+    if query.page is not None and query.start is not None:
+        raise InvalidInput("give `page` or `start`, not both: a page says where it begins")
+    every = await filtered(service, call.principal, query)
+    rows = ordered(service, in_groups(service, every, query.groups), query.order)
+    counts = counts_of(service, every) if query.count else None
+    total = len(rows) if query.count else None
+    start = query.start or 0
+    page = page_of(rows[start:], query.page, query.limit, service.limits.page_max, id_of=lambda row: row.ref)
+    items = [row_of(service, row, with_state="state" in query.fields) for row in page.items]
+    return SessionPage(items, None if query.start is not None else page.next, total, counts)
 
 
 # -- one session

@@ -360,7 +360,7 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                     is_seen = row.project == project
                 if is_seen and row is not None:
                     shown[change.ref] = row.id
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
                 elif change.ref in shown:
                     await tell("deleted", shown.pop(change.ref), None)
                 continue
@@ -371,6 +371,6 @@ async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
                 if call.principal.sees(row.key):
                     shown[row.ref] = row.id
                     project_hash = row.project_hash if project is not None else None
-                    await tell("changed", row.id, row_of(call.service, row))
+                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
             await push(block("ready", encode({"n": n, "up_to_date": True}), f"{service.epoch}-{n}"))
     return None

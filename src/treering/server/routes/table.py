@@ -15,6 +15,7 @@ from . import (
     streams,
     transfer,
     tree,
+    usage,
     viewer,
 )
 
@@ -28,6 +29,7 @@ ROUTES = RouteTable(
         *tree.routes.all,
         *contexts.routes.all,
         *finding.routes.all,
+        *usage.routes.all,
         *transfer.routes.all,
         *streams.routes.all,
         *gathering.routes.all,

@@ -34,9 +34,13 @@ for _path in (
 @routes.add("GET", "/client.js", right="none", page=True)
 async def client(call: Call[Nothing, None]) -> Reply:
     """Return the client for JavaScript."""
-    asset = _found("client.js")
-    call.unless_known(asset.tag)
-    return _reply(call, asset, {})
+    return _current(call, "client.js")
+
+
+@routes.add("GET", "/favicon.ico", right="none", page=True)
+async def icon(call: Call[Nothing, None]) -> Reply:
+    """Return the icon, for browsers that show something else than the page."""
+    return _current(call, "icon.svg")
 
 
 @routes.add("GET", "/assets/{version}/{name}", right="none", page=True)
@@ -49,6 +53,12 @@ async def asset(call: Call[Nothing, None]) -> Reply:
 async def asset_in_folder(call: Call[Nothing, None]) -> Reply:
     """Return a file of the viewer that lies in a folder."""
     return _versioned(call, f"{call.names['folder']}/{call.names['name']}")
+
+
+def _current(call: Call[Nothing, None], name: str) -> Reply:
+    asset = _found(name)
+    call.unless_known(asset.tag)
+    return _reply(call, asset, {})
 
 
 def _versioned(call: Call[Nothing, None], name: str) -> Reply:

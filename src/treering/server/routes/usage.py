@@ -1,0 +1,158 @@
+"""The route of usage: what sessions cost in tokens and money, by day, project, session and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from ...events.entries import Usage
+from ...projections.summary import CORRUPTED, SessionSummary
+from ...projections.usage import NOTHING
+from ...projections.usage_by_hour import HourlyUsage, UsageByHour, UsageByHourProjection
+from ..filters import SessionFilter, filtered, in_groups
+from ..routing import Call, Routes
+from ..service import Service
+
+routes = Routes()
+
+READ_MAX = 1000
+"""How many sessions one reply adds up: those with the latest entries."""
+
+
+_EVER = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+
+
+class UsageQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which sessions to add up, and how.
+
+    Attributes:
+        by: What a row is of.
+        tz_minutes: Where a day begins: the minutes that local time is ahead of UTC.
+    """
+
+    by: Literal["day", "project", "session", "model"] = "day"
+    tz_minutes: Annotated[int, Meta(ge=-24 * 60, le=24 * 60)] = 0
+
+
+class UsageRow(Struct, frozen=True, kw_only=True):
+    """The usage of a day, a project, a session or a model.
+
+    Attributes:
+        name: The day as YYYY-MM-DD, the folder, the session's id, or the model; null where none is named.
+        title: The session's title.
+        sessions: Of how many sessions it is.
+        usage: The tokens and the cost.
+    """
+
+    name: str | None
+    title: str | None
+    sessions: int
+    usage: Usage
+
+
+class UsageSums(Struct, frozen=True, kw_only=True):
+    """The usage of sessions.
+
+    Attributes:
+        rows: The parts, days in their order, all others the largest first.
+        total: Their sum.
+        sessions: How many sessions were added up.
+        left_out: How many sessions were not, since there are too many: those with the oldest entries.
+        unreadable: How many sessions cannot be read.
+        counted: Whether providers counted anything; the numbers are 0 otherwise.
+        priced: Whether anything has a cost.
+    """
+
+    rows: list[UsageRow]
+    total: Usage
+    sessions: int
+    left_out: int
+    unreadable: int
+    counted: bool
+    priced: bool
+
+
+class _Sum:
+    def __init__(self) -> None:
+        self.usage = NOTHING
+        self.sessions: set[str] = set()
+
+    def add(self, session_id: str, usage: Usage) -> None:
+        self.usage += usage
+        self.sessions.add(session_id)
+
+
+@routes.add("GET", "/v1/usage", right="read", query=UsageQuery, reply=UsageSums)
+async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
+    """Add up what sessions cost, by day, project, session or model; entries outside a given time do not count."""
+    service, query = call.service, call.query
+    wanted = SessionFilter(
+        project=query.project,
+        status=query.status,
+        key=query.key,
+        key_prefix=query.key_prefix,
+        parent=query.parent,
+        text=query.text,
+        since=query.since,  # a session may have entries after `until` and before it
+    )
+    rows = in_groups(service, await filtered(service, call.principal, wanted), query.groups)
+    rows.sort(key=lambda row: row.last_entry, reverse=True)
+    readable = [row for row in rows if row.status != CORRUPTED]
+    sums: dict[str | None, _Sum] = {}
+    name_of = _namer(query)
+    begins = (query.since or _EVER[0]).replace(minute=0, second=0, microsecond=0)
+    ends = query.until or _EVER[1]
+    for row in readable[:READ_MAX]:
+        for hour in (await _usage_of(service, row)).hours:
+            if not begins <= hour.hour < ends:
+                continue
+            sums.setdefault(name_of(row, hour), _Sum()).add(row.id, hour.usage)
+    titles = {row.id: row.title for row in readable} if query.by == "session" else {}
+    parts = [
+        UsageRow(name=name, title=titles.get(name or ""), sessions=len(each.sessions), usage=each.usage)
+        for name, each in sums.items()
+    ]
+    if query.by == "day":
+        parts.sort(key=lambda part: part.name or "")
+    else:
+        parts.sort(key=lambda part: (-part.usage.cost, -part.usage.total_tokens, part.name or ""))
+    total = _total(part.usage for part in parts)
+    return UsageSums(
+        rows=parts,
+        total=total,
+        sessions=min(len(readable), READ_MAX),
+        left_out=max(0, len(readable) - READ_MAX),
+        unreadable=len(rows) - len(readable),
+        counted=total != NOTHING,
+        priced=total.cost > 0,
+    )
+
+
+def _namer(query: UsageQuery) -> Callable[[SessionSummary, HourlyUsage], str | None]:
+    zone = timezone(timedelta(minutes=query.tz_minutes))
+    names: dict[str, Callable[[SessionSummary, HourlyUsage], str | None]] = {
+        "day": lambda row, hour: hour.hour.astimezone(zone).date().isoformat(),
+        "project": lambda row, hour: row.project,
+        "session": lambda row, hour: row.id,
+        "model": lambda row, hour: f"{hour.provider}/{hour.model}" if hour.provider and hour.model else hour.model,
+    }
+    return names[query.by]
+
+
+async def _usage_of(service: Service, row: SessionSummary) -> UsageByHour:
+    """Return the usage of a session; one that is asleep stays asleep."""
+    if service.is_live(row.ref):
+        return await (await service.reading_row(row)).view(UsageByHourProjection())
+    async with await service.host.load(row, read_only=True) as session:
+        await session.refresh()
+        return await session.view(UsageByHourProjection())
+
+
+def _total(usages: Iterable[Usage]) -> Usage:
+    total = NOTHING
+    for usage in usages:
+        total += usage
+    return total

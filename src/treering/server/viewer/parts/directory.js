@@ -1,0 +1,125 @@
+/**
+ * What all sessions do, followed over one stream as long as the tab is open: the pages of lists draw from it, and it is
+ * what makes the connection chip true on every page.
+ */
+
+import { useEffect, useState } from "../vendor/preact.js";
+
+const JOIN_MS = 80;
+
+/** The rows of the listing as they change. */
+export class Directory {
+  /** @param {import("./app.js").App} app */
+  constructor(app) {
+    this.app = app;
+    /** @type {Map<string, object>} Rows by id: those that were asked for, and those that changed. */
+    this.rows = new Map();
+    /** How often anything changed: pages compare it. */
+    this.version = 0;
+    /** How often the stream began anew, so that what was read before may be old. */
+    this.epoch = 0;
+    this._listeners = new Set();
+    this._timer = 0;
+    this._told = 0;
+  }
+
+  /** Begins to follow. */
+  async open() {
+    for (;;) {
+      try {
+        await this._follow();
+        return;
+      } catch (error) {
+        if (error.status === 401 || error.status === 403) return; // the shell says so
+        console.warn(error);
+        await new Promise((resolve) => setTimeout(resolve, 5000));
+      }
+    }
+  }
+
+  async _follow() {
+    const states = new Set(["open"]);
+    let was = "";
+    const onState = ({ state }) => {
+      if (states.has(state) && was && !states.has(was)) this._begin();
+      was = state;
+    };
+    for await (const { event, data } of this.app.server.follow("events", { onState })) {
+      if (event === "session") this._session(data);
+      else if (event === "state") this._state(data);
+      else if (event === "reset") this._begin();
+    }
+  }
+
+  _begin() {
+    this.epoch += 1;
+    this._changed();
+  }
+
+  _session({ op, id, row }) {
+    if (op === "deleted" || !row) this.rows.delete(id);
+    else this.rows.set(id, { ...row, state: row.state ?? this.rows.get(id)?.state ?? null });
+    this._changed();
+  }
+
+  _state(state) {
+    const row = this.rows.get(state.session);
+    if (row) this.rows.set(state.session, { ...row, state });
+    this._changed();
+  }
+
+  /** Takes rows that a page has read. */
+  put(rows) {
+    for (const row of rows) this.rows.set(row.id, row);
+  }
+
+  /** Calls a listener soon after each change, changes joined; a hidden tab draws nothing. */
+  onChange(listener) {
+    this._listeners.add(listener);
+    return () => this._listeners.delete(listener);
+  }
+
+  _changed() {
+    this.version += 1;
+    if (this._timer) return;
+    this._timer = setTimeout(() => this._tell(), Math.max(0, this._told + JOIN_MS - performance.now()));
+  }
+
+  _tell() {
+    this._timer = 0;
+    if (document.hidden) {
+      document.addEventListener("visibilitychange", () => this._changed(), { once: true });
+      return;
+    }
+    this._told = performance.now();
+    for (const listener of this._listeners) listener();
+  }
+}
+
+/** Draws the component again when a session changed; returns the version. */
+export function useDirectory(directory) {
+  const [version, setVersion] = useState(directory.version);
+  useEffect(() => directory.onChange(() => setVersion(directory.version)), [directory]);
+  return version;
+}
+
+/** Whether the pointer or the focus is in an element, whose rows should then not change places. */
+export function useHeld(ref) {
+  const [held, setHeld] = useState(false);
+  useEffect(() => {
+    const element = ref.current;
+    let pointer = false;
+    const update = () => setHeld(pointer || (element.contains(document.activeElement) && document.hasFocus()));
+    const listen = {
+      pointerenter: (event) => ((pointer = event.pointerType === "mouse"), update()),
+      pointerleave: () => ((pointer = false), update()),
+      focusin: update,
+      focusout: () => setTimeout(update),
+    };
+    for (const [name, listener] of Object.entries(listen)) element.addEventListener(name, listener);
+    return () => {
+      for (const [name, listener] of Object.entries(listen)) element.removeEventListener(name, listener);
+    };
+  }, []);
+  return held;
+}

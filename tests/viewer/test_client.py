@@ -1,0 +1,233 @@
+"""The client for JavaScript in Chromium: each event once over every cut, and replicas that equal views."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import msgspec
+import pytest
+from playwright.async_api import Page
+
+from treering import Session, SessionHost, Snapshot, Usage
+from treering.projections.usage import UsageProjection
+
+from .chromium import until
+from .conftest import Json, Serving, Site
+from .cutting import cutting
+
+pytestmark = pytest.mark.browser
+
+CUT = "net::ERR"
+"""What Chromium's console says of connections that are cut."""
+
+START = """async (options) => {
+  const { connect } = await import(new URL("client.js", document.baseURI));
+  window.server = connect(document.baseURI, { timing: { first: 20, most: 100, ...options } });
+}"""
+
+FOLLOW = """(id) => {
+  window.seen = [];
+  window.failed = null;
+  (async () => {
+    for await (const { event, data } of server.session(id).follow({ since: "start" })) seen.push([event, data.seq]);
+  })().catch((error) => (window.failed = String(error)));
+}"""
+
+REPLICAS = """(id) => {
+  window.replicas = {};
+  for (const name of ["context", "tree", "labels", "usage"]) replicas[name] = server.session(id).replica(name);
+}"""
+
+VALUES = """async (cursors) => {
+  const found = {};
+  for (const [name, replica] of Object.entries(replicas)) {
+    await replica.ready;
+    await new Promise((resolve) => {
+      const look = () => (replica.cursor === cursors[name] || replica.error) && resolve();
+      replica.on(look);
+      look();
+    });
+    if (replica.error) throw replica.error;
+    found[name] = name === "labels" ? Object.fromEntries(replica.value) : replica.value;
+  }
+  return found;
+}"""
+
+
+async def open_client(page: Page, url: str, **timing: float) -> None:
+    await page.goto(f"{url}client.js")  # a page that does nothing by itself
+    await page.evaluate(START, timing)
+
+
+def as_json(value: object) -> Json:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+async def write_at_random(session: Session, count: int, seed: int) -> None:
+    """Write a history with everything that views show: messages, branches, labels, summaries, models, usage."""
+    choose = random.Random(seed)
+    ids: list[str] = []
+    for number in range(count):
+        match choose.randrange(10) if ids else 0:
+            case 0 | 1 | 2:
+                ids.append(await session.append_message("user", f"question {number} \u2028 ü"))
+            case 3 | 4:
+                usage = Usage(input_tokens=number, total_tokens=number, cost=number / 7)
+                model = choose.choice(["m1", "m2"])
+                ids.append(await session.append_message("assistant", f"answer {number}", model=model, usage=usage))
+            case 5:
+                await session.set_label(choose.choice(ids), choose.choice(["", "a", "b", f"l{number}"]))
+            case 6:
+                await session.branch(choose.choice(ids))
+            case 7:
+                await session.append_model_change("provider", choose.choice(["m1", "m2"]))
+            case 8:
+                path = [each for each in session.path() if each in ids]
+                if path:
+                    ids.append(await session.append_compaction(f"summary {number}", choose.choice(path), 1000))
+            case _:
+                ids.append(await session.branch_with_summary(choose.choice(ids), f"left at {number}"))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_replicas_equal_the_librarys_views_after_a_random_history(
+    host: SessionHost, site: Site, page: Page, allowed: list[str], seed: int
+) -> None:
+    allowed.append(CUT)
+    session = await host.create("one")
+    await write_at_random(session, 30, seed)
+    async with cutting(site.port, seed) as proxy:
+        await open_client(page, proxy.url)
+        await page.evaluate(REPLICAS, "one")
+        await page.evaluate("Promise.all(Object.values(replicas).map((replica) => replica.ready))")
+        proxy.cuts = (0, 20_000)
+        for part in range(5):
+            await write_at_random(session, 40, seed * 100 + part)
+            await page.evaluate("new Promise((resolve) => setTimeout(resolve, 30))")
+        proxy.cuts = None
+        end = await session.append_message("assistant", "the end", model="m1", usage=Usage(total_tokens=1))
+        cursors = {"usage": str(session.cursor)}
+        await session.set_label(end, "the end")
+        cursors |= dict.fromkeys(["context", "tree", "labels"], str(session.cursor))
+        await page.evaluate(VALUES, cursors)
+        leaf = session.tree().leaf  # the tree takes a label in three changes, of which this one is the last
+        await until(page, "(leaf) => replicas.tree.value.leaf === leaf", leaf)
+        found = await page.evaluate(VALUES, cursors)
+    context = as_json(await session.context())
+    assert {name: found["context"][name] for name in context} == context
+    assert found["tree"] == as_json(session.tree())
+    assert found["labels"] == dict(session.labels())
+    async with session.subscribe(UsageProjection()) as steps:
+        first = await anext(steps)
+    assert isinstance(first, Snapshot)
+    usage = first.value
+    assert found["usage"]["total"] == msgspec.structs.asdict(usage.total)
+    assert [(each["provider"], each["model"], each["usage"]) for each in found["usage"]["by_model"]] == [
+        (each.provider, each.model, msgspec.structs.asdict(each.usage)) for each in usage.by_model
+    ]
+
+
+async def test_a_stream_that_is_cut_at_random_gives_each_entry_once_and_in_order(
+    host: SessionHost, site: Site, page: Page, allowed: list[str]
+) -> None:
+    allowed.append(CUT)
+    session = await host.create("one")
+    await session.append_message("user", "the first")
+    async with cutting(site.port) as proxy:
+        await open_client(page, proxy.url)
+        await page.evaluate(FOLLOW, "one")
+        proxy.cuts = (0, 40_000)
+
+        async def write(writer: int) -> None:
+            for number in range(25):
+                await session.append_message("user", f"{writer} {number} " + "x" * (writer * 37))
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as writers:
+            for writer in range(20):
+                writers.start_soon(write, writer)
+        await until(page, "failed !== null || seen.length >= 501")
+    assert await page.evaluate("failed") is None
+    assert await page.evaluate("seen") == [["entry", seq] for seq in range(1, 502)]
+    assert proxy.cut
+
+
+MANY = """(ids) => {
+  window.seen = {};
+  window.failed = null;
+  window.gathering = server.followMany(Object.fromEntries(ids.map((id) => [id, {}])));
+  (async () => {
+    for await (const { event, session, data } of gathering) {
+      (seen[session] ??= []).push([event, data.seq ?? data.status]);
+    }
+  })().catch((error) => (window.failed = String(error)));
+}"""
+
+
+async def test_many_sessions_over_one_stream_whose_set_changes_while_it_is_cut(
+    host: SessionHost, site: Site, page: Page, allowed: list[str]
+) -> None:
+    allowed += [CUT, "404", "409"]  # a change of a stream that is gone
+    choose = random.Random(5)
+    sessions = [await host.create(f"s{number}") for number in range(40)]
+    for session in sessions:
+        await session.append_message("user", "the first")
+    ids = [session.id for session in sessions]
+    async with cutting(site.port) as proxy:
+        await open_client(page, proxy.url)
+        await page.evaluate(MANY, [*ids[:20], "nobody"])
+        proxy.cuts = (0, 2000)
+        for _ in range(15):
+            async with anyio.create_task_group() as writers:
+                for session in sessions:
+                    writers.start_soon(session.append_message, "user", "hello")
+            removed, added = choose.sample(ids, 8), choose.sample(ids, 12)
+            await page.evaluate(
+                "([removed, added, cursors]) => { cursors = gathering.cursors; gathering.remove(removed);"
+                " window.kept = { ...window.kept, ...cursors };"
+                " gathering.add(Object.fromEntries(added.map((id) => [id, { since: kept[id] ?? 'start' }]))); }",
+                [removed, added, {}],
+            )
+        proxy.cuts = None
+        await page.evaluate(
+            "(ids) => gathering.add(Object.fromEntries(ids.map((id) => [id, { since: kept[id] ?? 'start' }])))", ids
+        )
+        await until(page, "(ids) => failed || ids.every((id) => seen[id]?.length >= 16)", ids)
+    assert await page.evaluate("failed") is None
+    seen = await page.evaluate("seen")
+    assert seen.pop("nobody") == [["problem", 404]]
+    assert seen == {each: [["entry", seq] for seq in range(1, 17)] for each in ids}
+    assert proxy.cut
+
+
+async def test_a_stream_goes_on_after_a_restart_and_says_how_it_does(
+    tmp_path: Path, serving: Serving, page: Page, allowed: list[str]
+) -> None:
+    allowed.append(CUT)
+    root = tmp_path / "root"
+    async with SessionHost(root) as host, serving(host) as site:
+        session = await host.create("one")
+        for number in range(10):
+            await session.append_message("user", f"before {number}")
+        await open_client(page, site.url)
+        await page.evaluate("() => { window.states = []; server.onState(({ state }) => states.push(state)); }")
+        await page.evaluate(FOLLOW, "one")
+        await until(page, "seen.length === 10")
+        port = site.port
+    await until(page, "states.at(-1) === 'waiting'")
+    async with SessionHost(root) as host, serving(host, port=port) as site:
+        session = await host.load("one")
+        await session.append_message("user", "after")
+        await until(page, "failed !== null || seen.length >= 11")
+        await until(page, "states.at(-1) === 'open'")
+        assert await page.evaluate("seen") == [["entry", seq] for seq in range(1, 12)]
+        states = await page.evaluate("states")
+        assert states[:3] == ["closed", "connecting", "open"]
+        reply = await page.evaluate(
+            "server.get('sessions/none').then(String, ({ name, status, error, retry }) => [name, status, error, retry])"
+        )
+        assert reply == ["Problem", 404, "SessionNotFound", False]
+        allowed.append("404")
