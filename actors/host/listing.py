@@ -50,11 +50,19 @@ class ListPosition(Struct, frozen=True):
 
 
 class SessionChanged(Struct, frozen=True):
-    """A session's row changed; `summary` is None if the session no longer exists. `position` is that after it."""
+    """A session's row changed.
+
+    Attributes:
+        ref: The name of its log.
+        summary: Its row; None if the session no longer exists.
+        position: The position after the change.
+        gone: The last known row of a session that no longer exists, if it was deleted lately.
+    """
 
     ref: Ref
     summary: SessionSummary | None
     position: ListPosition
+    gone: SessionSummary | None = None
 
 
 class Listing(Protocol):
@@ -73,6 +81,10 @@ class Listing(Protocol):
 
     async def row(self, ref: Ref) -> SessionSummary | None:
         """Return one session's row, or None if the session does not exist."""
+        ...
+
+    def last_row(self, ref: Ref) -> SessionSummary | None:
+        """Return the last row of a session that no longer exists, if it was deleted lately."""
         ...
 
     def accessed(self, ref: Ref) -> None:
@@ -145,7 +157,8 @@ class ListingFeed:
                     self._changed[ref] = None
                     raise
                 self.end += 1
-                self._recent.append(SessionChanged(ref, summary, ListPosition(self.epoch, self.end)))
+                gone = self._listing.last_row(ref) if summary is None else None
+                self._recent.append(SessionChanged(ref, summary, ListPosition(self.epoch, self.end), gone))
                 if len(self._recent) > self._max:
                     self._recent.popleft()
 
@@ -198,6 +211,10 @@ class SessionsSubscription:
         feed = self._feed
         while not self._changed:
             if self._n < 0 or not feed.covers(ListPosition(feed.epoch, self._n)):
+                try:
+                    await feed.advance()  # what changed before is in the rows, and is told to others
+                except HostClosed:
+                    raise StopAsyncIteration from None
                 n = feed.end
                 rows = await self._listing.rows()
                 self._n = n

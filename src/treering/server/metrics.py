@@ -35,6 +35,9 @@ class Metrics:
             registry=self._registry,
         )
         self.streams = Gauge("treering_http_streams", "Streams that are open.", registry=self._registry)
+        self.abandoned = Counter(
+            "treering_http_searches_abandoned", "Searches whose reader left.", registry=self._registry
+        )
         self.dropped = Counter(
             "treering_http_streams_dropped", "Streams whose reader accepted nothing.", registry=self._registry
         )
