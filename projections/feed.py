@@ -156,9 +156,8 @@ class RunningTexts:
 class Reset(Struct, frozen=True):
     """The log has been replaced: the entries received before belong to an old generation.
 
-    Sent when another session took the place of this one or the file was replaced or shortened from outside; also
-    possible when an archived session is restored. `cursor` is the start of the new generation, all of whose entries
-    follow.
+    Sent when another session took the place of this one or the file was replaced or shortened from outside, not when
+    the session is archived or brought back. `cursor` is the start of the new generation, all of whose entries follow.
     """
 
     cursor: Cursor

@@ -124,9 +124,8 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
 
         Returns:
             For entries, a subscription that yields each entry after the cursor once and in order, then each new one.
-            When another log takes the session's place (another session was put there, the file was replaced or
-            shortened from outside, or an archived session was brought back), it yields a `Reset`: discard what was
-            received, since everything follows again. For a view, a subscription that yields a `Snapshot` and then a
+            When another log takes the session's place (another session was put there, or the file was replaced or
+            shortened from outside), it yields a `Reset`: discard what was received, since everything follows again. For a view, a subscription that yields a `Snapshot` and then a
             `Changed` for each change.
 
             While the session is not live, its file is watched, so what another process appends arrives too.
