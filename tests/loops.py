@@ -1,9 +1,11 @@
-"""Which tests run on the three event loops, and which run once.
+"""Which tests run on the three event loops, which on two of them, and which once.
 
 The library reaches the loop through anyio alone, so that most of it cannot tell one loop from another. What can: the
 order in which tasks take turns, cancellation (an asyncio task is told once, a trio task at each checkpoint; uvloop
 calls its callbacks in another order than asyncio), threads that answer a loop, clocks, and the life of task groups. A
-test whose subject has to do with these runs on asyncio, uvloop and trio. A test whose subject is pure, or one file
+test whose subject has to do with these runs on asyncio, uvloop and trio. Where tasks wait for threads, locks and files
+more than for each other, the order in which a loop calls back decides nothing, so asyncio and trio suffice: they differ
+in cancellation, and in how a thread answers. A test whose subject is pure, or one file
 format, or what a refusal says, runs once, on asyncio: the other loops would carry it through the same lines.
 
 A folder decides for its modules; `EXCEPTIONS` are the modules that differ from their folder. A module whose subject is
@@ -28,22 +30,28 @@ UVLOOP = pytest.param(
 )
 TRIO = pytest.param(("trio", {}), id="trio")
 ONE: list[pytest.ParameterSet] = [ASYNCIO]
+TWO: list[pytest.ParameterSet] = [ASYNCIO, TRIO]
 THREE: list[pytest.ParameterSet] = [ASYNCIO, UVLOOP, TRIO]
 
-# Rooms about tasks: actors and their mailboxes, turns of agents, feeds that are followed, archiving beside readers,
-# locks and work in threads. Every other room (formats, folds, contexts, pages, commands) runs once.
-ON_THREE = {"actors", "agents", "following", "keeping", "keyed", "sessions", "stores"}
+# Rooms about tasks: actors and their mailboxes, turns of agents, feeds that are followed.
+ON_THREE = {"actors", "agents", "following"}
+# Rooms about files beside tasks: archiving beside readers, locks and work in threads. Every other room (formats, folds,
+# contexts, pages, commands) runs once.
+ON_TWO = {"keeping", "keyed", "sessions", "stores"}
 
 EXCEPTIONS = {
-    # On three although their folder runs once.
+    # More often than their folder.
     "building/test_compaction.py": THREE,  # a compaction beside appends, and one that is cancelled
-    "catalog/test_current.py": THREE,  # hosts that end while others ask
-    "catalog/test_index.py": THREE,  # the index is read and written in threads
-    "importing/test_growing_files.py": THREE,  # a file is followed while another program writes
+    "catalog/test_current.py": TWO,  # hosts that end while others ask
+    "catalog/test_index.py": TWO,  # the index is read and written in threads
+    "importing/test_growing_files.py": TWO,  # a file is followed while another program writes
     "models/test_answers.py": THREE,  # streams that are left early
     "models/test_failures.py": THREE,  # servers that fall silent, timeouts, cancelled calls
-    "search/test_index_freshness.py": THREE,  # searches beside appends
-    # Once although their folder runs on three.
+    "search/test_index_freshness.py": TWO,  # searches beside appends
+    "stores/test_appends_together.py": THREE,  # appends of many tasks in one flush
+    "stores/test_conformance.py": THREE,
+    "stores/test_offload.py": THREE,  # work in threads, and who leaves it
+    # Once although their folder does not.
     "actors/test_batches.py": ONE,  # a log cut at each byte
     "actors/test_outcomes.py": ONE,  # what a store answers
     "agents/test_compacting.py": ONE,  # what is sent after a compaction
@@ -88,7 +96,8 @@ if unknown := [name for name in EXCEPTIONS if not (TESTS / name).is_file()]:
 def loops_of(module: Path) -> list[pytest.ParameterSet]:
     """The loops that the async tests of a module run on."""
     path = module.relative_to(TESTS)
-    return EXCEPTIONS.get(path.as_posix(), THREE if path.parts[0] in ON_THREE else ONE)
+    room = path.parts[0]
+    return EXCEPTIONS.get(path.as_posix(), THREE if room in ON_THREE else TWO if room in ON_TWO else ONE)
 
 
 def choose_loops(metafunc: pytest.Metafunc) -> None:

@@ -87,7 +87,7 @@ class Part(Struct, frozen=True):
 
 PARTS = [
     Part("kills", ("tests.proof.test_kills", "prove_seed"), "kills survived", 2_000, 201, 1),
-    Part("crashes", ("tests.proof.test_crash_states", "prove_seed"), "crash states checked", 1_000_000, 5_910, 6),
+    Part("crashes", ("tests.proof.test_crash_states", "prove_seed"), "crash states checked", 1_000_000, 5_919, 6),
     Part("simulation", ("tests.proof.test_simulation", "prove_seed"), "seeds run", 10_000, 10_000, 10),
     Part("fuzz", ("tests.proof.fuzzing", "prove_seed"), "inputs fuzzed", 1_000_000, 1_000_000, 500),
     Part("calls", ("tests.proof.test_strace", "prove_seed"), "system calls failed", 0, 18, 1),

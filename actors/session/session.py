@@ -125,8 +125,8 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         Returns:
             For entries, a subscription that yields each entry after the cursor once and in order, then each new one.
             When another log takes the session's place (another session was put there, or the file was replaced or
-            shortened from outside), it yields a `Reset`: discard what was received, since everything follows again. For a view, a subscription that yields a `Snapshot` and then a
-            `Changed` for each change.
+            shortened from outside), it yields a `Reset`: discard what was received, since everything follows again.
+            For a view, a subscription that yields a `Snapshot` and then a `Changed` for each change.
 
             While the session is not live, its file is watched, so what another process appends arrives too.
 

@@ -201,8 +201,6 @@ class Block(Sequence[bytes]):
         return iter(self._split())
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Block):
-            return self._split() == other._split()
         return self._split() == other
 
     __hash__ = None  # type: ignore[assignment]  # it equals lists, which cannot be hashed

@@ -13,12 +13,13 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from ...events.content import Content, shown_text
+from ...events.content import Content, ToolResultPart, ToolUsePart
 from ...events.entries import CompactionEntry, ContextEdit, Entry, Message, MessageEntry, Usage
 from ...events.providers.common import rendered
 from ...events.texts import entries_counted, one_line
 from ..context import Context, ContextMessage, message_of
 from ..context_edits import NO_EDIT
+from ..session_state import called, first_words
 from ..tokens import Tokenizer, message_tokens
 from .budget import ContextBudget
 from .builder import ContextBuildResult, StrategyFailure
@@ -250,7 +251,7 @@ class _Account:
             reason,
             message_tokens(message, self._tokenizer),
             0 if original is None else message_tokens(original.message, self._tokenizer),
-            _text(message),
+            words_of(message),
             None if is_own and not isinstance(entry, CompactionEntry) else message.content,
         )
 
@@ -283,7 +284,7 @@ class _Account:
             reason,
             0,
             message_tokens(original.message, self._tokenizer),
-            _text(original.message),
+            words_of(original.message),
         )
 
     def _fate_of_absent(self, original: _Original) -> tuple[Fate, str]:
@@ -353,8 +354,15 @@ def _part(each: ContextMessage) -> Part:
     return "system" if message.role in ("system", "developer") else "messages"
 
 
-def _text(message: Message) -> str:
-    return one_line(" ".join(shown_text(part) for part in message.content))
+def words_of(message: Message) -> str:
+    """Return how a message begins, on one line: its text, or else its calls, its results, its thinking."""
+    said = first_words(message.content)
+    if said:
+        return said
+    calls = [called(part.tool_use) for part in message.content if isinstance(part, ToolUsePart)]
+    results = [part.tool_result.text for part in message.content if isinstance(part, ToolResultPart)]
+    shown = [f"{call.name} {call.argument}".strip() for call in calls] or [one_line(each) for each in results if each]
+    return one_line(", ".join(shown) or message.preview(lambda _: ""))
 
 
 def is_answer(entry: Entry) -> bool:

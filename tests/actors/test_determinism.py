@@ -194,9 +194,12 @@ async def stored_by(append: AppendOne, dialect: Literal["native", "pi", "omp"], 
 def test_a_message_is_stored_alike_whichever_way_it_is_appended(
     dialect: Literal["native", "pi", "omp"], messages: list[Message]
 ) -> None:
-    expected = anyio.run(stored_by, as_list, dialect, messages)
-    assert anyio.run(stored_by, plainly, dialect, messages) == expected
-    assert anyio.run(stored_by, with_an_expected_leaf, dialect, messages) == expected
+    async def stored() -> list[Stored]:
+        return [await stored_by(append, dialect, messages) for append in (as_list, plainly, with_an_expected_leaf)]
+
+    listed, plain, expecting = anyio.run(stored)
+    assert plain == listed
+    assert expecting == listed
 
 
 @pytest.mark.parametrize("append", [plainly, as_list, with_an_expected_leaf])

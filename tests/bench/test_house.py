@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,16 @@ def house(*arguments: str) -> Result:
     from bench.__main__ import main
 
     return CliRunner().invoke(main, ["house", *arguments])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _surveyed_once() -> Iterator[None]:
+    """The library does not change while these tests run, and a survey takes a second."""
+    from bench import house as module
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "survey", cache(module.survey))
+        yield
 
 
 def bounds(folder: Path, files: int = 99_999, append_functions: int = 1_001, median_lines: int = 1) -> Path:

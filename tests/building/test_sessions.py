@@ -234,3 +234,9 @@ async def test_a_thousand_turns_never_exceed_the_budget(host: SessionHost) -> No
     assert {"full-history", "masked-tools"} <= strategies <= {"full-history", "masked-tools", "recent-plus-summary"}
     assert 0 < len(summarizer.requests) < 100
     assert count_messages(await session.all_messages()) > 100_000
+
+
+async def test_an_edit_at_the_root_has_nothing_to_edit(session: Session) -> None:
+    first = await session.append_message("user", "one")
+    with pytest.raises(InvalidEntry, match="is not on the path"):
+        await session.append(ContextEdit(first, (text("changed"),)), below=None)

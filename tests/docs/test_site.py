@@ -1,11 +1,8 @@
-"""The site of the pages is built without a warning, and its reference names everything that is public."""
+"""The pages of the site: their links lead somewhere, and the reference has every public name; `make docs` builds it."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -79,17 +76,3 @@ def shown_paths() -> list[str]:
         for page in (DOCS / "reference").glob("*.md")
         for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     ]
-
-
-@pytest.mark.skipif(
-    find_spec("zensical") is None or find_spec("mkdocstrings_handlers") is None,
-    reason="zensical is missing: pip install '.[docs]'",
-)
-def test_the_site_has_no_dead_link_and_no_missing_name(tmp_path: Path) -> None:
-    shutil.copytree(DOCS, tmp_path / "docs")  # what a build writes stays out of the checkout
-    (tmp_path / "src").symlink_to(PROJECT / "src")
-    shutil.copy(PROJECT / "zensical.toml", tmp_path)
-    build = [sys.executable, "-m", "zensical", "build", "--strict"]
-    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert 'SessionHost.create"' in (tmp_path / "site" / "reference" / "sessions.html").read_text()

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from treering import Changed, Entry, Header, Limits, LogReplaced, MemoryStore, Session, SessionHost, Snapshot, message
 from treering.errors import Closed, CorruptTree, ProjectionFailed
-from treering.events.stores.base import Page, Ref
+from treering.events.stores.base import Blob, BlobKind, Page, Ref
 from treering.projections import views
 from treering.projections.views import CHANGES_MAX
 
@@ -235,3 +235,32 @@ async def test_a_view_begins_although_its_log_is_replaced_once_by_the_same_one()
             store.replacements = 1
             assert await anext(contexts) == Snapshot(session.cursor, shown)
             assert store.replacements == 0
+
+
+async def test_an_entry_that_arrives_while_a_view_is_built_is_folded_once() -> None:
+    class Slow(MemoryStore):
+        session: Session | None = None
+
+        async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
+            session, self.session = self.session, None
+            if session is not None:
+                await fill(session, 1)
+            return await super().load(ref, kind)
+
+    store = Slow()
+    count = Count()
+    async with SessionHost(store=store, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create()
+        await fill(session, 3)
+        async with session.subscribe(count) as changes:
+            store.session = session
+            cursor = (first := await anext(changes)).cursor
+            assert isinstance(first, Snapshot)
+            value = first.value or 0
+            await fill(session, 2)
+            while cursor != session.cursor:
+                change = await anext(changes)
+                assert isinstance(change, Changed)
+                assert change.cursor.seq == cursor.seq + 1
+                value, cursor = value + 1, change.cursor
+        assert value == count.calls == 6

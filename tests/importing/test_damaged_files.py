@@ -22,8 +22,8 @@ Ts = TypeVarTuple("Ts")
 KEPT = {"native", "pi", "omp"}
 """Formats whose lines are kept as they are, including damaged ones and repeated ids."""
 
-CUTS = 8
-FLIPS = 8
+CUTS = 4
+FLIPS = 4
 SIZE_MAX = 48 * 1024
 """Longer files are first truncated to this size: their many lines are alike."""
 

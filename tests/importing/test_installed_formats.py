@@ -118,6 +118,7 @@ def test_nothing_knows_a_program_but_its_own_module(monkeypatch: pytest.MonkeyPa
 
     programs = {type(each).__module__ for each in formats()} - {"treering.formats.own"}
     modules = read_modules(PROJECT / "src" / "treering")
+    names = {module.name for module in modules}
 
     def program_of(module: str) -> str:
         return next((each for each in programs if f"{module}.".startswith(f"{each}.")), "")
@@ -125,7 +126,7 @@ def test_nothing_knows_a_program_but_its_own_module(monkeypatch: pytest.MonkeyPa
     known = [
         (each.name, imported)
         for each in modules
-        for imported in imports(each, {module.name for module in modules})
+        for imported in imports(each, names)
         if program_of(imported) not in ("", program_of(each.name))
     ]
     assert known == []

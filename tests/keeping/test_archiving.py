@@ -378,6 +378,7 @@ async def test_an_emptied_archive_is_damaged_and_not_a_new_session(root: Path) -
     form = path.with_name(path.name + ".zst")
     form.write_bytes(b"")
     async with SessionHost(root) as host:
+        assert [(row.id, row.status) for row in await host.list_sessions()] == [("old", "corrupted")]
         with pytest.raises(LogDamaged, match="empty"):
             await (await host.open("old")).append_message("user", "more")
     assert files(root) == [form.name]

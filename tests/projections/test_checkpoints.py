@@ -233,6 +233,29 @@ async def test_a_session_can_be_passivated_although_dumping_a_projection_fails(t
         assert await session.view(Undumpable()) == 6
 
 
+async def test_a_checkpoint_is_written_once_for_the_same_value() -> None:
+    class Counted(Words):
+        dumped = 0
+
+        def dump(self, value: int) -> bytes:
+            self.dumped += 1
+            return super().dump(value)
+
+    words = Counted()
+    async with SessionHost() as host:
+        session = await host.create("one")
+        await fill(session, 1, 3)
+        for _ in range(3):
+            await session.reset_leaf()
+            assert await session.view(words) == 6
+            assert await session.passivate()
+        assert (words.dumped, words.applied) == (1, [1, 2, 3])
+        await fill(session, 4, 4)
+        assert await session.view(words) == 6 + 4
+        assert await session.passivate()
+        assert (words.dumped, words.applied) == (2, [1, 2, 3, 4])
+
+
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "a.jsonl", "a\0b", "x" * 65, "a b"])
 async def test_a_name_that_could_be_a_path_is_refused(store: Callable[[], Store], words: Words, name: str) -> None:
     words.name = name

@@ -29,11 +29,12 @@ LONG = "x" * 600
 
 Program: TypeAlias = tuple[str, ...]
 Way: TypeAlias = "Callable[[Program, RecordingDisk, Durability], Awaitable[list[Moment]]]"
-How: TypeAlias = Literal["cut", "killed", "repeated"]
+How: TypeAlias = Literal["cut", "killed", "repeated", "interrupted"]
 Case: TypeAlias = tuple[How, Durability, Program]
 
 EVERY = [pytest.param(each, marks=pytest.mark.feature("X-27") if each == "group" else ()) for each in durabilities()]
 SHORT: list[Program] = [program for length in (1, 2) for program in product(STEPS, repeat=length)]
+INTERRUPTED: list[Program] = [("many", "branch"), ("append", "fork"), ("append", "other")]
 LONGER: list[Program] = [program for length in (3, 4) for program in product(STEPS, repeat=length)]
 
 
@@ -249,6 +250,32 @@ def prove_killed(program: Program, durability: Durability) -> int:
     return len(seen)
 
 
+def prove_interrupted(program: Program, durability: Durability, *, every: int) -> int:
+    """Recover from power cuts, cut the power during that, and check that the next recovery leaves the same files.
+
+    Args:
+        program: The program.
+        durability: What its appends survive.
+        every: Checks one of this many states that the first power cut can leave.
+    """
+    disk = new_disk()
+    run(0, carry_out, program, disk, durability)
+    interrupted = 0
+    for left in islice(disk.crash_states(), 0, None, every):
+        untouched = MemoryDisk(left.image.copy())
+        run(0, recover, untouched, durability)
+        recording = RecordingDisk(left)
+        run(0, recover, recording.memory, durability)
+        if not any(each.kind in ("write", "truncate", "rename") for each in recording.operations):
+            continue
+        for again in islice(recording.crash_states(), 3):
+            run(0, recover, again, durability)
+            assert logs(again) == logs(untouched)
+            interrupted += 1
+    assert interrupted, "no recovery wrote anything"
+    return interrupted
+
+
 def cases() -> Iterator[Case]:
     """Yield what the soak checks: programs with the same first steps, which leave the same disks, follow each other."""
     fifth = Random(0).sample([*product(STEPS, repeat=4)], 60)
@@ -261,6 +288,8 @@ def cases() -> Iterator[Case]:
         yield "killed", durability, program
     for durability, program in product(synced, SHORT):
         yield "repeated", durability, program
+    for durability, program in product(durabilities(), INTERRUPTED):
+        yield "interrupted", durability, program
 
 
 CASES = list(cases())
@@ -277,6 +306,8 @@ def prove_seed(seed: int, tally: Counter[str]) -> None:
     how, durability, program = CASES[seed]
     if how == "killed":
         tally["crash states checked"] += prove_killed(program, durability)
+    elif how == "interrupted":
+        tally["crash states checked"] += prove_interrupted(program, durability, every=1)
     else:
         way = repeat if how == "repeated" else carry_out
         tally["crash states checked"] += prover_for(how, durability, program[:-1]).prove(program, way)
@@ -288,10 +319,10 @@ def test_every_state_after_a_power_cut_opens_with_what_was_acknowledged(
     durability: Durability, tally: Counter[str]
 ) -> None:
     random = Random(durability)
-    # A journal multiplies the states, so this checks a sample of the short programs, and the soak checks all.
-    short = random.sample(SHORT, 12) if durability == "group" else SHORT
+    # The soak checks all of them; a journal multiplies the states.
+    short, longer = (12, 1) if durability == "group" else (24, 2)
     prover = Prover(durability)
-    for program in [*short, *random.sample(LONGER, 2)]:
+    for program in [*random.sample(SHORT, short), *random.sample(LONGER, longer)]:
         tally["crash states checked"] += prover.prove(program)
 
 
@@ -312,26 +343,11 @@ def test_a_kill_followed_by_a_power_cut_loses_nothing_acknowledged(
 
 
 @pytest.mark.parametrize("durability", EVERY)
-@pytest.mark.parametrize("program", [("many", "branch"), ("append", "fork"), ("append", "other")])
+@pytest.mark.parametrize("program", INTERRUPTED)
 def test_an_interrupted_recovery_is_completed_by_the_next_one(
     durability: Durability, program: Program, tally: Counter[str]
 ) -> None:
-    disk = new_disk()
-    run(0, carry_out, program, disk, durability)
-    interrupted = 0
-    for left in disk.crash_states():
-        untouched = MemoryDisk(left.image.copy())
-        run(0, recover, untouched, durability)
-        recording = RecordingDisk(left)
-        run(0, recover, recording.memory, durability)
-        if not any(each.kind in ("write", "truncate", "rename") for each in recording.operations):
-            continue
-        for again in islice(recording.crash_states(), 3):
-            run(0, recover, again, durability)
-            assert logs(again) == logs(untouched)
-            interrupted += 1
-    assert interrupted, "no recovery wrote anything"
-    tally["crash states checked"] += interrupted
+    tally["crash states checked"] += prove_interrupted(program, durability, every=3)
 
 
 @pytest.mark.parametrize("durability", EVERY)

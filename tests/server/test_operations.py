@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +101,19 @@ async def test_it_is_ready_as_long_as_its_disk_is(tmp_path: Path, served: Serve)
         assert [path.name async for path in anyio.Path(tmp_path, "new").iterdir() if "written" in path.name] == []
 
 
+async def test_the_interface_is_shown_to_people_without_anything_from_outside(client: Client) -> None:
+    page = await client.reply("GET", "/docs")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    for path, verbs in json.loads(document())["paths"].items():
+        for verb, operation in verbs.items():
+            assert f"<code>{verb.upper()} {path}</code>" in page.text
+            assert f"id='{operation['operationId']}'" in page.text
+    assert "<script" not in page.text
+    assert "//" not in page.text
+    for address in re.findall(r'href="([^"]+)"', page.text):
+        assert (await client.reply("GET", f"/{address.lstrip('/')}")).status_code == 200, address
+
+
 async def test_the_interface_is_described_by_what_is_checked_in(client: Client) -> None:
     described = await client.reply("GET", "/openapi.json")
     assert described.content == document()
@@ -107,40 +121,6 @@ async def test_the_interface_is_described_by_what_is_checked_in(client: Client) 
         "run `python -m treering.server.openapi docs/openapi.json`"
     )
     assert described.json()["openapi"].startswith("3.1")
-
-
-async def test_a_session_goes_out_and_comes_in_whole(client: Client, host: SessionHost, tmp_path: Path) -> None:
-    session = await host.create("a")
-    for number in range(200):
-        await session.append_message("user", f"{number} " + "x" * 2000)
-    exported = await client.reply("GET", "/v1/sessions/a/export?format=native")
-    assert exported.content == await session.export("native")
-    assert exported.headers["content-disposition"] == 'attachment; filename="a.jsonl"'
-    for name, whole, media_type in (
-        ("html", await session.export("html"), "text/html; charset=utf-8"),
-        ("markdown", await session.export("markdown"), "text/markdown; charset=utf-8"),
-        ("json", await session.export("json"), "application/json"),
-    ):
-        reply = await client.reply("GET", f"/v1/sessions/a/export?format={name}")
-        assert (reply.status_code, reply.headers["content-type"]) == (200, media_type)
-        assert reply.content == whole
-    await client.ask("GET", "/v1/sessions/a/export?format=word", status=400)
-    await host.delete("a")
-    report = await client.ask("POST", "/v1/import", exported.content, status=201)
-    assert [(each["id"], each["added"]) for each in report["sessions"]] == [("a", 200)]
-    assert await (await host.load("a")).export("native") == exported.content
-    again = await client.ask("POST", "/v1/import", exported.content, status=201)
-    assert again["sessions"][0]["added"] == 0
-
-
-async def test_a_broken_upload_leaves_nothing(client: Client, host: SessionHost, tmp_path: Path) -> None:
-    await client.ask("POST", "/v1/import", b"no session", status=422)
-    async with await anyio.connect_tcp(*client.address) as stream:
-        await stream.send(
-            b'POST /v1/import HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n{"type":"session"'
-        )
-    await client.ask("GET", "/healthz")
-    assert await host.list_sessions(status="any") == []
 
 
 @pytest.mark.feature("S-1", "S-28")

@@ -54,6 +54,7 @@ async def test_only_valid_tokens_are_known_and_none_is_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     token = tokens.create("admin", expires=NOW + timedelta(days=1))
+    cookie = f"treering_token_{guarded.address[1]}"
     wrong = [
         {},
         bearer("secret"),
@@ -63,7 +64,8 @@ async def test_only_valid_tokens_are_known_and_none_is_logged(
         bearer(tokens.create("admin", once=True)),
         {"authorization": f"Basic {token}"},
         {"authorization": token},
-        {"cookie": "treering_token=nonsense"},
+        {"cookie": f"{cookie}=nonsense"},
+        {"cookie": f"treering_token_1={token}"},  # of a server at another port
     ]
     for headers in wrong:
         reply = await guarded.reply("GET", "/v1/sessions", headers=headers)
@@ -73,7 +75,7 @@ async def test_only_valid_tokens_are_known_and_none_is_logged(
     for path in ("/healthz", "/readyz", "/openapi.json"):
         assert (await guarded.reply("GET", path)).status_code == 200
     assert (await guarded.reply("GET", "/metrics")).status_code == 401
-    for headers in (bearer(token), {"authorization": f"bearer {token}"}, {"cookie": f"treering_token={token}"}):
+    for headers in (bearer(token), {"authorization": f"bearer {token}"}, {"cookie": f"{cookie}={token}"}):
         assert (await guarded.reply("GET", "/v1/sessions", headers=headers)).status_code == 200
     clock.now += timedelta(days=1)
     assert (await guarded.reply("GET", "/v1/sessions", headers=bearer(token))).status_code == 401
@@ -103,19 +105,36 @@ async def test_tokens_are_kept_as_hashes_and_count_at_once(
 
 async def test_a_link_gives_a_cookie_once(guarded: Client, tokens: Tokens, clock: Clock) -> None:
     late, link = tokens.create("read", once=True), tokens.create("write", once=True)
+    own = {"origin": "http://{}:{}".format(*guarded.address)}
     reply = await guarded.reply("POST", "/login", {"token": link})
     cookie = reply.headers["set-cookie"]
     assert reply.status_code == 204
     for part in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=86400"):
         assert part in cookie
+    guarded.http.cookies.clear()
     sent = {"cookie": cookie.split(";")[0]}
     assert (await guarded.reply("GET", "/v1", headers=sent)).json()["role"] == "write"
+    assert (await guarded.reply("POST", "/v1/sessions", {}, headers={**sent, **own})).status_code == 201
     assert (await guarded.reply("POST", "/login", {"token": link})).status_code == 401
-    origin = {**sent, "origin": "http://evil.example"}
-    assert (await guarded.reply("POST", "/v1/sessions", {}, headers=origin)).status_code == 403
+    port = guarded.address[1]
+    for origin in (
+        {},
+        {"origin": "http://evil.example"},
+        {"origin": f"http://127.0.0.1:{port + 1}"},
+        {"origin": "null"},
+    ):
+        assert (await guarded.reply("POST", "/v1/sessions", {}, headers={**sent, **origin})).status_code == 403
     clock.now += timedelta(minutes=11)
     assert (await guarded.reply("POST", "/login", {"token": late})).status_code == 401
-    assert "Max-Age=0" in (await guarded.reply("POST", "/logout", headers=sent)).headers["set-cookie"]
+    out = await guarded.reply("POST", "/logout", headers={**sent, **own})
+    assert "Max-Age=0" in out.headers["set-cookie"]
+    assert (await guarded.reply("GET", "/v1", headers=sent)).status_code == 401  # the cookie itself ended
+    lasting = tokens.create("read")
+    cookie = (await guarded.reply("POST", "/login", {"token": lasting})).headers["set-cookie"].split(";")[0]
+    guarded.http.cookies.clear()
+    assert (await guarded.reply("GET", "/v1", headers={"cookie": cookie})).json()["role"] == "read"
+    assert tokens.revoke(lasting.split("_")[1])
+    assert (await guarded.reply("GET", "/v1", headers={"cookie": cookie})).status_code == 401
 
 
 @pytest.mark.feature("S-29")

@@ -12,6 +12,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from msgspec.structs import replace
+
 from ...disk import Disk, FileStat
 from ...disk.disk import PRIVATE_FOLDER
 from ...disk.packed import SUFFIXES, log_path, stat_if_exists
@@ -113,9 +115,9 @@ class Listing:
         """Return the file status of a log, or else of its packed form; None if neither exists."""
         self._logs.check_open()
         path = self._logs.names.path_of(ref)
-        for each in (path, *(path + suffix for suffix in SUFFIXES)):
-            if (stat := stat_if_exists(self._disk, each)) is not None:
-                return None if stat.is_directory else stat
+        for suffix in ("", *SUFFIXES):
+            if (stat := stat_if_exists(self._disk, path + suffix)) is not None:
+                return None if stat.is_directory else _of_packed(stat) if suffix else stat
         return None
 
     def holds(self, ref: Ref) -> bool:
@@ -150,7 +152,7 @@ class _Walk:
             else:
                 packed.append((name, stat))
         for name, stat in sorted(packed, key=itemgetter(0), reverse=True):  # ".zst" counts before ".gz"
-            found.setdefault(log_path(name), stat)
+            found.setdefault(log_path(name), _of_packed(stat))
         for name in sorted(found):
             ref, stat = parent_ref + name, found[name]
             if not stat.is_directory:
@@ -181,3 +183,8 @@ class _Walk:
             if stat.is_directory or name.endswith(LOG_SUFFIXES):
                 entries.append((name, stat, True))  # any of them may be a link
         return entries
+
+
+def _of_packed(stat: FileStat) -> FileStat:
+    """Return the status of a packed log, where an empty file, which is a damaged one, counts as a byte of a session."""
+    return stat if stat.size else replace(stat, size=1)

@@ -6,18 +6,15 @@ the request comes from, how many requests they have running, its query, its body
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import anyio
-import anyio.to_thread
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
@@ -31,9 +28,10 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.problem import MEDIA_TYPE
 from ..events.telemetry import failure_of, logger
-from ..problem import MEDIA_TYPE
 from .assets import POLICY as VIEWER_POLICY
+from .compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .principals import NOBODY, Principal
@@ -60,10 +58,9 @@ _EVERY_REPLY = (
 )
 _POLICY = "default-src 'none'; frame-ancestors 'none'"
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
-_COMPRESS_FROM = 1024
-_INLINE_MAX = 64 * 1024
-"""Bytes up to which a reply is compressed on the event loop."""
 _NAMES_MAX = 100
+_SENT_AT_ONCE_MAX = 64 * 1024
+"""Bytes of a reply that may wait in the connection while its request no longer counts."""
 _JSON = b"application/json"
 _NOTHING = Nothing()
 
@@ -84,6 +81,7 @@ class Exchange:
         self._status = 0
         self._body_left = 0
         self._span: Begun | None = None
+        self._counted_for: Principal | None = None
         given = self._headers.get(b"x-request-id", b"")
         self._id = given.decode() if _REQUEST_ID.fullmatch(given) else f"{_RUN}-{next(_numbers)}"
 
@@ -97,7 +95,10 @@ class Exchange:
             extension = self._scope.get("extensions", {}).get("treering.abort")
             if extension is not None:
                 extension["abort"]()
+                while (await self._receive())["type"] != "http.disconnect":
+                    pass
         finally:
+            self._leave()
             if self._span is not None and self._service.tracing is not None:
                 self._service.tracing.end(self._span, self._status)
             route = "none" if self._route is None else self._route.path
@@ -155,24 +156,32 @@ class Exchange:
                 raise NotAuthorized("this needs a token: send it as `Authorization: Bearer TOKEN`")
             if not principal.may(route.right):
                 raise NotAuthorized(f"this needs the role {route.right!r}, not {principal.role!r}", known=True)
-        if scope["method"] not in _SAFE and b"origin" in self._headers:
-            guard.check_origin(self._headers[b"origin"], self._headers[b"host"])
+        if scope["method"] not in _SAFE and (b"origin" in self._headers or b"cookie" in self._headers):
+            guard.check_origin(request)
         if self._service.stopping.is_set() and route.right != "none":
             raise Unavailable("the server stops: repeat the request when it is back")
         caller = principal or NOBODY
-        with self._service.counted(caller, streams=route.streams):
-            query = self._read_query(route)
-            body = await self._body(route)
-            call: Call[object, Any] = Call(self._service, caller, request, names, query, body)
-            if route.keyed:
-                call.check_key()
-            try:
-                value = await self._handled(route, call)
-            except LeafMoved as error:
-                raise self._service.stale(error, call.session_id) from error
-            if isinstance(value, EventStream):
-                self._service.hold_stream(caller)
-            return self._finished(route, call, value)
+        self._service.enter(caller, streams=route.streams)
+        self._counted_for = caller
+        query = self._read_query(route)
+        body = await self._body(route)
+        call: Call[object, Any] = Call(self._service, caller, request, self._headers, names, query, body)
+        if route.keyed:
+            call.check_key()
+        try:
+            value = await self._handled(route, call)
+        except LeafMoved as error:
+            raise self._service.stale(error, call.names.get("session_id", "")) from error
+        if isinstance(value, EventStream):
+            self._service.hold_stream(caller)
+            self._leave()
+        return self._finished(route, call, value)
+
+    def _leave(self) -> None:
+        """Count the request as running no longer."""
+        if self._counted_for is not None:
+            self._service.leave(self._counted_for)
+            self._counted_for = None
 
     async def _handled(self, route: Route, call: Call[object, Any]) -> object:
         """Let the handler answer, once more if the handle that was kept of its session is of another one now."""
@@ -197,7 +206,8 @@ class Exchange:
     def _raw_path(self) -> bytes:
         raw: bytes = self._scope.get("raw_path") or self._scope["path"].encode()
         root = self._scope.get("root_path", "").encode()
-        return raw[len(root) :] if root and raw.startswith(root) else raw
+        raw = raw.removeprefix(root)
+        return raw.removeprefix(root) if root and raw.startswith(root + b"/") else raw  # a proxy may pass it on, too
 
     def _check_head(self) -> None:
         """Refuse a request whose head is too large.
@@ -313,11 +323,11 @@ class Exchange:
         if media_type is not None:
             headers["content-type"] = media_type
         headers.setdefault("cache-control", "private, no-cache")
-        is_packed = "content-encoding" in headers
-        if not is_packed and len(body) >= _COMPRESS_FROM and b"gzip" in self._headers.get(b"accept-encoding", b""):
-            pack = partial(gzip.compress, body, 6, mtime=0)
-            body = pack() if len(body) <= _INLINE_MAX else await anyio.to_thread.run_sync(pack)
-            headers["content-encoding"] = "gzip"
+        is_packed = "content-encoding" in headers or len(body) < COMPRESS_FROM
+        coding = None if is_packed else coding_of(self._headers.get(b"accept-encoding", b""))
+        if coding is not None:
+            body = await packed(body, coding)
+            headers["content-encoding"] = coding
         await self._respond(status, headers, body)
 
     async def _refuse(self, error: BaseException) -> None:
@@ -340,19 +350,32 @@ class Exchange:
         sized = {} if status in (204, 304) else {"content-length": str(len(body))}
         await self._begin(status, {**headers, **sized})
         shown = b"" if self._scope["method"] == "HEAD" else body
-        await self._send({"type": "http.response.body", "body": shown})
+        if len(shown) > _SENT_AT_ONCE_MAX:
+            await self._push(shown)
+            await self._push(b"", is_last=True)  # which waits until the client has taken what came before
+        else:
+            await self._send({"type": "http.response.body", "body": shown})
+
+    async def _push(self, piece: bytes, *, is_last: bool = False) -> None:
+        """Send a piece of a long reply.
+
+        Raises:
+            Slow: The client accepted nothing for `send_for_s`.
+        """
+        with anyio.move_on_after(self._service.limits.send_for_s) as bound:
+            await self._send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+        if bound.cancelled_caught:
+            raise Slow
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
         is_page = self._route is not None and self._route.page
-        every = {
-            "x-request-id": self._id,
-            "content-security-policy": VIEWER_POLICY if is_page else _POLICY,
-            **self._guard.cors(self._headers),
-            **headers,
-        }
-        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in every.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": [*encoded, *_EVERY_REPLY]})
+        policy = VIEWER_POLICY if is_page else _POLICY
+        sent = [(b"x-request-id", self._id.encode()), (b"content-security-policy", policy.encode()), *_EVERY_REPLY]
+        sent += [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        if cors := self._guard.cors(self._headers):
+            sent += [(name.encode(), value.encode("latin-1")) for name, value in cors.items()]
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def _stream(self, stream: EventStream) -> None:
         caller = self._principal or NOBODY
@@ -368,11 +391,18 @@ class Exchange:
             self._service.release_stream(caller)
 
     async def _send_file(self, reply: FileReply) -> None:
+        headers = {"cache-control": "private, no-cache", **reply.headers}
+        pieces = reply.pieces()
+        coding = coding_of(self._headers.get(b"accept-encoding", b""))
+        if coding is not None:
+            del headers["content-length"]
+            headers["content-encoding"] = coding
+            pieces = packed_pieces(pieces, coding)
         try:
-            await self._begin(200, {"cache-control": "private, no-cache", **reply.headers})
+            await self._begin(200, headers)
             if self._scope["method"] != "HEAD":
-                async for piece in reply.pieces():
-                    await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-            await self._send({"type": "http.response.body", "body": b""})
+                async for piece in pieces:
+                    await self._push(piece)
+            await self._push(b"", is_last=True)
         finally:
             await remove(reply.path.parent)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
+
+from ..events.errors import InvalidInput
+from ..events.stores.base import Cursor
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text that names something: never empty."""
@@ -43,6 +47,17 @@ Position: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}-(0|[1-9][0-9]{
 
 After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{CURSOR_PATTERN})$")]
 """The cursor, or the seq, after which a page begins."""
+
+
+def cursor_of(text: str) -> Cursor:
+    """Return the cursor that a text means. One that only looks like a cursor is of a log that nobody has."""
+    try:
+        return Cursor.parse(text)
+    except InvalidInput:
+        if re.fullmatch(CURSOR_PATTERN, text) is None:
+            raise
+        return Cursor("nobody's", 1)
+
 
 KEY_PATTERN = r"^[!-~]{1,255}$"
 """An Idempotency-Key."""

@@ -10,12 +10,13 @@ from starlette.requests import Request
 from ..events.errors import InvalidInput, NotAuthorized
 from .principals import EVERYBODY, Authorize, Principal
 from .problems import Malformed, WrongHost
-from .tokens import Tokens, token_of
+from .tokens import Tokens, carries_cookie, token_of
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """The names by which a machine addresses itself."""
 
 _EXPOSED = "ETag, Location, Link, Retry-After, Idempotent-Replayed, X-Request-Id"
+_NO_CORS: dict[str, str] = {}
 _KNOWN_HOSTS_MAX = 100
 
 
@@ -52,9 +53,10 @@ class Guard:
         """Return who sends a request, or None."""
         if self._authorize is not None:
             return await self._authorize(request)
-        tokens, token = self._tokens, token_of(request)
+        tokens = self._tokens
         if self._open_without_tokens and (tokens is None or not tokens.any()):
             return EVERYBODY
+        token = token_of(request)
         return None if tokens is None or token is None else tokens.find(token)
 
     def check_host(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
@@ -76,19 +78,25 @@ class Guard:
         if len(self._known_hosts) < _KNOWN_HOSTS_MAX:
             self._known_hosts.add(hosts[0])
 
-    def check_origin(self, origin: bytes, host: bytes) -> None:
-        """Refuse a write that a page of another site makes with this browser's cookie.
+    def check_origin(self, request: Request) -> None:
+        """Refuse a write that a page of another origin makes, of this machine too, with this browser's cookie or none.
 
         Raises:
-            NotAuthorized: The Origin is neither this server's nor an allowed one.
+            NotAuthorized: The Origin is neither this server's nor an allowed one, or there is a cookie and no Origin.
         """
-        text = origin.decode("latin-1")
-        if text not in self._allow_origins and urlsplit(text).netloc.lower() != host.decode("latin-1").lower():
+        text, host = request.headers.get("origin"), request.headers["host"]
+        if text is None:
+            if carries_cookie(request):
+                raise NotAuthorized("a write with a cookie needs the Origin of its page: browsers send it", known=True)
+            return
+        if text not in self._allow_origins and urlsplit(text).netloc.lower() != host.lower():
             raise NotAuthorized("this page may not write here: its origin is another one", known=True)
 
     def cors(self, headers: Mapping[bytes, bytes]) -> dict[str, str]:
         """Return the headers by which a browser lets a page of an allowed origin read the reply."""
-        origin = headers.get(b"origin", b"").decode("latin-1")
+        if b"origin" not in headers:
+            return _NO_CORS
+        origin = headers[b"origin"].decode("latin-1")
         if origin not in self._allow_origins:
             return {}
         return {"access-control-allow-origin": origin, "access-control-expose-headers": _EXPOSED}

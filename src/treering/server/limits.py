@@ -19,10 +19,12 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
         page_bytes_max: Bytes after which a page of entries ends.
         requests_max: Requests that one principal may have running.
         streams_max: Streams that one principal may have open.
-        connections_max: Requests and streams of all principals together.
+        connections_max: Connections; also requests and streams of all principals together. No more connections are
+            accepted than half of the files that the process may open.
         header_for_s: Seconds within which the headers of a request must have arrived.
+        idle_for_s: Seconds that a connection is kept between two requests.
         body_for_s: Seconds without a byte of a body after which its request ends.
-        send_for_s: Seconds that a follower may take to accept one chunk before it is dropped.
+        send_for_s: Seconds that a client may take to accept a chunk of a stream or a reply before it is dropped.
         chunk_bytes_max: Bytes after which a chunk of a stream ends; one entry is never cut.
         alive_after_s: Seconds of silence after which a stream sends a comment.
         known_every_s: Seconds after which a stream looks again whether its reader's token is still valid.
@@ -44,6 +46,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     streams_max: int = 64
     connections_max: int = 10_000
     header_for_s: float = 10.0
+    idle_for_s: float = 30.0
     body_for_s: float = 30.0
     send_for_s: float = 30.0
     chunk_bytes_max: int = 256 * 1024

@@ -38,8 +38,11 @@ class Metrics:
         self.abandoned = Counter(
             "treering_http_searches_abandoned", "Searches whose reader left.", registry=self._registry
         )
+        self.connections = Gauge("treering_http_connections", "Connections that are open.", registry=self._registry)
         self.dropped = Counter(
-            "treering_http_streams_dropped", "Streams whose reader accepted nothing.", registry=self._registry
+            "treering_http_streams_dropped",
+            "Streams and replies whose reader accepted nothing.",
+            registry=self._registry,
         )
         self.errors = Counter("treering_errors", "Errors by class.", ("error",), registry=self._registry)
         self.disk = Gauge("treering_disk_ready", "Whether sessions can be read and written.", registry=self._registry)

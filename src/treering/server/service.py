@@ -6,8 +6,7 @@ import hashlib
 import math
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -29,11 +28,12 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
-from ..events.stores.base import Cursor, Ref
+from ..events.problem import Problem
+from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
-from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
+from .fields import cursor_of
 from .limits import ServerLimits
 from .metrics import Metrics
 from .principals import EVERYBODY, Principal
@@ -48,13 +48,16 @@ _IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
 """The namespace of the ids of sessions that are created with an Idempotency-Key."""
 
 
+_CREATED_MAX = 10_000
+"""Requests that created a session of an id that the caller chose, and whose repetition gets the same reply."""
+
 _HANDLES_MAX = 10_000
 """Handles of sessions that are kept, so that a request need not look its session up again."""
 
 
 def not_found(session_id: str) -> SessionNotFound:
     """Return the error for a session that does not exist, or that the principal may not see: they look the same."""
-    return SessionNotFound(f"no session has the id {session_id[:200]!r}")
+    return SessionNotFound(f"no session has the id {session_id[:200]!r}, or no longer: load or create another one")
 
 
 class Service:
@@ -94,7 +97,9 @@ class Service:
         self._handles: dict[str, tuple[Session, str | None]] = {}
         self._running: Counter[str] = Counter()
         self._streaming: Counter[str] = Counter()
+        self._total = 0  # of both
         self._ended: anyio.Event | None = None
+        self._created: dict[tuple[str, str], str] = {}
         files = host.core.runtime.files
         self._root = None if files is None else files.root
         self._describe = describe
@@ -177,7 +182,7 @@ class Service:
             LogReplaced: The cursor is of another log.
             Unavailable: They did not come within `at_least_for_s`.
         """
-        wanted, now = Cursor.parse(text), session.cursor
+        wanted, now = cursor_of(text), session.cursor
         if wanted.seq and wanted.generation != now.generation:
             raise LogReplaced(f"the cursor {text!r} is of another generation: the log was replaced, read it anew")
         if now.seq >= wanted.seq:
@@ -243,9 +248,8 @@ class Service:
 
     # -- bounds
 
-    @contextmanager
-    def counted(self, principal: Principal, *, streams: bool) -> Generator[None]:
-        """Count a request while it runs.
+    def enter(self, principal: Principal, *, streams: bool) -> None:
+        """Count a request until it leaves.
 
         Raises:
             TooMany: The principal has as many running, or as many streams open, as it may.
@@ -256,20 +260,24 @@ class Service:
             raise TooMany(f"as many streams are open as `streams_max` allows ({limits.streams_max}): close one")
         if running[principal.name] >= limits.requests_max:
             raise TooMany(f"as many requests are running as `requests_max` allows ({limits.requests_max})")
-        if running.total() + self._streaming.total() >= limits.connections_max:
+        if self._total >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
         running[principal.name] += 1
-        try:
-            yield
-        finally:
-            _count_down(running, principal.name)
+        self._total += 1
+
+    def leave(self, principal: Principal) -> None:
+        """Count a request no longer."""
+        self._total -= 1
+        _count_down(self._running, principal.name)
 
     def hold_stream(self, principal: Principal) -> None:
         """Count a stream until it is released."""
         self._streaming[principal.name] += 1
+        self._total += 1
 
     def release_stream(self, principal: Principal) -> None:
         """Count a stream no longer."""
+        self._total -= 1
         _count_down(self._streaming, principal.name)
 
     def note_end(self) -> None:
@@ -310,6 +318,17 @@ class Service:
     def id_for(self, principal: Principal, key: str | None) -> str | None:
         """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
         return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
+
+    def note_created(self, principal: Principal, key: str | None, session_id: str) -> None:
+        """Note which session a request with an Idempotency-Key created."""
+        if key is not None:
+            self._created[principal.name, key] = session_id
+            if len(self._created) > _CREATED_MAX:
+                del self._created[next(iter(self._created))]
+
+    def created(self, principal: Principal, key: str | None) -> str | None:
+        """Return the session that this very request created before, if it did; see `note_created`."""
+        return None if key is None else self._created.get((principal.name, key))
 
 
 def _tracing_of(runtime: Runtime) -> Tracing | None:

@@ -7,85 +7,29 @@ sockets closed, the host and its locks released.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
-from asyncio import TimerHandle, Transport
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import anyio
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from msgspec.structs import replace
 
 from ..events.errors import InvalidInput
 from .application import Application
-from .limits import ServerLimits
+from .connections import BoundedProtocol
 
-_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_BACKLOG = 2048
+"""Connections that wait to be accepted."""
 
+_ACCEPTED_AT_ONCE = 16
+"""Connections that are accepted before anything else gets its turn."""
 
-class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose heads must come within a time and a size, and whose connections can be dropped at once.
-
-    Attributes:
-        limits: The bounds.
-    """
-
-    limits = ServerLimits()
-    _deadline: TimerHandle | None = None
-    _head_bytes = 0
-
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # narrower than asyncio's
-        """Begin to count the time of the first head."""
-        super().connection_made(transport)
-        self._expect_head()
-
-    def data_received(self, data: bytes) -> None:
-        """Count the bytes of a head, and its time from its first byte on, whatever trickles in."""
-        if not self._serves():
-            if self._deadline is None:
-                self._expect_head()
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._serves():
-            self._forget_head()
-        elif self._head_bytes > self.limits.header_bytes_max + self.limits.url_bytes_max:
-            self.transport.write(_HEAD_TOO_LARGE)
-            self.transport.close()
-
-    def on_headers_complete(self) -> None:
-        """Let the application drop the connection of a reader that accepts nothing."""
-        self.scope["extensions"] = {"treering.abort": {"abort": self.transport.abort}}
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """Let the application read the body without a deadline, since all of it has come."""
-        self.scope.setdefault("extensions", {})["treering.whole"] = {}
-        super().on_message_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the head that did not come."""
-        self._forget_head()
-        super().connection_lost(exc)
-
-    def _serves(self) -> bool:
-        # there is none before the first request
-        return self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-
-    def _expect_head(self) -> None:
-        self._head_bytes = 0
-        self._deadline = self.loop.call_later(self.limits.header_for_s, self._head_is_late)
-
-    def _forget_head(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _head_is_late(self) -> None:
-        self._deadline = None
-        if not self._serves():
-            self.transport.abort()
+_VANISHED_AFTER_MS = 60_000
+"""Milliseconds without an acknowledgement after which a client counts as gone."""
 
 
 def listen(host: str, port: int, uds: Path | None) -> socket.socket:
@@ -107,9 +51,20 @@ def listen(host: str, port: int, uds: Path | None) -> socket.socket:
             listening.bind((host, port))
     except OSError as error:
         raise InvalidInput(f"cannot listen at {uds or f'{host}:{port}'}: {error.strerror}") from error
-    listening.listen(2048)
+    if hasattr(socket, "TCP_USER_TIMEOUT") and uds is None:  # of clients that vanish without a word
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _VANISHED_AFTER_MS)
+    listening.listen(_BACKLOG)
     listening.setblocking(False)
     return listening
+
+
+def _open_files_max(wanted: int) -> int:
+    """Return how many files this process may open, after raising that as far as it is wanted and allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted and soft != resource.RLIM_INFINITY:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else soft
 
 
 async def until_signal() -> None:
@@ -141,7 +96,8 @@ async def serve(
         started: Called when requests are answered.
     """
     limits = application.service.limits
-    protocol = type("Protocol", (BoundedProtocol,), {"limits": limits})
+    connections_max = min(limits.connections_max, _open_files_max(2 * limits.connections_max) // 2)  # half for the host
+    protocol = type("Protocol", (BoundedProtocol,), {"limits": replace(limits, connections_max=connections_max)})
     files = (None, None) if certificate is None else (str(certificate[0]), str(certificate[1]))
     config = uvicorn.Config(
         application,
@@ -154,11 +110,14 @@ async def serve(
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
         server_header=False,
+        backlog=_ACCEPTED_AT_ONCE,
+        timeout_keep_alive=limits.idle_for_s,  # type: ignore[arg-type]  # it is the delay of a timer
         timeout_graceful_shutdown=int(limits.drain_for_s),
         ssl_certfile=files[0],
         ssl_keyfile=files[1],
     )
     server = _Server(config, started)
+    application.service.metrics.connections.set_function(lambda: len(server.server_state.connections))
 
     async def stop() -> None:
         await until()
@@ -183,6 +142,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)  # asyncio has set it to what it accepts at once
         self._say_started()
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # uvicorn's is a generator

@@ -27,7 +27,7 @@ from ..events.errors import InvalidInput
 from .principals import Principal, Role
 
 TOKEN = re.compile(r"tr_([0-9a-f]{12})_([0-9A-Za-z_-]{43})")
-COOKIE = "treering_token"
+_COOKIE_VALUE = re.compile(r"[!#-+\--:<-\[\]-~]+")
 _ONCE = timedelta(minutes=10)
 _GIVEN_CHARS_MIN = 16
 
@@ -48,6 +48,7 @@ class StoredToken(Struct, frozen=True, omit_defaults=True):
         created: When it was made.
         expires: When it ends.
         once: Whether it only serves to get a cookie, once.
+        signed_in: Whether it was got so: it is the cookie of a browser.
     """
 
     id: str
@@ -57,6 +58,7 @@ class StoredToken(Struct, frozen=True, omit_defaults=True):
     prefix: str | None = None
     expires: datetime | None = None
     once: bool = False
+    signed_in: bool = False
 
     def principal(self) -> Principal:
         """Return whoever has this token."""
@@ -86,7 +88,13 @@ class Tokens:
         self._by_id: dict[str, StoredToken] = {}
 
     def create(
-        self, role: Role, *, prefix: str | None = None, expires: datetime | None = None, once: bool = False
+        self,
+        role: Role,
+        *,
+        prefix: str | None = None,
+        expires: datetime | None = None,
+        once: bool = False,
+        signed_in: bool = False,
     ) -> str:
         """Make a token and return it; nothing keeps its secret.
 
@@ -95,6 +103,7 @@ class Tokens:
             prefix: The keys within which the role holds, ending with ":"; None for all sessions.
             expires: When it ends; by default never, and within ten minutes if it serves once.
             once: Whether it only serves to get a cookie, once.
+            signed_in: Whether it is the cookie of a browser.
 
         Raises:
             InvalidInput: The prefix does not end with ":", or the token would have ended already.
@@ -106,7 +115,7 @@ class Tokens:
         if expires is not None and expires <= created:
             raise InvalidInput(f"a token that expires at {expires.isoformat()} has expired: give a time to come")
         token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-        token = StoredToken(token_id, _hash(secret), role, created, prefix, expires, once)
+        token = StoredToken(token_id, _hash(secret), role, created, prefix, expires, once, signed_in)
         token.principal()  # refuses a prefix that covers more than it says
         with self._changing():
             self._save([*self.all(), token])
@@ -127,9 +136,9 @@ class Tokens:
         return list(self._by_id.values())
 
     def any(self) -> bool:
-        """Return whether there are tokens, so that requests need one."""
+        """Return whether there are tokens, beside those of links and browsers, so that requests need one."""
         self._refresh()
-        return bool(self._given or self._by_id)
+        return bool(self._given) or any(not (each.once or each.signed_in) for each in self._by_id.values())
 
     def present(self) -> datetime:
         """Return the time by which tokens expire."""
@@ -150,11 +159,24 @@ class Tokens:
         return Principal(name="given", role="admin") if any(is_given) else None
 
     def spend(self, text: str) -> str | None:
-        """Exchange a token that serves once for one of the same rights that lasts a day; None if it is not valid."""
+        """Return the cookie for a token; None if the token is not valid.
+
+        For one that serves once, that is another one of the same rights that lasts a day. Any other is its own cookie,
+        so that it counts no longer than its token; None as well if it has characters that a cookie cannot hold.
+        """
         token = self._token(text)
-        if token is None or not token.once or not self.revoke(token.id):
+        if token is None or not token.once:
+            return text if self.find(text) is not None and _COOKIE_VALUE.fullmatch(text) else None
+        if not self.revoke(token.id):
             return None
-        return self.create(token.role, prefix=token.prefix, expires=self._clock() + timedelta(days=1))
+        expires = self._clock() + timedelta(days=1)
+        return self.create(token.role, prefix=token.prefix, expires=expires, signed_in=True)
+
+    def sign_out(self, cookie: str) -> None:
+        """End what a browser got for a link; a token that is its own cookie stays."""
+        token = self._token(cookie)
+        if token is not None and token.signed_in:
+            self.revoke(token.id)
 
     def _token(self, text: str) -> StoredToken | None:
         match = TOKEN.fullmatch(text)
@@ -205,4 +227,15 @@ def token_of(request: HTTPConnection) -> str | None:
     if header is not None:
         scheme, _, token = header.partition(" ")
         return token.strip() if scheme.lower() == "bearer" else None
-    return request.cookies.get(COOKIE)
+    return request.cookies.get(cookie_name(request))
+
+
+def carries_cookie(request: HTTPConnection) -> bool:
+    """Return whether a request says by a cookie who sends it, which a browser adds by itself."""
+    return "authorization" not in request.headers and cookie_name(request) in request.cookies
+
+
+def cookie_name(request: HTTPConnection) -> str:
+    """Return the name of the cookie, which tells servers on different ports of a host apart, as browsers do not."""
+    port = request.headers.get("host", "").rpartition(":")[2]
+    return f"treering_token_{port}" if port.isdigit() else "treering_token"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import webbrowser
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+import anyio.to_thread
 import click
 import structlog
 
@@ -36,6 +40,7 @@ _UNITS_S = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 @click.option("--uds", type=click.Path(path_type=Path), help="Listen at a Unix socket instead.")
 @click.option("--token-file", type=click.Path(path_type=Path), help="A file with a token that may do everything.")
 @click.option("--read-only", is_flag=True, help="Refuse all writes.")
+@click.option("--open", "opens", is_flag=True, help="Open the viewer in the browser of this machine.")
 @click.option("--root-path", default="", help="The path under which a proxy shows the server.")
 @click.option("--allowed-host", multiple=True, help="Another name by which requests may address the server.")
 @click.option("--allow-origin", multiple=True, help="Another origin whose pages may ask, such as https://app.example.")
@@ -49,6 +54,7 @@ def serve(
     uds: Path | None,
     token_file: Path | None,
     read_only: bool,
+    opens: bool,
     root_path: str,
     allowed_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
@@ -58,13 +64,15 @@ def serve(
 ) -> None:
     """Serve the sessions of a directory over HTTP, until SIGTERM or Ctrl-C.
 
-    The one line on stdout is the address; requests and errors are logged on stderr as JSON. Without a token only this
-    machine may ask: `treering token create` makes one, and from then on each request needs one.
+    The first line on stdout is the address; requests and errors are logged on stderr as JSON. Without a token only this
+    machine may ask: `treering token create` makes one, and from then on each request needs one. Then a second line is a
+    link that signs a browser in, once, within ten minutes.
 
     \b
     Examples:
       treering serve ~/sessions
       treering serve --port 0 --read-only
+      treering serve --open
       curl localhost:8765/v1/sessions
     """
     home = Home.at(root)
@@ -75,6 +83,8 @@ def serve(
             f"without a token only this machine may ask, and {host} is open to others: make one by "
             "`treering token create --role admin`, or listen at 127.0.0.1"
         )
+    if opens and uds is not None:
+        raise InvalidInput("a browser cannot open a Unix socket: leave out --open or --uds")
     if (ssl_certfile is None) != (ssl_keyfile is None):
         raise InvalidInput("TLS needs both --ssl-certfile and --ssl-keyfile")
     certificate = None if ssl_certfile is None or ssl_keyfile is None else (ssl_certfile, ssl_keyfile)
@@ -83,9 +93,11 @@ def serve(
         home,
         tokens,
         (host, port, uds),
+        opens,
         (read_only, is_private, root_path, allowed_host, allow_origin),
         trusted_proxy,
         certificate,
+        use_uvloop=find_spec("uvloop") is not None,
     )
 
 
@@ -93,6 +105,7 @@ async def _serve(
     home: Home,
     tokens: Tokens,
     place: tuple[str, int, Path | None],
+    opens: bool,
     options: tuple[bool, bool, str, tuple[str, ...], tuple[str, ...]],
     trusted_proxies: tuple[str, ...],
     certificate: tuple[Path, Path] | None,
@@ -106,6 +119,22 @@ async def _serve(
     listening = listen(host, port, uds)
     scheme = "http" if certificate is None else "https"
     address = f"unix:{uds}" if uds is not None else f"{scheme}://{_shown(host)}:{listening.getsockname()[1]}{root_path}"
+    shown_host = "127.0.0.1" if host == "0.0.0.0" else "[::1]" if host == "::" else _shown(host)
+    viewer = f"{scheme}://{shown_host}:{listening.getsockname()[1]}{root_path}/" if uds is None else None
+    signs_in = viewer is not None and tokens.any()
+    if viewer is not None and signs_in:
+        viewer = f"{viewer}#once={tokens.create('admin', once=True)}"
+    started = anyio.Event()
+
+    def say_started() -> None:
+        click.echo(f"{address}\n{viewer}" if signs_in else address)
+        started.set()
+
+    async def open_viewer() -> None:
+        await started.wait()
+        if viewer is not None and not await anyio.to_thread.run_sync(webbrowser.open, viewer):
+            click.echo("no browser could be opened here: open the address yourself", err=True)
+
     _log_as_json()
     async with SessionHost(home.root, settings=home.settings()) as sessions:
         application = app(
@@ -116,14 +145,17 @@ async def _serve(
             allowed_hosts=[*LOOPBACK, _shown(host), *allowed_hosts],
             allow_origins=allow_origins,
         )
-        await serve(
-            application,
-            listening,
-            root_path=root_path,
-            trusted_proxies=trusted_proxies,
-            certificate=certificate,
-            started=lambda: click.echo(address),
-        )
+        async with anyio.create_task_group() as tasks:
+            if opens:
+                tasks.start_soon(open_viewer)
+            await serve(
+                application,
+                listening,
+                root_path=root_path,
+                trusted_proxies=trusted_proxies,
+                certificate=certificate,
+                started=say_started,
+            )
 
 
 def _shown(host: str) -> str:

@@ -37,7 +37,7 @@ _ARGUMENTS = {
 _KEEP_TOKENS = 150
 _PROMPTS_S = (6.0, 25.0)  # until a person has typed the next prompt,
 _ANSWERS_S = (30.0, 150.0)  # has answered a question,
-_NOTICES_S = (30.0, 120.0)  # or has noticed a failure
+_NOTICES_S = (15.0, 60.0)  # or has noticed a failure
 
 
 class Job:
@@ -56,6 +56,7 @@ class Job:
         self._script = script
         self._pace = pace
         self._random = random
+        self._seed = random.getrandbits(64)
         self._words = Words(script.choices, random)
         self._session = session
         self._story = story
@@ -68,7 +69,7 @@ class Job:
             session=session,
             system_prompt=_SYSTEM.replace("$project", story.project or "of another agent"),
             tools=[self._tool(name) for name in _ARGUMENTS],
-            options=AgentOptions(attempts_max=2, backoff_s=4.0, sleep=pace.sleep),
+            options=AgentOptions(auto_compact=False, attempts_max=2, backoff_s=4.0, sleep=pace.sleep),
         )
 
     async def run(self, further: Iterable[Turn]) -> None:
@@ -172,8 +173,6 @@ class Job:
 
     async def _delegate(self, name: str, prompt: str) -> ToolOutput:
         session = await self._hire(name, self._session)
-        story, random = (
-            self._script.helpers[name],
-            Random(f"{name} {prompt}"),
-        )  # of its own, since others draw meanwhile
+        random = Random(f"{self._seed} {name}")  # of its own, since others draw meanwhile
+        story = self._script.helpers[name]
         return await Job(self._script, self._pace, random, session, story, self._hire).report(prompt)

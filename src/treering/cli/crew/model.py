@@ -33,7 +33,7 @@ class StoryModel:
     """
 
     provider = "demo"
-    context_window = 64_000
+    context_window = 32_000
 
     def __init__(self, model_id: str, pace: Pace, random: Random, words: Words) -> None:
         self.model_id = model_id

@@ -7,10 +7,11 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...events.errors import EntryNotFound, InvalidInput, LogReplaced, NotFound
+from ...actors.session.reading import seqs_of
+from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
-from ..fields import After, Count, Limit, Name
+from ..fields import After, Count, Limit, Name, cursor_of
 from ..pages import check_limit
 from ..preconditions import REPEATED, append_options, state_tag
 from ..problems import Malformed
@@ -146,10 +147,7 @@ def _seq_after(after: str | None, end: Cursor) -> int:
         return 0
     if after.isascii() and after.isdigit():
         return int(after)
-    try:
-        cursor = Cursor.parse(after)
-    except InvalidInput:  # it looks like a cursor, and is none that a log ever had
-        cursor = Cursor("", 1)
+    cursor = cursor_of(after)
     if cursor.generation != end.generation and cursor.seq:
         raise LogReplaced(f"the cursor {after!r} is of another generation, the log was replaced: read from the start")
     return cursor.seq
@@ -208,12 +206,11 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         options["command_id"] = new.command_id
     before = session.cursor.seq
     ids = await session.append_many(payloads, **options)
-    log = await session.log()
-    seqs = [log.index.seq_of(each) for each in ids]
+    seqs = seqs_of(session, ids)
     headers = dict(REPEATED) if seqs[-1] <= before else {}
     entries = list[Raw]()
-    if call.request.headers.get("prefer") == _WITH_ENTRIES:
-        entries = [entry_raw(each) for each in await log.entries_in(seqs)]
+    if call.header(b"prefer") == _WITH_ENTRIES:
+        entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
         headers["Preference-Applied"] = _WITH_ENTRIES
     appended = Appended(ids, seqs, session.leaf_id, str(session.cursor), entries)
     return Reply(appended, headers=headers)

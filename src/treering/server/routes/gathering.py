@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ...actors.session.session import Session
 from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
-from ...problem import Problem
+from ...events.problem import Problem
 from ..blocks import block
 from ..event_stream import EventStream, Push
 from ..fields import Count, Since

@@ -205,7 +205,7 @@ def _ready(position: ListPosition) -> bytes:
 )
 async def follow_list(call: Call[ListStreamQuery, None]) -> EventStream:
     """Follow the listing: all rows, or those that changed after a position, then each that changes."""
-    text = call.request.headers.get("last-event-id") or call.query.since
+    text = call.header(b"last-event-id") or call.query.since
     since = None if text is None else ListPosition.parse(text)
     service, principal = call.service, call.principal
     return EventStream(service, principal, lambda push: ListStream(service, principal, call.query, since, push).run())

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from ...events.errors import NotAuthorized, Unavailable
 from ..principals import Role
 from ..routing import Call, Nothing, Reply, Routes
-from ..tokens import COOKIE, now
+from ..tokens import cookie_name, now
 
 routes = Routes()
 
@@ -105,20 +105,25 @@ async def openapi(call: Call[Nothing, None]) -> Reply:
 
 @routes.add("POST", "/login", right="none", body=Login, status=204, errors=(401,))
 async def login(call: Call[Nothing, Login]) -> Reply:
-    """Exchange a token that serves once for a cookie, which no script can read."""
+    """Exchange a token, such as the one of a link, for a cookie, which no script can read."""
     tokens = call.service.tokens
-    token = None if tokens is None else tokens.spend(call.body.token)
-    if token is None:
-        raise NotAuthorized("this link was used or has expired: make another one")
-    secure = "; Secure" if call.request.url.scheme == "https" else ""
-    path = call.request.scope.get("root_path") or "/"
-    return Reply(
-        headers={"Set-Cookie": f"{COOKIE}={token}; Path={path}; HttpOnly; SameSite=Strict; Max-Age=86400{secure}"}
-    )
+    cookie = None if tokens is None else tokens.spend(call.body.token)
+    if cookie is None:
+        raise NotAuthorized("this link or token was used, was revoked or has expired: make another one")
+    return _with_cookie(call, cookie, 86400)
 
 
 @routes.add("POST", "/logout", right="none", status=204)
 async def logout(call: Call[Nothing, None]) -> Reply:
-    """Drop the cookie."""
+    """Drop the cookie, and end what it held if a link had given that."""
+    tokens, cookie = call.service.tokens, call.request.cookies.get(cookie_name(call.request))
+    if tokens is not None and cookie is not None:
+        tokens.sign_out(cookie)
+    return _with_cookie(call, "", 0)
+
+
+def _with_cookie(call: Call[Nothing, Any], value: str, max_age_s: int) -> Reply:
     path = call.request.scope.get("root_path") or "/"
-    return Reply(headers={"Set-Cookie": f"{COOKIE}=; Path={path}; HttpOnly; SameSite=Strict; Max-Age=0"})
+    secure = "; Secure" if call.request.url.scheme == "https" else ""
+    options = f"Path={path}; HttpOnly; SameSite=Strict; Max-Age={max_age_s}{secure}"
+    return Reply(headers={"Set-Cookie": f"{cookie_name(call.request)}={value}; {options}"})

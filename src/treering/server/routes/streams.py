@@ -23,8 +23,8 @@ from ...projections.usage import UsageProjection
 from ...projections.views import Snapshot
 from ..blocks import block
 from ..event_stream import GONE, Bye, EventStream, Push
-from ..fields import Since
-from ..routing import Call, Routes
+from ..fields import Name, Since, cursor_of
+from ..routing import Call, Nothing, Reply, Routes
 from ..wire import encode
 from .states import reply_of_session
 
@@ -56,6 +56,24 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     kinds: tuple[Kind, ...] = ("entry",)
     view: View | None = None
     live: bool = True
+
+
+class NewTransient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event that no log keeps; of two with the same name, a slow reader gets only the later one.
+
+    With `message`, it is the next piece of a text that is being written, and `text` is that piece: pieces are joined.
+    """
+
+    name: Name
+    data: Any = None  # any JSON
+    message: Name | None = None
+    text: str = ""
+
+
+class NewTransients(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Events to send, in their order."""
+
+    events: tuple[NewTransient, ...]
 
 
 class Ready(Struct, frozen=True):
@@ -100,7 +118,7 @@ def place(session: Session, since: str) -> Cursor | int:
     """Return where a stream of a session's entries begins: at "start", at "end" or after a cursor."""
     if since == "start":
         return 0
-    return session.cursor if since == "end" else Cursor.parse(since)
+    return session.cursor if since == "end" else cursor_of(since)
 
 
 class SessionStream:
@@ -250,7 +268,7 @@ async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
                 service, push, lambda: _view(session, view, push, live=query.live), live=query.live
             ),
         )
-    after = place(session, call.request.headers.get("last-event-id") or query.since)
+    after = place(session, call.header(b"last-event-id") or query.since)
     return EventStream(
         service,
         call.principal,
@@ -261,6 +279,25 @@ async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
             live=query.live,
         ),
     )
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/transients",
+    right="write",
+    body=NewTransients,
+    status=202,
+    errors=(404,),
+)
+async def send_transients(call: Call[Nothing, NewTransients]) -> Reply:
+    """Send events to those who follow a session now; nothing keeps them, and they may be lost."""
+    session = await call.writing()
+    for event in call.body.events:
+        if event.message is None:
+            session.emit(event.name, event.data)
+        else:
+            session.emit_text(event.name, event.text, message=event.message)
+    return Reply()
 
 
 async def _to_the_end(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Annotated
 
 import anyio
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from ...actors.session.exporting import ExportFormat
 from ...events.errors import NotAuthorized
 from ..fields import Name
 from ..routing import Call, Routes
@@ -19,10 +19,14 @@ routes = Routes()
 _PIECE = 256 * 1024
 
 
+_DESCRIBED = ("native", "pi", "omp", "json", "markdown", "html")
+"""The formats that the description lists; those of other programs, which packages may add, are taken too."""
+
+
 class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """In which format, and which path alone; see `Session.export`."""
 
-    format: ExportFormat = "native"
+    format: Annotated[str, Meta(extra_json_schema={"enum": list(_DESCRIBED)})] = "native"
     leaf: Name | None = None
 
 

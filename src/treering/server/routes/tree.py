@@ -13,6 +13,7 @@ from ...events.content import ToolResultPart
 from ...events.entries import Entry, MessageEntry, OpaqueEntry, payload_of
 from ...events.errors import EntryNotFound
 from ...events.texts import preview
+from ...projections.building.report import words_of
 from ...projections.tree import Tree, TreeColumns, tree_columns
 from ..fields import Count, Seqs
 from ..preconditions import append_options, check_match, state_tag
@@ -185,11 +186,16 @@ _WORDS_CHARS_MAX = 120
 
 def _words(entries: list[Entry]) -> Iterator[EntryWords]:
     for entry in entries:
-        if isinstance(entry, OpaqueEntry):
-            text = "" if entry.reason == "unknown type" else entry.reason
-        else:
-            text = payload_of(entry).preview(lambda name: name)
-        yield EntryWords(entry.seq, entry.id or "", entry.timestamp, preview(text, _WORDS_CHARS_MAX), _failed(entry))
+        text = preview(_text(entry).strip(), _WORDS_CHARS_MAX)
+        yield EntryWords(entry.seq, entry.id or "", entry.timestamp, text, _failed(entry))
+
+
+def _text(entry: Entry) -> str:
+    if isinstance(entry, OpaqueEntry):
+        return "" if entry.reason == "unknown type" else entry.reason
+    if isinstance(entry, MessageEntry):
+        return words_of(entry.message)
+    return payload_of(entry).preview(lambda _: "")
 
 
 def _failed(entry: Entry) -> bool:

@@ -11,6 +11,12 @@ import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, use
 
 const LOADERS = {
   live: () => import("./pages/live.js"),
+  sessions: () => import("./pages/sessions.js"),
+  session: () => import("./pages/session.js"),
+  tree: () => import("./pages/tree.js"),
+  compare: () => import("./pages/compare.js"),
+  saw: () => import("./pages/saw.js"),
+  usage: () => import("./pages/usage.js"),
 };
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
 const loaded = new Map();

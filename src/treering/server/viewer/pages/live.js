@@ -15,6 +15,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js"
 const AWAKE = ["error", "waits", "working", "idle"];
 const LISTED_MAX = 5000;
 const PAGE = 1000;
+const ASLEEP_MS = 15_000;
 
 async function load(app, groups, signal) {
   const rows = [];
@@ -46,6 +47,7 @@ export default function Live({ query, app }) {
     },
     [asked.join(), directory.epoch],
   );
+  const asleep = useAsleep(app);
   const box = useRef(null);
   const list = useRef(null);
   const held = useHeld(box);
@@ -58,19 +60,13 @@ export default function Live({ query, app }) {
     if (!value) return { rows: [], counts: null };
     const known = family(directory.rows, value.rows, asked);
     // what sleeps is counted by the server; what is awake, as it changes here
-    const now = { error: 0, waits: 0, working: 0, idle: 0, asleep: value.counts.asleep };
-    const before = new Map(value.rows.map((row) => [row.id, groupOf(row)]));
-    for (const row of directory.rows.values()) {
-      const group = groupOf(row);
-      const was = before.get(row.id);
-      if (group !== "asleep") now[group] += 1;
-      else if (was && was !== "asleep") now.asleep += 1;
-    }
+    const now = { error: 0, waits: 0, working: 0, idle: 0, asleep: asleep ?? value.counts.asleep };
+    for (const row of known) if (groupOf(row) !== "asleep") now[groupOf(row)] += 1;
     return { rows: known, counts: now };
-  }, [value, version, asked.join()]);
+  }, [value, version, asleep, asked.join()]);
 
   const shown = chosen.length ? rows.filter((row) => chosen.includes(groupOf(row))) : rows;
-  const wanted = useMemo(() => arrange(shown, app.now()), [shown, chosen.join()]);
+  const wanted = useMemo(() => arrange(shown), [shown, chosen.join()]);
   const places = new Map(wanted.map((each, place) => [each.row.id, place]));
   const keeps = held && order.length > 0;
   const kept = keeps ? keepOrder(wanted, order) : wanted;
@@ -125,6 +121,25 @@ export default function Live({ query, app }) {
         row=${(index) => (drawn[index].row ? html`<${AgentRow} line=${drawn[index]} app=${app} />` : html`<${FoldRow} line=${drawn[index]} turn=${turn} />`)} />`}
     ${value && value.total > value.rows.length && html`<p class="list-foot meta">The first ${count(value.rows.length)} of ${count(value.total)}. <a href=${app.href(path.sessions())}>All sessions</a></p>`}
   </div>`;
+}
+
+/** How many sessions are asleep, asked now and then: those that fall asleep write nothing, so no stream tells. */
+function useAsleep(app) {
+  const [asleep, setAsleep] = useState(null);
+  useEffect(() => {
+    const ask = async () => {
+      if (document.hidden || app.connection !== "live") return;
+      try {
+        const page = await app.server.get("sessions", { query: { count: true, limit: 1 }, tries: 1 });
+        setAsleep(page.counts.asleep);
+      } catch (error) {
+        if (error.name !== "Offline") throw error; // the connection chip says so
+      }
+    };
+    const timer = setInterval(ask, ASLEEP_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return asleep;
 }
 
 /** The order that a person looks at: new agents come last, gone ones go, nothing else moves. */

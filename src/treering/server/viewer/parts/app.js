@@ -176,18 +176,18 @@ export class App {
 
   _connectionChanged() {
     const { state } = this.server.state;
-    clearTimeout(this._lostTimer);
     if (state === "open") {
+      clearTimeout(this._lostTimer);
+      this._lostTimer = 0;
       const back = this.connection === "lost";
       this._connected("live");
       if (back) this.say("reconnected");
-    } else if (state === "waiting" && this.connection !== "lost") {
+    } else if (!this._lostTimer && this.connection !== "lost") {
+      // attempts to connect come and go meanwhile
       this._lostTimer = setTimeout(() => {
         this._connected("lost");
         this.say("connection lost");
       }, LOST_AFTER_MS);
-    } else if (state === "connecting" && this.connection !== "lost") {
-      this._lostTimer = setTimeout(() => this._connected("lost"), LOST_AFTER_MS * 2);
     }
   }
 

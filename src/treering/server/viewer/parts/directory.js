@@ -4,8 +4,10 @@
  */
 
 import { useEffect, useState } from "../vendor/preact.js";
+import { feedOf } from "./feed.js";
 
 const JOIN_MS = 80;
+const RETRY_MS = 3000;
 
 /** The rows of the listing as they change. */
 export class Directory {
@@ -23,32 +25,27 @@ export class Directory {
     this._told = 0;
   }
 
-  /** Begins to follow. */
+  /** Begins to follow: from now on, since pages read what was before. */
   async open() {
-    for (;;) {
-      try {
-        await this._follow();
-        return;
-      } catch (error) {
-        if (error.status === 401 || error.status === 403) return; // the shell says so
-        console.warn(error);
-        await new Promise((resolve) => setTimeout(resolve, 5000));
-      }
+    const { server } = this.app;
+    let page;
+    try {
+      page = await server.get("sessions", { query: { limit: 1 }, tries: 1 });
+    } catch (error) {
+      // the shell says why nothing comes; it may be there later
+      if (error.status !== 401) setTimeout(() => this.open(), RETRY_MS);
+      return;
     }
-  }
-
-  async _follow() {
-    const states = new Set(["open"]);
-    let was = "";
-    const onState = ({ state }) => {
-      if (states.has(state) && was && !states.has(was)) this._begin();
-      was = state;
-    };
-    for await (const { event, data } of this.app.server.follow("events", { onState })) {
+    const query = page.events ? { kinds: ["session", "state"] } : {};
+    let begun = Boolean(page.events);
+    feedOf(server).list({ since: page.events, query }, ({ event, data }) => {
       if (event === "session") this._session(data);
       else if (event === "state") this._state(data);
-      else if (event === "reset") this._begin();
-    }
+      else if (event === "reset") {
+        if (begun) this._begin();
+        begun = true;
+      }
+    });
   }
 
   _begin() {

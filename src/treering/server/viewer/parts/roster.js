@@ -14,11 +14,6 @@ function rankOf(row) {
   return row.state ? stateRank(row.state.state, row.state.live) : 0;
 }
 
-/** When a row last changed, in milliseconds. */
-export function changedAt(row) {
-  return Date.parse(row.last_entry);
-}
-
 /** The rows that are shown: those that were read, as they are now, and those that came since and are in these groups. */
 export function family(now, read, groups) {
   const wanted = new Set(groups);
@@ -40,7 +35,7 @@ export function family(now, read, groups) {
  * @returns {{ row: object, children: object[], failed: number }[]}
  */
 export function arrange(rows) {
-  const byId = new Map(rows.map((row) => [row.id, { row, children: [], failed: 0, rank: rankOf(row) }]));
+  const byId = new Map(rows.map((row) => [row.id, { row, children: [], failed: 0, rank: rankOf(row), changed: row.last_entry }]));
   const roots = [];
   for (const each of byId.values()) {
     const parent = each.row.parent_entry ? byId.get(each.row.parent_session) : undefined;
@@ -50,14 +45,21 @@ export function arrange(rows) {
   for (const each of byId.values()) if (each.parent) rootOf(each).children.push(each);
   for (const root of roots) {
     root.failed = root.children.filter((child) => groupOf(child.row) === "error").length;
-    for (const child of root.children) if (child.rank < TROUBLED) root.rank = Math.min(root.rank, child.rank);
+    for (const child of root.children) {
+      if (child.rank >= TROUBLED) continue;
+      root.rank = Math.min(root.rank, child.rank);
+      if (child.changed > root.changed) root.changed = child.changed;
+    }
     root.children.sort(inOrder);
   }
   return roots.sort(inOrder);
 }
 
 function inOrder(a, b) {
-  return a.rank - b.rank || changedAt(b.row) - changedAt(a.row) || (a.row.id < b.row.id ? -1 : 1);
+  if (a.rank !== b.rank) return a.rank - b.rank;
+  // as texts: a millisecond is too coarse
+  if (a.changed !== b.changed) return a.changed < b.changed ? 1 : -1;
+  return a.row.id < b.row.id ? -1 : 1;
 }
 
 function rootOf(each) {

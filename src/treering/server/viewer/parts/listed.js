@@ -1,0 +1,65 @@
+/** The rows of Sessions: a session, an entry that was found, a caption, a place whose row has not come yet. */
+
+import { html } from "../vendor/preact.js";
+import { Doing, agentAddress, nameOf } from "./agents.js";
+import { Icon } from "./icons.js";
+import { count, money, tokens } from "./numbers.js";
+import { path } from "./paths.js";
+import { StateChip } from "./state.js";
+import { Time } from "./time.js";
+
+const SEEN = "treering.seen/";
+const ROLES = { user: "You", assistant: "Agent", tool: "Tool", system: "System", session_info: "Title", label: "Label" };
+
+/** When a person last looked at a session in this browser, in milliseconds; 0 for never. */
+export function seenAt(id) {
+  try {
+    return Number(localStorage.getItem(SEEN + id)) || 0;
+  } catch {
+    return 0; // storage is blocked: nothing is known to be seen
+  }
+}
+
+/** One session. */
+export function ListedRow({ row, app }) {
+  const { state } = row;
+  const seen = seenAt(row.id);
+  const unseen = seen > 0 && Date.parse(row.last_entry) > seen;
+  return html`<a class=${`listed${unseen ? " is-unseen" : ""}`} href=${app.href(agentAddress(row))}>
+    ${state ? html`<${StateChip} state=${state.state} live=${state.live} />` : html`<span class="state is-error"><${Icon} name="error" />unreadable</span>`}
+    <span class="name">${unseen && html`<span class="unseen"><span class="sr">new entries</span></span>`}<bdi class="clip">${nameOf(row)}</bdi>${row.key && row.title && html`<bdi class="key clip">${row.key}</bdi>`}</span>
+    <${Doing} row=${row} />
+    <span class="num entries soft">${count(row.message_count)}</span>
+    <span class="num tokens">${tokens(row.usage?.total_tokens)}${row.usage && html`<span class="unit"> tokens</span>`}</span>
+    <span class="num cost soft">${money(row.usage?.cost || null)}</span>
+    <span class="num time soft"><${Time} at=${row.last_entry} /></span>
+  </a>`;
+}
+
+/** An entry that holds the words, with the words marked. */
+export function HitRow({ hit, app }) {
+  const characters = Array.from(hit.snippet);
+  const parts = [];
+  let at = 0;
+  for (const [from, to] of hit.ranges) {
+    if (from > at) parts.push(characters.slice(at, from).join(""));
+    parts.push(html`<mark>${characters.slice(from, to).join("")}</mark>`);
+    at = to;
+  }
+  parts.push(characters.slice(at).join(""));
+  return html`<a class="hit" href=${app.href(path.entry(hit.session_id, hit.entry_id))}>
+    <span class="who"><bdi class="clip strong">${nameOf(app.directory.rows.get(hit.session_id) ?? { id: hit.name || hit.session_id })}</bdi><span class="role">${ROLES[hit.role] ?? hit.role}</span></span>
+    <span class="doing clip"><bdi>${parts}</bdi></span>
+    <span class="num time soft"><${Time} at=${hit.timestamp} /></span>
+  </a>`;
+}
+
+/** A heading between rows. */
+export function Caption({ children }) {
+  return html`<p class="list-caption caps">${children}</p>`;
+}
+
+/** A place whose row is on its way. */
+export function Waiting() {
+  return html`<div class="listed" aria-busy="true"><span class="soft">…</span></div>`;
+}

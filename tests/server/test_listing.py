@@ -1,0 +1,87 @@
+"""The listing as pages show it: from any place, by state, text, prefix and time, with how many are in which state."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from treering import SessionHost, Usage, tool_use
+
+from .conftest import Client, Serve
+
+NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def __call__(self) -> datetime:
+        return self.time
+
+
+async def said(client: Client, query: str) -> tuple[list[str], dict[str, int], int]:
+    """Return the ids of a page, the counts and the total."""
+    page = await client.ask("GET", f"/v1/sessions?count=true&{query}")
+    return [row["id"] for row in page["items"]], page["counts"], page["total"]
+
+
+async def test_the_listing_is_read_from_any_place_by_state_and_text(tmp_path: Path, served: Serve) -> None:
+    clock = Clock()
+    async with SessionHost(tmp_path / "root", clock=clock) as host:
+        for number, key in enumerate(("a:asleep", "a:Parser", "b:waits", "b:failed", "b:idle")):
+            clock.time = NOON + timedelta(hours=number)
+            session = await host.create(key.partition(":")[2], key=None, cwd="/src/one")
+            await session.append_message("user", f"Task {number}")
+    async with SessionHost(tmp_path / "root", clock=clock) as host, served(host) as client:
+        for name, tool in (("waits", "ask_user"), ("failed", "bash"), ("Parser", "bash")):
+            session = await host.load(name)
+            clock.time += timedelta(minutes=1)
+            await session.append_message("assistant", [tool_use("c1", tool, {"command": "make"})], model="m")
+            if name == "failed":
+                await session.append_tool_execution("c1", tool, {}, "boom", is_error=True)
+        await (await host.load("idle")).append_message("assistant", "Done.", model="m")
+        counts = {"error": 1, "waits": 1, "working": 1, "idle": 1, "asleep": 1}
+        every = ["failed", "waits", "Parser", "idle", "asleep"]
+        assert await said(client, "order=attention") == (every, counts, 5)
+        assert await said(client, "order=attention&start=1&limit=2") == (every[1:3], counts, 5)
+        assert await said(client, "order=attention&start=9") == ([], counts, 5)
+        assert await said(client, "groups=working,error&order=attention") == (["failed", "Parser"], counts, 2)
+        assert (await said(client, "text=PARS"))[0] == ["Parser"]
+        assert (await said(client, "since=2026-03-09T16:00:00Z&groups=asleep"))[0] == []
+        assert (await said(client, "until=2026-03-09T12:30:00Z"))[0] == ["asleep"]
+        await client.ask("GET", "/v1/sessions?start=1&page=x", status=400)
+        await client.ask("GET", "/v1/sessions?groups=sleeping", status=400)
+        await client.ask("GET", "/v1/sessions?since=2026-03-09", status=400)
+
+
+async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path, served: Serve) -> None:
+    clock = Clock()
+    async with SessionHost(tmp_path / "root", clock=clock) as host:
+        for number, (hours, model, cost) in enumerate(((0, "one", 1.5), (13, "two", 0.25), (13, "one", 0.5))):
+            clock.time = NOON + timedelta(hours=hours)
+            session = await host.create(f"s{number}", cwd=f"/src/p{number // 2}")
+            await session.append_message(
+                "assistant", "Hi", model=model, provider="x", usage=Usage(10, 1, total_tokens=11, cost=cost)
+            )
+        clock.time += timedelta(hours=2)
+        await session.append_message("assistant", "More", model="two", usage=Usage(5, 1, total_tokens=6, cost=2.0))
+    async with SessionHost(tmp_path / "root", clock=clock) as host, served(host) as client:
+
+        async def sums(query: str) -> dict[str | None, float]:
+            reply = await client.ask("GET", f"/v1/usage?{query}")
+            assert reply["counted"] == bool(reply["rows"])
+            return {row["name"]: row["usage"]["cost"] for row in reply["rows"]}
+
+        assert await sums("by=day") == {"2026-03-09": 1.5, "2026-03-10": 2.75}
+        assert await sums("by=day&tz_minutes=-120") == {"2026-03-09": 2.25, "2026-03-10": 2.0}
+        assert await sums("by=model") == {"x/one": 2.0, "x/two": 0.25, "two": 2.0}
+        assert await sums("by=project") == {"/src/p0": 1.75, "/src/p1": 2.5}
+        assert await sums("by=session") == {"s2": 2.5, "s0": 1.5, "s1": 0.25}
+        assert await sums("by=day&since=2026-03-10T02:00:00Z") == {"2026-03-10": 2.0}
+        assert await sums("by=day&until=2026-03-10T02:00:00Z&project=/src/p1") == {"2026-03-10": 0.5}
+        assert await sums("by=day&text=nothing") == {}
+        # nobody was woken up for it
+        assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3
