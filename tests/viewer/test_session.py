@@ -145,6 +145,11 @@ async def test_what_is_written_appears_and_becomes_final_in_its_place(
     await session.append_tool_execution("c1", "bash", {"command": "make"}, "made", duration_ms=1500.0)
     await expect(running).to_have_count(0)
     await expect(page.locator('.tool[data-call="c1"]')).to_contain_text("1.5 s")
+    figures = page.locator(".session-figures")
+    await expect(figures).to_contain_text("working")
+    await session.append_message("assistant", "It is made.", model="m", provider="p")
+    await expect(page.locator(".path").get_by_text("It is made.")).to_be_visible()
+    await expect(figures).to_contain_text("idle")
 
 
 async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
