@@ -28,7 +28,7 @@ async def serve_demo(folder: str, port: int, seed: int, opens: bool) -> None:
     """
     try:
         from ...server.application import app
-        from ...server.serving import listen, serve, until_signal
+        from ...server.serving import listen, serve
     except ImportError as error:
         raise ExtraMissing("the server needs more packages: pip install 'treering[server]'") from error
 
@@ -42,18 +42,9 @@ async def serve_demo(folder: str, port: int, seed: int, opens: bool) -> None:
             webbrowser.open(address)
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))  # no line for each request
-    pace, stopping, catching_up = Pace(_BEHIND_S), anyio.Event(), anyio.CancelScope()
-
-    async def stop_on_signal() -> None:
-        await until_signal()
-        stopping.set()
-        catching_up.cancel()
-
+    pace = Pace(_BEHIND_S)
     async with SessionHost(folder, clock=pace, limits=_LIMITS) as host, anyio.create_task_group() as tasks:
-        tasks.start_soon(stop_on_signal)
         tasks.start_soon(Crew(host, pace, seed).work)
-        with catching_up:
-            await pace.catch_up()
-        if not stopping.is_set():
-            await serve(app(host), listening, until=stopping.wait, started=started)
+        await pace.catch_up()
+        await serve(app(host), listening, started=started)
         tasks.cancel_scope.cancel()
