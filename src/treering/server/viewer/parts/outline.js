@@ -88,13 +88,16 @@ export class Outline extends Component {
   render({ places, current, app, session, onGo }, { top, height }) {
     const first = Math.max(0, Math.floor(top / rowPx()) - AROUND);
     const last = Math.min(places.length, Math.ceil((top + height) / rowPx()) + AROUND);
+    const space = {
+      paddingTop: `${first * rowPx()}px`,
+      paddingBottom: `${Math.max(0, places.length - last) * rowPx()}px`,
+    };
     return h(
       "nav",
       { class: "outline", "aria-label": "Outline" },
       h(
         "ol",
-        { ref: this.#list, onScroll: this.#onScroll },
-        h("li", { class: "outline-space", role: "presentation", style: { height: `${first * rowPx()}px` } }),
+        { ref: this.#list, onScroll: this.#onScroll, style: space },
         places.slice(first, last).map((place) =>
           h(
             "li",
@@ -116,11 +119,6 @@ export class Outline extends Component {
             ),
           ),
         ),
-        h("li", {
-          class: "outline-space",
-          role: "presentation",
-          style: { height: `${(places.length - last) * rowPx()}px` },
-        }),
       ),
       places.length ? null : h("p", { class: "soft" }, "Nothing to jump to yet."),
     );
