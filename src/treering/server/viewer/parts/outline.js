@@ -96,26 +96,30 @@ export class Outline extends Component {
       "nav",
       { class: "outline", "aria-label": "Outline" },
       h(
-        "ol",
-        { ref: this.#list, onScroll: this.#onScroll, style: space },
-        places.slice(first, last).map((place) =>
-          h(
-            "li",
-            { key: place.key, class: `outline-${place.kind}` },
+        "div",
+        { class: "outline-list", ref: this.#list, onScroll: this.#onScroll },
+        h(
+          "ol",
+          { style: space },
+          places.slice(first, last).map((place) =>
             h(
-              "a",
-              {
-                href: app.href(path.entry(session, place.id)),
-                onClick: onGo,
-                title: place.words,
-                "aria-current": place.key === current ? "true" : undefined,
-              },
-              place.turn
-                ? h("span", { class: "turn num" }, place.turn)
-                : ICONS[place.kind]
-                  ? h(Icon, { name: ICONS[place.kind] })
-                  : null,
-              h("bdi", { class: place.kind === "label" ? "pill" : "clip" }, place.words),
+              "li",
+              { key: place.key, class: `outline-${place.kind}` },
+              h(
+                "a",
+                {
+                  href: app.href(path.entry(session, place.id)),
+                  onClick: onGo,
+                  title: place.words,
+                  "aria-current": place.key === current ? "true" : undefined,
+                },
+                place.turn
+                  ? h("span", { class: "turn num" }, place.turn)
+                  : ICONS[place.kind]
+                    ? h(Icon, { name: ICONS[place.kind] })
+                    : null,
+                h("bdi", { class: place.kind === "label" ? "pill" : "clip" }, place.words),
+              ),
             ),
           ),
         ),
