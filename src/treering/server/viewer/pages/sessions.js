@@ -96,7 +96,7 @@ export default function Sessions({ query, app }) {
     <div class="list-head">
       <h1 class="sr">Sessions</h1>
       <${FindField} app=${app} query=${query} />
-      ${rows.counts && html`<div class="chips filters"><${GroupChips} counts=${rows.counts} chosen=${filter.groups} onChoose=${choose} /><${FilterChips} app=${app} query=${query} /></div>`}
+      ${rows.counts && html`<div class="chips filters"><${GroupChips} counts=${rows.counts} chosen=${filter.groups ?? []} onChoose=${choose} /><${FilterChips} app=${app} query=${query} /></div>`}
       ${rows.moved && html`<button class="button sort-now" type="button" onClick=${rows.refresh}>Order changed: sort now</button>`}
       <span class="total" role="status">${total}</span>
     </div>

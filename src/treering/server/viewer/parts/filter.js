@@ -35,8 +35,9 @@ export function GroupChips({ counts, chosen, onChoose }) {
 /** The filter that an address says, as the server takes it. */
 export function filterOf(query, now) {
   const days = Number(query.get("days"));
+  const groups = query.get("state")?.split(",").filter(Boolean) ?? [];
   return {
-    groups: query.get("state")?.split(",").filter(Boolean) ?? [],
+    groups: groups.length ? groups : undefined,
     project: query.get("project") ?? undefined,
     key_prefix: query.get("key") ?? undefined,
     status: query.get("archived") ? "archived" : undefined,
