@@ -6,7 +6,7 @@ caller, or are immutable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from datetime import datetime
 from threading import get_ident
 from typing import TypeVar
@@ -127,6 +127,12 @@ class Handle:
         self._closed = True
         self._source = Source(source.holders, self.ref)  # which is never used, and lets the session's go
         source.let_go(self)
+
+
+def seqs_of(handle: Handle, entry_ids: Iterable[str]) -> list[int]:
+    """Return the seqs of entries of a session that is in memory, such as one that was just appended to."""
+    index = handle._index()  # pyright: ignore[reportPrivateUsage]  # a method would be public
+    return [index.seq_of(each) for each in entry_ids]
 
 
 def place_of(handle: Handle) -> tuple[int, Ref]:

@@ -98,14 +98,16 @@ Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[Client]]
 
 
 @asynccontextmanager
-async def served(host: SessionHost, **options: Json) -> AsyncIterator[Client]:
-    """Serve a host on a free port as long as the block runs."""
+async def served(
+    host: SessionHost, *, serving: Mapping[str, Json] | None = None, **options: Json
+) -> AsyncIterator[Client]:
+    """Serve a host on a free port as long as the block runs, with options of `serve` and of the application."""
     listening = listen("127.0.0.1", 0, None)
     application = app(host, **options)
     started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def run() -> None:
-        await serve(application, listening, until=stopping.wait, started=started.set)
+        await serve(application, listening, until=stopping.wait, started=started.set, **(serving or {}))
         stopped.set()
 
     address = listening.getsockname()

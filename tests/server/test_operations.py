@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -98,6 +99,19 @@ async def test_it_is_ready_as_long_as_its_disk_is(tmp_path: Path, served: Serve)
         await client.ask("GET", "/readyz", status=200)
         assert "treering_disk_ready 1.0" in (await client.reply("GET", "/metrics")).text
         assert [path.name async for path in anyio.Path(tmp_path, "new").iterdir() if "written" in path.name] == []
+
+
+async def test_the_interface_is_shown_to_people_without_anything_from_outside(client: Client) -> None:
+    page = await client.reply("GET", "/docs")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    for path, verbs in json.loads(document())["paths"].items():
+        for verb, operation in verbs.items():
+            assert f"<code>{verb.upper()} {path}</code>" in page.text
+            assert f"id='{operation['operationId']}'" in page.text
+    assert "<script" not in page.text
+    assert "//" not in page.text
+    for address in re.findall(r'href="([^"]+)"', page.text):
+        assert (await client.reply("GET", f"/{address.lstrip('/')}")).status_code == 200, address
 
 
 async def test_the_interface_is_described_by_what_is_checked_in(client: Client) -> None:

@@ -41,10 +41,10 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts, use_uvloop: bool = False) -> T:
     """Run an async function; of an exception group, raise the first error alone."""
     try:
-        return anyio.run(function, *args)
+        return anyio.run(function, *args, backend_options={"use_uvloop": use_uvloop})
     except BaseExceptionGroup as group:
         raise _first_of(group) from group
 

@@ -156,7 +156,7 @@ class Exchange:
                 raise NotAuthorized("this needs a token: send it as `Authorization: Bearer TOKEN`")
             if not principal.may(route.right):
                 raise NotAuthorized(f"this needs the role {route.right!r}, not {principal.role!r}", known=True)
-        if scope["method"] not in _SAFE:
+        if scope["method"] not in _SAFE and (b"origin" in self._headers or b"cookie" in self._headers):
             guard.check_origin(request)
         if self._service.stopping.is_set() and route.right != "none":
             raise Unavailable("the server stops: repeat the request when it is back")
@@ -165,7 +165,7 @@ class Exchange:
         self._counted_for = caller
         query = self._read_query(route)
         body = await self._body(route)
-        call: Call[object, Any] = Call(self._service, caller, request, names, query, body)
+        call: Call[object, Any] = Call(self._service, caller, request, self._headers, names, query, body)
         if route.keyed:
             call.check_key()
         try:
@@ -206,7 +206,8 @@ class Exchange:
     def _raw_path(self) -> bytes:
         raw: bytes = self._scope.get("raw_path") or self._scope["path"].encode()
         root = self._scope.get("root_path", "").encode()
-        return raw[len(root) :] if root and raw.startswith(root) else raw
+        raw = raw.removeprefix(root)
+        return raw.removeprefix(root) if root and raw.startswith(root + b"/") else raw  # a proxy may pass it on, too
 
     def _check_head(self) -> None:
         """Refuse a request whose head is too large.
@@ -369,14 +370,12 @@ class Exchange:
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
         is_page = self._route is not None and self._route.page
-        every = {
-            "x-request-id": self._id,
-            "content-security-policy": VIEWER_POLICY if is_page else _POLICY,
-            **self._guard.cors(self._headers),
-            **headers,
-        }
-        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in every.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": [*encoded, *_EVERY_REPLY]})
+        policy = VIEWER_POLICY if is_page else _POLICY
+        sent = [(b"x-request-id", self._id.encode()), (b"content-security-policy", policy.encode()), *_EVERY_REPLY]
+        sent += [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        if cors := self._guard.cors(self._headers):
+            sent += [(name.encode(), value.encode("latin-1")) for name, value in cors.items()]
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def _stream(self, stream: EventStream) -> None:
         caller = self._principal or NOBODY

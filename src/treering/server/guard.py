@@ -16,6 +16,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """The names by which a machine addresses itself."""
 
 _EXPOSED = "ETag, Location, Link, Retry-After, Idempotent-Replayed, X-Request-Id"
+_NO_CORS: dict[str, str] = {}
 _KNOWN_HOSTS_MAX = 100
 
 
@@ -52,9 +53,10 @@ class Guard:
         """Return who sends a request, or None."""
         if self._authorize is not None:
             return await self._authorize(request)
-        tokens, token = self._tokens, token_of(request)
+        tokens = self._tokens
         if self._open_without_tokens and (tokens is None or not tokens.any()):
             return EVERYBODY
+        token = token_of(request)
         return None if tokens is None or token is None else tokens.find(token)
 
     def check_host(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
@@ -92,7 +94,9 @@ class Guard:
 
     def cors(self, headers: Mapping[bytes, bytes]) -> dict[str, str]:
         """Return the headers by which a browser lets a page of an allowed origin read the reply."""
-        origin = headers.get(b"origin", b"").decode("latin-1")
+        if b"origin" not in headers:
+            return _NO_CORS
+        origin = headers[b"origin"].decode("latin-1")
         if origin not in self._allow_origins:
             return {}
         return {"access-control-allow-origin": origin, "access-control-expose-headers": _EXPOSED}

@@ -57,7 +57,7 @@ def check_match(call: Call[object, object], session: Session) -> None:
 
 def _wanted(call: Call[object, object]) -> str | None:
     """Return the state that the If-Match of a request names, without quotes."""
-    given = call.request.headers.get("if-match")
+    given = call.header(b"if-match")
     if given is None or given.strip() == "*":
         return None
     return as_sent(given).strip('"')

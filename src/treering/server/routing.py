@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -54,19 +55,21 @@ class Call(Generic[Q_co, B_co]):
         service: The host and its bounds.
         principal: Who asks.
         request: The request itself, whose body was read unless the route streams it.
+        headers: Its headers, by their names in lower case.
         names: The values of the path's variables.
         query: The query.
         body: The body.
         etag: The tag that the reply will carry, if the handler gave one.
     """
 
-    __slots__ = ("body", "etag", "names", "principal", "query", "request", "service")
+    __slots__ = ("body", "etag", "headers", "names", "principal", "query", "request", "service")
 
     def __init__(
         self,
         service: Service,
         principal: Principal,
         request: Request,
+        headers: Mapping[bytes, bytes],
         names: Mapping[str, str],
         query: Q_co,
         body: B_co,
@@ -74,6 +77,7 @@ class Call(Generic[Q_co, B_co]):
         self.service = service
         self.principal = principal
         self.request = request
+        self.headers = headers
         self.names = names
         self.query = query
         self.body = body
@@ -95,10 +99,15 @@ class Call(Generic[Q_co, B_co]):
         """Return a handle of the session that the path names, to write to; see `Service.writing`."""
         return await self.service.writing(self.principal, self.session_id)
 
+    def header(self, name: bytes) -> str | None:
+        """Return a header, by its name in lower case."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
     @property
     def key(self) -> str | None:
         """The caller's id for this request: its Idempotency-Key."""
-        return self.request.headers.get("idempotency-key")
+        return self.header(b"idempotency-key")
 
     def check_key(self) -> None:
         """Refuse an Idempotency-Key that could be lost on the way.
@@ -106,7 +115,8 @@ class Call(Generic[Q_co, B_co]):
         Raises:
             Malformed: It is not 1 to 255 visible ASCII characters.
         """
-        if self.key is not None and not re.match(KEY_PATTERN, self.key):
+        key = self.key
+        if key is not None and not re.match(KEY_PATTERN, key):
             raise Malformed("the Idempotency-Key must be 1 to 255 visible ASCII characters")
 
     def unless_known(self, etag: str) -> None:
@@ -116,7 +126,7 @@ class Call(Generic[Q_co, B_co]):
             etag: What changes with the reply, without quotes.
         """
         self.etag = f'"{etag}"'
-        known = self.request.headers.get("if-none-match")
+        known = self.header(b"if-none-match")
         if known is not None and self.etag in [as_sent(each) for each in known.split(",")]:
             raise NotModified(self.etag)
 
@@ -212,6 +222,11 @@ class Route(Struct, frozen=True, kw_only=True):
         return (self.handler.__doc__ or "").strip().split("\n", 1)[0]
 
 
+_KNOWN_PATHS_MAX = 1024
+_KNOWN_PATH_MAX = 256
+"""How many paths are remembered with what they mean, and how long each may be."""
+
+
 class RouteTable:
     """All routes.
 
@@ -222,6 +237,7 @@ class RouteTable:
     def __init__(self, routes: Sequence[Route]) -> None:
         self.routes = tuple(routes)
         self._tree: dict[str, Any] = {}
+        self._known = lru_cache(_KNOWN_PATHS_MAX)(self._match)
         for route in routes:
             node = self._tree
             for segment in _segments(route.path):
@@ -242,6 +258,12 @@ class RouteTable:
             WrongMethod: There is, but not with this verb.
             Malformed: The path cannot be decoded.
         """
+        if len(raw_path) > _KNOWN_PATH_MAX:
+            return self._match(verb, raw_path)
+        route, names = self._known(verb, raw_path)
+        return route, dict(names)
+
+    def _match(self, verb: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
         verbs, values = self._find(raw_path)
         route = verbs.get("GET" if verb == "HEAD" else verb)
         if route is None:

@@ -95,6 +95,7 @@ class Service:
         self._handles: dict[str, tuple[Session, str | None]] = {}
         self._running: Counter[str] = Counter()
         self._streaming: Counter[str] = Counter()
+        self._total = 0  # of both
         self._ended: anyio.Event | None = None
         files = host.core.runtime.files
         self._root = None if files is None else files.root
@@ -240,20 +241,24 @@ class Service:
             raise TooMany(f"as many streams are open as `streams_max` allows ({limits.streams_max}): close one")
         if running[principal.name] >= limits.requests_max:
             raise TooMany(f"as many requests are running as `requests_max` allows ({limits.requests_max})")
-        if running.total() + self._streaming.total() >= limits.connections_max:
+        if self._total >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
         running[principal.name] += 1
+        self._total += 1
 
     def leave(self, principal: Principal) -> None:
         """Count a request no longer."""
+        self._total -= 1
         _count_down(self._running, principal.name)
 
     def hold_stream(self, principal: Principal) -> None:
         """Count a stream until it is released."""
         self._streaming[principal.name] += 1
+        self._total += 1
 
     def release_stream(self, principal: Principal) -> None:
         """Count a stream no longer."""
+        self._total -= 1
         _count_down(self._streaming, principal.name)
 
     def note_end(self) -> None:

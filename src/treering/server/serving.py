@@ -58,6 +58,15 @@ def listen(host: str, port: int, uds: Path | None) -> socket.socket:
     return listening
 
 
+def _open_files_max(wanted: int) -> int:
+    """Return how many files this process may open, after raising that as far as it is wanted and allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted and soft != resource.RLIM_INFINITY:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else soft
+
+
 async def until_signal() -> None:
     """Wait for SIGTERM or SIGINT."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -87,8 +96,7 @@ async def serve(
         started: Called when requests are answered.
     """
     limits = application.service.limits
-    files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    connections_max = min(limits.connections_max, files_max // 2)  # the host needs files, too
+    connections_max = min(limits.connections_max, _open_files_max(2 * limits.connections_max) // 2)  # half for the host
     protocol = type("Protocol", (BoundedProtocol,), {"limits": replace(limits, connections_max=connections_max)})
     files = (None, None) if certificate is None else (str(certificate[0]), str(certificate[1]))
     config = uvicorn.Config(

@@ -46,6 +46,7 @@ class Tracing:
     def __init__(self, timer: Callable[[], float]) -> None:
         self._tracer = trace.get_tracer("treering.server")
         self._timer = timer
+        self._is_recording = False  # whether any request was recorded yet
         self._appends: dict[str, Context] = {}  # by the id of an entry
 
     @property
@@ -62,6 +63,7 @@ class Tracing:
         span = self._tracer.start_span(f"{method} {route}", parent, SpanKind.SERVER)
         if not span.is_recording():
             return None
+        self._is_recording = True
         span.set_attributes({"http.request.method": method, "http.route": route})
         return Begun(span, attach(trace.set_span_in_context(span)))
 
@@ -75,6 +77,8 @@ class Tracing:
 
     def written(self, group: Sequence[Decision], started: float) -> None:
         """Note a write that began at this time of the host's timer and has just been committed."""
+        if not self._is_recording:
+            return
         ended_ns = time.time_ns()
         begun_ns = ended_ns - int((self._timer() - started) * _NS)
         for decision in group:

@@ -97,14 +97,15 @@ def parse(body: bytes, depth_max: int) -> JSON:
         raise Malformed("the request has no body: send JSON")
     _check_depth(body, depth_max)
     try:
-        value: JSON = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+        value: JSON = _parser.decode(body.decode())
     except UnicodeDecodeError as error:
         raise Malformed(f"the body is not UTF-8 at byte {error.start}: send JSON in UTF-8") from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, Malformed):
             raise
         raise Malformed(f"the body is not JSON: {error}") from error
-    _check_values(value)
+    if b"\\u" in body:  # nothing else in UTF-8 can be half a character
+        _check_values(value)
     return value
 
 
@@ -144,16 +145,23 @@ def _no_number(word: str) -> JSON:
     raise Malformed(f"{word} is not JSON: send a finite number or null")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise Malformed("a number of the body is too large for a double")
+    return number
+
+
+_parser = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
+
+
 def _check_values(value: JSON) -> None:
-    """Refuse half of a surrogate pair, and numbers beyond what JSON readers agree on."""
+    """Refuse half of a surrogate pair."""
     waiting: list[JSON] = [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
             _check_str(each)
-        elif isinstance(each, float):
-            if not math.isfinite(each):
-                raise Malformed("a number of the body is too large for a double")
         elif isinstance(each, list):
             waiting.extend(each)
         elif isinstance(each, dict):
@@ -274,11 +282,11 @@ def with_parts(value: JSON) -> JSON:
     payload = value.get(kind) if isinstance(kind, str) else None
     if not isinstance(kind, str) or not isinstance(payload, dict):
         return value
-    changed: dict[str, JSON] = dict(payload)
+    changed: dict[str, JSON] = {}
     for name in ("content", "replacement"):
         if isinstance(content := payload.get(name), str):
             changed[name] = [msgspec.to_builtins(text(content))] if content else []
-    return {**value, kind: changed}
+    return {**value, kind: {**payload, **changed}} if changed else value
 
 
 @cache

@@ -7,6 +7,7 @@ import os
 import sys
 import webbrowser
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,6 +97,7 @@ def serve(
         (read_only, is_private, root_path, allowed_host, allow_origin),
         trusted_proxy,
         certificate,
+        use_uvloop=find_spec("uvloop") is not None,
     )
 
 

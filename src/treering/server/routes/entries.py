@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ...actors.session.reading import seqs_of
 from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
@@ -205,12 +206,11 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         options["command_id"] = new.command_id
     before = session.cursor.seq
     ids = await session.append_many(payloads, **options)
-    log = await session.log()
-    seqs = [log.index.seq_of(each) for each in ids]
+    seqs = seqs_of(session, ids)
     headers = dict(REPEATED) if seqs[-1] <= before else {}
     entries = list[Raw]()
-    if call.request.headers.get("prefer") == _WITH_ENTRIES:
-        entries = [entry_raw(each) for each in await log.entries_in(seqs)]
+    if call.header(b"prefer") == _WITH_ENTRIES:
+        entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
         headers["Preference-Applied"] = _WITH_ENTRIES
     appended = Appended(ids, seqs, session.leaf_id, str(session.cursor), entries)
     return Reply(appended, headers=headers)

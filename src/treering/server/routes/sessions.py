@@ -336,7 +336,7 @@ async def _row_to_change(call: Call[Nothing, None]) -> SessionSummary:
     service = call.service
     service.check_writable()
     row = await service.row(call.principal, call.session_id)
-    if "if-match" in call.request.headers:
+    if b"if-match" in call.headers:
         check_match(call, await service.reading_row(row))
     return row
 

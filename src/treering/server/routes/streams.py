@@ -228,7 +228,7 @@ async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     session, query, service = await call.reading(), call.query, call.service
     if (view := query.view) is not None:
         return EventStream(service, lambda push: _view(service, session, view, live=query.live, push=push))
-    after = place(session, call.request.headers.get("last-event-id") or query.since)
+    after = place(session, call.header(b"last-event-id") or query.since)
     return EventStream(service, lambda push: _entries(service, session, query, after, push))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..assets import Asset, assets
 from ..problems import NoSuchRoute
+from ..reference import reference
 from ..routing import Call, Nothing, Reply, Routes
 
 routes = Routes()
@@ -29,6 +30,15 @@ for _path in (
     "/s/{session_id}/compare/{one}/{other}",
 ):
     routes.add("GET", _path, right="none", page=True)(viewer)
+
+
+@routes.add("GET", "/docs", right="none", page=True)
+async def docs(call: Call[Nothing, None]) -> Reply:
+    """Return the interface as a page for people."""
+    tag, document = call.service.openapi()
+    root_path = call.request.scope.get("root_path", "")
+    call.unless_known(f"{tag}.{assets().version}")
+    return Reply(reference(document, f"{root_path}/", assets().version), media_type="text/html; charset=utf-8")
 
 
 @routes.add("GET", "/client.js", right="none", page=True)
