@@ -7,8 +7,10 @@
 
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { useApp } from "./app.js";
+import { count as whole } from "./numbers.js";
 
 const OVERSCAN = 8;
+const DRAWN_MAX = 400;
 const SELECTED_MAX = 200;
 const ITEM_ROLES = { list: "listitem", listbox: "option", tree: "treeitem" };
 
@@ -58,7 +60,8 @@ export function VirtualList(props) {
   const measure = useCallback(() => {
     const { scrollTop, clientHeight } = box.current;
     const first = Math.max(0, Math.floor(scrollTop / rowHeight) - OVERSCAN);
-    const last = Math.ceil((scrollTop + clientHeight) / rowHeight) + OVERSCAN;
+    // a list that is laid out whole, as for printing, draws some hundred rows, not all
+    const last = Math.min(first + DRAWN_MAX, Math.ceil((scrollTop + clientHeight) / rowHeight) + OVERSCAN);
     setView((before) => (before.first === first && before.last === last ? before : { first, last }));
   }, [rowHeight]);
 
@@ -169,5 +172,6 @@ export function VirtualList(props) {
 
   return html`<div class="list" ref=${box} role=${role} aria-label=${label} tabindex="0" onScroll=${scrolled} onKeyDown=${press} onFocusIn=${focused} onFocusOut=${blurred}>
     <div class="list-inside" role="presentation" style=${{ height: `${count * rowHeight}px` }}>${shown}</div>
+    ${shown.length < count && html`<p class="print-only">${whole(first + 1)} to ${whole(last)} of ${whole(count)}: the rows that were in view. ${location.href}</p>`}
   </div>`;
 }
