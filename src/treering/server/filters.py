@@ -56,7 +56,7 @@ async def filtered(service: Service, principal: Principal, wanted: SessionFilter
     rows = await service.host.list_sessions(project=wanted.project, status=wanted.status)
     if principal.prefix is None and not _looks_at_rows(wanted):
         return rows
-    return [row for row in rows if principal.sees(row.key) and _passes(row, wanted)]
+    return [row for row in rows if principal.sees(row.key) and passes(row, wanted)]
 
 
 def _looks_at_rows(wanted: SessionFilter) -> bool:
@@ -65,7 +65,8 @@ def _looks_at_rows(wanted: SessionFilter) -> bool:
     return any(each is not None for each in asked)
 
 
-def _passes(row: SessionSummary, wanted: SessionFilter) -> bool:
+def passes(row: SessionSummary, wanted: SessionFilter) -> bool:
+    """Return whether a filter lets a row through, whatever its project and its status."""
     if wanted.key is not None and row.key != wanted.key:
         return False
     if wanted.key_prefix is not None and not (row.key or "").startswith(wanted.key_prefix):
