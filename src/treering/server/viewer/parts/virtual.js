@@ -109,8 +109,9 @@ export function VirtualList(props) {
   const focusRow = (index) => {
     const element = box.current.querySelector(`[data-index="${index}"]`);
     if (!element) return false;
-    (element.querySelector("a, button") ?? element).focus({ preventScroll: true });
-    return true;
+    const target = element.querySelector("a, button");
+    (target ?? element).focus({ preventScroll: true });
+    return target !== null || role !== "list"; // a row that has not come yet gets the focus again when it comes
   };
   const show = (index) => {
     const { scrollTop, clientHeight } = box.current;
@@ -150,6 +151,7 @@ export function VirtualList(props) {
   const focused = (event) => {
     hadFocus.current = true;
     const inRow = event.target.closest("[data-index]");
+    if (inRow && Number(inRow.dataset.index) !== wants.current) wants.current = null;
     if (inRow && Number(inRow.dataset.index) !== active) onActive?.(Number(inRow.dataset.index));
   };
   const blurred = (event) => {
@@ -160,7 +162,7 @@ export function VirtualList(props) {
   const add = (index) => {
     const { style, class: extra, ...more } = itemProps?.(index) ?? {};
     shown.push(html`<div key=${keyOf(index)} class=${`list-row${extra ? ` ${extra}` : ""}`} data-index=${index} role=${ITEM_ROLES[role]} aria-setsize=${count} aria-posinset=${index + 1}
-      tabindex=${role === "list" ? undefined : "-1"} style=${{ transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px`, ...style }} ...${more}>${row(index, { active: index === active })}</div>`);
+      tabindex="-1" style=${{ transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px`, ...style }} ...${more}>${row(index, { active: index === active })}</div>`);
   };
   const kept = new Set();
   if (hadFocus.current && active >= 0) kept.add(active);
