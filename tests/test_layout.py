@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,8 +11,8 @@ import pytest
 
 import treering
 
-PROJECT = Path(__file__).resolve().parents[1]
-PACKAGES = ["actors", "events", "projections"]
+from .installing import PACKAGES, PROJECT, install
+
 TERMINAL = ["click", "curses", "prompt_toolkit", "readline", "rich", "textual"]
 
 
@@ -48,17 +46,7 @@ def test_a_top_level_package_cannot_be_imported_by_its_short_name() -> None:
 
 def test_an_installation_contains_only_treering(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="77")
-    checkout, site = tmp_path / "checkout", tmp_path / "site"
-    left_out = shutil.ignore_patterns("*.egg-info", "__pycache__")
-    shutil.copytree(PROJECT / "src", checkout / "src", symlinks=True, ignore=left_out)
-    for package_name in PACKAGES:
-        shutil.copytree(PROJECT / package_name, checkout / package_name, ignore=left_out)
-    for file in ["pyproject.toml", "README.md", "LICENSE"]:
-        shutil.copy(PROJECT / file, checkout)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    command: list[str | Path] = [*pip, "--no-deps", "--no-index", "--no-build-isolation", "--target", site, checkout]
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})  # those are of pip itself
-
+    site = install(tmp_path)
     assert {path.name for path in site.iterdir()} == {"treering", f"treering-{treering.__version__}.dist-info", "bin"}
     assert modules(site / "treering") == modules(PROJECT / "src" / "treering")
     assert (site / "treering" / "py.typed").is_file()

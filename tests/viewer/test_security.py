@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
 from playwright.async_api import Page
 
 from treering import SessionHost
@@ -19,6 +12,7 @@ from treering.events.disk.disk import OsDisk
 from treering.server.tokens import Tokens
 
 from .chromium import until
+from .processes import served
 from .sites import another_site
 
 pytestmark = pytest.mark.browser
@@ -60,22 +54,6 @@ INLINE = """async () => {
   await new Promise((resolve) => setTimeout(resolve, 50));
   return [window.ran ?? null, [...new Set(violations)].sort(), getComputedStyle(document.body).display];
 }"""
-
-
-@asynccontextmanager
-async def served(root: Path) -> AsyncIterator[tuple[str, str]]:
-    """Run `treering serve` as a process; return its address, and the link that it prints."""
-    command = [sys.executable, "-m", "treering.cli", "serve", str(root), "--port", "0"]
-    async with await anyio.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        lines = BufferedByteReceiveStream(process.stdout)
-        address = (await lines.receive_until(b"\n", 1000)).decode()
-        link = (await lines.receive_until(b"\n", 1000)).decode()
-        try:
-            yield f"{address}/", link
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 0
 
 
 @pytest.mark.feature("S-30")
