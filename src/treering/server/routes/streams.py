@@ -154,6 +154,8 @@ class EventStream:
         self._service = service
         self._chunks = chunks
         self._ending: Bye | None = None
+        self._is_slow = False
+        self._sending_since: float | None = None
         self._sent_at = 0.0
 
     async def run(self, send: Send, receive: Receive) -> None:
@@ -163,18 +165,12 @@ class EventStream:
             Slow: The reader accepted nothing for `send_for_s`.
         """
         limits = self._service.limits
-        lifetime_s = limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # spreads reconnects
-
-        is_slow: list[bool] = []
         tasks = anyio.create_task_group()
 
         async def push(chunk: bytes) -> None:
-            with anyio.move_on_after(limits.send_for_s) as bound:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if bound.cancelled_caught:
-                is_slow.append(True)
-                tasks.cancel_scope.cancel()
-                await anyio.lowlevel.checkpoint()
+            self._sending_since = anyio.current_time()
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            self._sending_since = None
             self._sent_at = anyio.current_time()
 
         async def until_gone() -> None:
@@ -182,28 +178,17 @@ class EventStream:
                 pass
             tasks.cancel_scope.cancel()
 
-        async def until_stopped() -> None:
-            with anyio.move_on_after(lifetime_s) as life:
-                await self._service.stopping.wait()
-            self._ending = Bye("rotate" if life.cancelled_caught else "shutdown", reconnect=True, retry_ms=2000)
+        async def watch() -> None:
+            self._ending = await self._watched(push)
             tasks.cancel_scope.cancel()
-
-        async def keep_alive() -> None:
-            while True:
-                silence_s = anyio.current_time() - self._sent_at
-                if silence_s >= limits.alive_after_s:
-                    await push(_ALIVE)
-                    silence_s = 0
-                await anyio.sleep(limits.alive_after_s - silence_s)
 
         async with tasks:
             await push(_BEGINNING)
             tasks.start_soon(until_gone)
-            tasks.start_soon(until_stopped)
-            tasks.start_soon(keep_alive)
+            tasks.start_soon(watch)
             self._ending = await self._chunks(push)
             tasks.cancel_scope.cancel()
-        if is_slow:
+        if self._is_slow:
             raise Slow
         if self._ending is not None:
             with anyio.move_on_after(limits.send_for_s):
@@ -211,6 +196,36 @@ class EventStream:
                     {"type": "http.response.body", "body": block("bye", encode(self._ending)), "more_body": True}
                 )
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _watched(self, push: Push) -> Bye | None:
+        """Watch over a stream: say that it lives, and return how it ends when the server stops or its time is over.
+
+        None is returned for a reader that accepted nothing for too long.
+        """
+        limits, stopping = self._service.limits, self._service.stopping
+        ends_at = anyio.current_time() + limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)
+        while True:
+            now = anyio.current_time()
+            if now >= ends_at:
+                return Bye("rotate", reconnect=True, retry_ms=2000)
+            if self._sending_since is not None:
+                due = self._sending_since + limits.send_for_s
+                if now >= due:
+                    self._is_slow = True
+                    return None
+                due = min(due, now + limits.alive_after_s)
+            else:
+                due = self._sent_at + limits.alive_after_s
+                if now >= due:
+                    with anyio.move_on_after(limits.send_for_s) as bound:
+                        await push(_ALIVE)
+                    self._is_slow = bound.cancelled_caught
+                    if self._is_slow:
+                        return None
+                    continue
+            with anyio.move_on_after(min(due, ends_at, now + limits.send_for_s) - now):
+                await stopping.wait()
+                return Bye("shutdown", reconnect=True, retry_ms=2000)
 
 
 @routes.add(
