@@ -27,6 +27,11 @@ class Encoded:
         self._max = sections_max
         self._sections: dict[int, tuple[object, bytes]] = {}
 
+    def knows(self, items: Sequence[object]) -> bool:
+        """Return whether these are entries that were encoded for another follower."""
+        known = self._sections.get(id(items))
+        return known is not None and known[0] is items
+
     def entries(self, items: Sequence[Entry], generation: str) -> bytes:
         """Return the events of entries, which the feed hands to all its readers as one object."""
         known = self._sections.get(id(items))

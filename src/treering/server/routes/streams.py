@@ -282,7 +282,7 @@ async def _entries(
                 except StopAsyncIteration:
                     return Bye("deleted", reconnect=False, retry_ms=0) if not service.stopping.is_set() else None
                 generation = items.cursor.generation
-                if all(not isinstance(item, (Reset, Transient)) for item in batch):
+                if service.encoded.knows(batch) or all(not isinstance(item, (Reset, Transient)) for item in batch):
                     await _push_entries(service, batch, generation, chunk_max, push)  # type: ignore[arg-type]  # entries
                     had = str(items.cursor)
                     continue
