@@ -86,10 +86,8 @@ class Catalog:
         offset: int = 0,
     ) -> list[SessionSummary]:
         """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
-        # Callers without a type checker pass anything.
-        if status is not None and (not isinstance(status, str) or status in _MISTAKEN_FOR_ANY):  # pyright: ignore[reportUnnecessaryIsInstance]
-            words = ", ".join(map(repr, get_args(Status)))
-            raise InvalidInput(f"there is no status {status!r}: choose {words}, or the word of a program's own status")
+        if status is not None:
+            checked_status(status)
         rows = await self.listing.rows()
         if status == ARCHIVED:
             rows = [row for row in rows if row.archived]
@@ -159,6 +157,19 @@ class Catalog:
         """Remove a deleted session: its row, and the pointers to it."""
         self.listing.forget([ref])
         await carried_out(self._runtime.blocking, self._kept.forget, ref)
+
+
+def checked_status(status: str) -> str:
+    """Return a status to filter by.
+
+    Raises:
+        InvalidInput: It is no text, or one that is written for "any".
+    """
+    # Callers without a type checker pass anything.
+    if not isinstance(status, str) or status in _MISTAKEN_FOR_ANY:  # pyright: ignore[reportUnnecessaryIsInstance]
+        words = ", ".join(map(repr, get_args(Status)))
+        raise InvalidInput(f"there is no status {status!r}: choose {words}, or the word of a program's own status")
+    return status
 
 
 def _shown(row: SessionSummary) -> str:

@@ -19,7 +19,7 @@ from ..catalog.settings import Settings
 from ..commands import Unarchive
 from ..log.open_log import OpenLog
 from ..log.source import Source
-from ..session.branching import copy_of
+from ..session.branching import SessionCopy, copy_of
 from ..session.session import Session, fork, put
 from ..transfer.reports import ImportReports
 from .lookup import SessionLike, SessionLookup
@@ -239,9 +239,9 @@ class SessionOpening(SessionLookup):
                 call with the same `session_id`.
         """
         if isinstance(source, Session):
-            return await fork(self.core, await copy_of(source), session_id)
+            return await self.write_fork(await copy_of(source), session_id)
         async with await self.load(source, read_only=True) as original:
-            return await fork(self.core, await copy_of(original), session_id)
+            return await self.write_fork(await copy_of(original), session_id)
 
     async def put(self, session: Session, *, replace: bool = False) -> Session:
         """Write a whole session of another host, such as one in memory, into this host's store under its own id.
@@ -262,7 +262,15 @@ class SessionOpening(SessionLookup):
         """
         if not isinstance(session, Session):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{session!r} is not a session: give the handle that a host returned")
-        return await put(self.core, await copy_of(session), replacing=replace)
+        return await self.write_copy(await copy_of(session), replace=replace)
+
+    async def write_fork(self, copy: SessionCopy, session_id: str | None = None) -> Session:
+        """Write a copied session into a new one that names it as its parent; for the library itself."""
+        return await fork(self.core, copy, session_id)
+
+    async def write_copy(self, copy: SessionCopy, *, replace: bool = False) -> Session:
+        """Write a copied session under its own id; for the library itself."""
+        return await put(self.core, copy, replacing=replace)
 
     async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
         """Import the sessions of other programs, or copies of treering's own; see docs/formats.md.

@@ -128,6 +128,11 @@ class Holder:
 
     # -- following
 
+    @property
+    def followed_log(self) -> OpenLog | None:
+        """The log as it was last read, while it is followed."""
+        return None if self._follower is None else self._follower.log
+
     async def follow(self) -> None:
         """Read the log, or make an empty one of what it would be created with, and follow it from then on."""
         if self.holders.closing:

@@ -139,7 +139,7 @@ class OpenLog(LogEntries):
         while more:
             page = peeked.read(log.index.seen)
             more = page.more and bool(page.lines)
-            log._fold_page(page)
+            log.fold_page(page)
         log._restore_leaf(peeked.load("leaf"))
         return read(log, peeked)
 
@@ -226,9 +226,9 @@ class OpenLog(LogEntries):
             more = page.more and bool(page.lines)
             size = size_of(page.lines)
             if size <= _SCAN_INLINE_MAX:
-                entries = self._fold_page(page)
+                entries = self.fold_page(page)
             else:
-                entries = await self._runtime.offload(self._fold_page, page)
+                entries = await self._runtime.offload(self.fold_page, page)
             if caching and entries and not more:
                 first = page.last + 1 - len(entries)
                 visible = entries[: max(0, self.index.head + 1 - first)]
@@ -247,10 +247,10 @@ class OpenLog(LogEntries):
         while more:
             page = await self._runtime.store.read(self.ref, self.generation, self.index.seen)
             more = page.more and bool(page.lines)
-            self._fold_page(page)
+            self.fold_page(page)
         await self._warn_of_damage()
 
-    def _fold_page(self, page: Page) -> list[Entry | None]:
+    def fold_page(self, page: Page) -> list[Entry | None]:
         """Fold the lines of a page, and return the entries of those that were not known."""
         known = self.index.seen - page.first + 1  # lines that another task folded while this page was read
         lines = page.lines[known:] if known else page.lines

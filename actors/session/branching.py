@@ -74,7 +74,7 @@ async def write_fork(core: HostCore, copy: SessionCopy, session_id: str | None =
         SessionExists: There is a session with this id.
     """
     core.check()
-    ref, child = _child(core, copy, session_id)
+    ref, child = child_of(core, copy, session_id)
     return await _write(core, ref, child), child.header.id
 
 
@@ -173,7 +173,7 @@ async def _read(source: Reading, log: OpenLog, seqs: Sequence[int], leaf: str | 
     return SessionCopy(log, source.file_path, header, current_dialect, tuple(lines), torn, leaf)
 
 
-def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> tuple[Ref, SessionCopy]:
+def child_of(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> tuple[Ref, SessionCopy]:
     """Turn a copied session into a new one that names it as its parent.
 
     The dialect tells whether a session names its parent by the path of its file or by its id.

@@ -23,7 +23,6 @@ from ..host.keyed import SAVE_EVERY_S, KeyedSessions
 from ..host.listing import SessionChanged
 from ..host.lookup import SessionLike
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
-from ..session.session import fork, put
 from .bridge import Bridge, exit_on_signals
 from .session import Facade, SyncSession, awaited, like, opened, read, searched
 from .subscriptions import SyncSubscription
@@ -45,6 +44,7 @@ class SyncHost(Facade[SessionHost]):
         root: See `SessionHost`, as for all arguments that are not listed here.
         signals: Drain and exit on SIGTERM and SIGINT; the host must then be opened in the main thread.
         clock: Called in the host's thread, like all callbacks of the program.
+        host: The host to open, instead of one that the other arguments describe: `RemoteHost("http://...")`.
         backend: The event loop of the host: "asyncio" or "trio".
         backend_options: Its options, as for `anyio.run`: `{"use_uvloop": True}`.
     """
@@ -64,24 +64,28 @@ class SyncHost(Facade[SessionHost]):
         new_id: NewId = random_id,
         disk: Disk | None = None,
         offload: Offload | None = None,
+        host: SessionHost | None = None,
         backend: BackendName = "asyncio",
         backend_options: Mapping[str, Any] | None = None,
     ) -> None:
         check_word("backend", backend, get_args(BackendName))
-        twin = SessionHost(
-            root,
-            store=store,
-            dialect=dialect,
-            durability=durability,
-            writes=writes,
-            limits=limits,
-            settings=settings,
-            clock=clock,
-            new_id=new_id,
-            disk=disk,
-            offload=offload,
-        )
-        super().__init__(Bridge(twin, backend, backend_options), twin)
+        if host is None:
+            host = SessionHost(
+                root,
+                store=store,
+                dialect=dialect,
+                durability=durability,
+                writes=writes,
+                limits=limits,
+                settings=settings,
+                clock=clock,
+                new_id=new_id,
+                disk=disk,
+                offload=offload,
+            )
+        elif root is not None or store is not None:
+            raise InvalidInput("a host is given, which knows where its sessions are: leave out the root and the store")
+        super().__init__(Bridge(host, backend, backend_options), host)
         self._signals = signals
         self._exits = contextlib.ExitStack()
 
@@ -121,7 +125,7 @@ class SyncHost(Facade[SessionHost]):
     def fork_from(self, source: SyncSessionLike, *, session_id: str | None = None) -> SyncSession:
         if isinstance(source, SyncSession):  # perhaps of another host, whose loop reads it
             copy = source.copy()
-            forked = self.bridge.wait(lambda: fork(self.twin.core, copy, session_id))
+            forked = self.bridge.wait(lambda: self.twin.write_fork(copy, session_id))
         else:
             forked = self.bridge.wait(lambda: self.twin.fork_from(source, session_id=session_id))
         return SyncSession(self.bridge, forked)
@@ -131,7 +135,7 @@ class SyncHost(Facade[SessionHost]):
         if not isinstance(session, SyncSession):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{session!r} is not a session: pass a handle that a host returned")
         copy = session.copy()
-        return SyncSession(self.bridge, self.bridge.wait(lambda: put(self.twin.core, copy, replacing=replace)))
+        return SyncSession(self.bridge, self.bridge.wait(lambda: self.twin.write_copy(copy, replace=replace)))
 
     import_sessions = awaited(SessionHost.import_sessions)
 

@@ -138,7 +138,7 @@ def _derived(
 
     @wraps(method)
     def call(self: Facade[Any], *args: P.args, **kwargs: P.kwargs) -> R:
-        return run(self, partial(method, self.twin, *args, **kwargs))
+        return run(self, partial(getattr(self.twin, method.__name__), *args, **kwargs))  # a remote host has its own
 
     if returned is not None:
         call.__annotations__ = {**call.__annotations__, "return": returned}

@@ -26,6 +26,7 @@ ROW = frozenset(
         "parent_entry",
         "cwd",
         "project",
+        "project_hash",
         "first_message",
         "dialect",
         "status",

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from treering import SessionHost, tool_use
+from treering import SessionHost, tool_result, tool_use
 
 from .conftest import WAIT_MS, Site
 from .long_story import tell_everything, tell_long
@@ -145,6 +145,11 @@ async def test_what_is_written_appears_and_becomes_final_in_its_place(
     await session.append_tool_execution("c1", "bash", {"command": "make"}, "made", duration_ms=1500.0)
     await expect(running).to_have_count(0)
     await expect(page.locator('.tool[data-call="c1"]')).to_contain_text("1.5 s")
+    figures = page.locator(".session-figures")
+    await expect(figures).to_contain_text("working")
+    await session.append_message("assistant", "It is made.", model="m", provider="p")
+    await expect(page.locator(".path").get_by_text("It is made.")).to_be_visible()
+    await expect(figures).to_contain_text("idle")
 
 
 async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
@@ -202,3 +207,62 @@ async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
     await expect(page.locator(".find-bar")).to_have_count(0)
     await page.keyboard.press("e")
     await expect(page.locator(".row.is-active")).to_contain_text("make 107")
+
+
+async def test_sub_agents_lead_down_and_up_and_a_reader_finds_the_place_again(
+    host: SessionHost, site: Site, page: Page, allowed: list[str]
+) -> None:
+    session = await host.create("chief")
+    await session.set_title("The chief")
+    await session.append_message("user", "Find the cause.")
+    spawning = await session.append_message(
+        "assistant", [tool_use("t1", "task", {"prompt": "Look into the parser."})], model="m", provider="p"
+    )
+    child = await host.create("scout", parent_session="chief", parent_entry=spawning)
+    await child.set_title("\u05de\u05e4\u05ea\u05d7 scout " + "with a long name " * 40)
+    await child.append_message("user", "Look into the parser.")
+    await child.append_message("assistant", "It is in line 7.", model="m", provider="p")
+
+    # a running call shows the session that it started: its state, its last line and the way in
+    await page.goto(f"{site.url}s/chief")
+    call = page.locator('[data-call="t1"]')
+    await expect(call.locator(".call-state")).to_contain_text("running")
+    sub = call.locator(".sub-agent")
+    await expect(sub).to_contain_text("idle")
+    await expect(sub).to_contain_text("It is in line 7.")
+    await session.append_message("tool", [tool_result("t1", "Line 7 it is.")], tool_name="task")
+    await expect(call.locator(".call-state")).to_have_count(0)
+    await call.locator(".fold-line").click()
+    await expect(call.locator(".fold-line")).to_contain_text("Look into the parser.")
+    await expect(call.locator(".fold-inside")).to_contain_text("Line 7 it is.")
+    await sub.get_by_role("link").click()
+    await expect(page).to_have_url(re.compile("/s/scout$"))
+    up = page.locator(".session-up")
+    await expect(up).to_contain_text("The chief")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await page.locator(".session-bar").evaluate("bar => bar.clientHeight") < 120
+    await up.get_by_role("link").click()
+    await expect(page).to_have_url(re.compile(f"/s/chief/e/{spawning}$"))
+    await expect(page.locator(".row.is-target")).to_contain_text("task")
+
+    # whoever comes back sees how far they had read
+    await page.goto(f"{site.url}sessions")
+    await session.append_message("assistant", "News.", model="m", provider="p")
+    await page.goto(f"{site.url}s/chief")
+    await expect(page.locator(".path").get_by_text("News.")).to_be_visible()
+    after = page.locator(".row.is-seen + .row")
+    await expect(page.locator(".row.is-seen")).to_have_text("seen up to here")
+    await expect(after).to_contain_text("News.")
+
+    # an empty session says so; an archived one is read as before; a deleted one stays readable and says what it is
+    assert (await page.request.post(f"{site.url}v1/sessions", data={"id": "empty"})).status == 201
+    await page.goto(f"{site.url}s/empty")
+    await expect(page.locator(".session-empty")).to_contain_text("Nothing in this session yet.")
+    await host.archive("chief")
+    await page.goto(f"{site.url}s/chief")
+    await expect(page.locator(".path").get_by_text("News.")).to_be_visible()
+    await expect(page.locator(".session-figures")).to_contain_text("archived")
+    allowed.append("404")
+    await host.delete("chief")
+    await expect(page.locator(".session-notice")).to_contain_text("was deleted")
+    await expect(page.locator(".path").get_by_text("News.")).to_be_visible()

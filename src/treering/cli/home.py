@@ -7,6 +7,8 @@ in the platform's directory for application data (on Linux `~/.local/share/treer
     auto_archive_after_days = 90
     max_sessions_per_project = 200
 
+With `--server`, or TREERING_SERVER, the sessions are those of a server (`treering serve`), and no root is touched.
+
 An unknown key is an error; docs/catalog.md lists the settings. The project is the directory in which the command runs.
 """
 
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
     from ..actors.host.host import SessionHost
     from ..projections.summary import SessionSummary
 
+SERVER = "treering.server"
+"""Where a command notes the address of the server whose sessions are meant."""
+
+TOKEN_FILE = "treering.token_file"
+"""Where a command notes the file with the token for that server."""
+
 _CONFIG_NAMES = ("config.toml", "config.json")
 """The possible names of the settings file in the root."""
 
@@ -38,16 +46,20 @@ class Home(Struct, frozen=True):
     """A root and a project.
 
     Attributes:
-        root: The directory of the session files; it need not exist.
+        root: The directory of the session files, which need not exist; the address of a server if it is one.
         project: The directory that the command runs in.
+        server: The address of the server whose sessions are meant, if any.
+        token_file: The file with the token for it; None for that of the environment.
     """
 
     root: str
     project: str
+    server: str | None = None
+    token_file: str | None = None
 
     @classmethod
     def at(cls, root: str | None = None) -> Home:
-        """Return the home for a root, by default that of the environment or the platform.
+        """Return the home for a root, or for the server that the command names; by default that of the environment.
 
         Args:
             root: The directory, or its `file:` URL; `~` is expanded in a path.
@@ -55,6 +67,10 @@ class Home(Struct, frozen=True):
         Raises:
             InvalidInput: It begins like another address, such as "sqlite:".
         """
+        context = click.get_current_context(silent=True)
+        server = None if context is None or root else context.meta.get(SERVER)
+        if context is not None and server is not None:
+            return cls(server, os.getcwd(), server, context.meta.get(TOKEN_FILE))
         if not root:
             return cls(str(default_root()), os.getcwd())
         return cls(os.path.abspath(os.path.expanduser(folder_of(root, "--root"))), os.getcwd())
@@ -91,11 +107,30 @@ class Home(Struct, frozen=True):
             InvalidInput: The settings cannot be used.
             OSError: The settings cannot be read.
         """
+        if self.server is not None:
+            from ..remote import RemoteHost
+
+            with logs_on_stderr():
+                async with RemoteHost(self.server, token=_token(self.token_file)) as remote:
+                    yield remote
+            return
         from ..actors.host.host import SessionHost
 
         with logs_on_stderr():
             async with SessionHost(self.root, settings=self.settings()) as host:
                 yield host
+
+
+def _token(path: str | None) -> str | None:
+    """Return the token for a server: that of the file that was given, or that of the environment.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if path is None:
+        return os.environ.get("TREERING_TOKEN") or None
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()
 
 
 async def resolve_each(host: SessionHost, sessions: Sequence[str]) -> list[SessionSummary]:

@@ -85,6 +85,11 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
         OSError: The file does not exist, is not a regular file, or cannot be read.
         TreeringError: The file is not a readable session, or the text matches no session or several.
     """
+    home = Home.at(root)
+    if home.server is not None:
+        async with home.opened() as remote:
+            yield await remote.load(file, read_only=True)
+        return
     if not _is_path(file):
         file = await _resolved_path(file, root)
     path, packed = _located(file)

@@ -8,19 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from ..actors.catalog.settings import ROOT
 from ..events.errors import TreeringError
-from .home import Home
+from .home import SERVER, TOKEN_FILE, Home
 from .output import QUIET, run
 from .rows import name_of
 
 if TYPE_CHECKING:
     from ..projections.summary import SessionSummary
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Count(click.ParamType[int]):
@@ -110,6 +113,41 @@ root_option = click.option(
     help=f"The directory of the sessions; by default {ROOT}, or the platform's directory for application data.",
 )
 """The option for another root, to pass to `Home.at`."""
+
+
+def _asked(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    """Note the server whose sessions are meant."""
+    if value:
+        ctx.meta[SERVER] = value
+
+
+def _token_kept(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    """Note the file with the token for the server."""
+    if value:
+        ctx.meta[TOKEN_FILE] = value
+
+
+_server_option = click.option(
+    "--server",
+    metavar="URL",
+    envvar="TREERING_SERVER",
+    expose_value=False,
+    callback=_asked,
+    help="Use the sessions of a server instead, such as http://127.0.0.1:8765.",
+)
+_token_option = click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    expose_value=False,
+    callback=_token_kept,
+    help="The file with the token for the server; by default TREERING_TOKEN.",
+)
+
+
+def home_options(command: F) -> F:
+    """Add the options that say where sessions are: a root, or a server. `Home.at` knows what was given."""
+    return root_option(_server_option(_token_option(command)))
 
 
 def _quieted(ctx: click.Context, _: click.Parameter, value: bool) -> None:

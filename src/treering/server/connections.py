@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..events.errors import TooLarge, TreeringError, Unavailable
-from ..problem import MEDIA_TYPE
+from ..events.problem import MEDIA_TYPE
 from .limits import ServerLimits
 from .problems import Malformed, problem_of
 from .wire import encode

@@ -28,8 +28,8 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.problem import MEDIA_TYPE
 from ..events.telemetry import failure_of, logger
-from ..problem import MEDIA_TYPE
 from .assets import POLICY as VIEWER_POLICY
 from .compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .guard import Guard
@@ -171,7 +171,7 @@ class Exchange:
         try:
             value = await self._handled(route, call)
         except LeafMoved as error:
-            raise self._service.stale(error, call.session_id) from error
+            raise self._service.stale(error, call.names.get("session_id", "")) from error
         if isinstance(value, EventStream):
             self._service.hold_stream(caller)
             self._leave()

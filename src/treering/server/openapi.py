@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, structs
 
-from ..problem import MEDIA_TYPE, Problem
+from ..events.problem import MEDIA_TYPE, Problem
 from .fields import KEY_PATTERN
 from .routes.entries import NewEntries
 from .routes.table import ROUTES

@@ -42,7 +42,7 @@ from ..events.errors import (
     Unavailable,
     UnsafeCut,
 )
-from ..problem import Current, ErrorClass, Place, Problem, attributes_of, names_of, public_class
+from ..events.problem import Current, ErrorClass, Place, Problem, attributes_of, names_of, public_class
 
 
 class Malformed(InvalidInput):

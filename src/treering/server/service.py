@@ -27,9 +27,9 @@ from ..events.errors import (
     TreeringError,
     Unavailable,
 )
+from ..events.problem import Problem
 from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
-from ..problem import Problem
 from ..projections.summary import CORRUPTED, SessionSummary
 from .blocks import Encoded
 from .fields import cursor_of
@@ -47,13 +47,16 @@ _IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
 """The namespace of the ids of sessions that are created with an Idempotency-Key."""
 
 
+_CREATED_MAX = 10_000
+"""Requests that created a session of an id that the caller chose, and whose repetition gets the same reply."""
+
 _HANDLES_MAX = 10_000
 """Handles of sessions that are kept, so that a request need not look its session up again."""
 
 
 def not_found(session_id: str) -> SessionNotFound:
     """Return the error for a session that does not exist, or that the principal may not see: they look the same."""
-    return SessionNotFound(f"no session has the id {session_id[:200]!r}")
+    return SessionNotFound(f"no session has the id {session_id[:200]!r}, or no longer: load or create another one")
 
 
 class Service:
@@ -97,6 +100,7 @@ class Service:
         self._streaming: Counter[str] = Counter()
         self._total = 0  # of both
         self._ended: anyio.Event | None = None
+        self._created: dict[tuple[str, str], str] = {}
         files = host.core.runtime.files
         self._root = None if files is None else files.root
         self._describe = describe
@@ -299,6 +303,17 @@ class Service:
     def id_for(self, principal: Principal, key: str | None) -> str | None:
         """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
         return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
+
+    def note_created(self, principal: Principal, key: str | None, session_id: str) -> None:
+        """Note which session a request with an Idempotency-Key created."""
+        if key is not None:
+            self._created[principal.name, key] = session_id
+            if len(self._created) > _CREATED_MAX:
+                del self._created[next(iter(self._created))]
+
+    def created(self, principal: Principal, key: str | None) -> str | None:
+        """Return the session that this very request created before, if it did; see `note_created`."""
+        return None if key is None else self._created.get((principal.name, key))
 
 
 def _tracing_of(runtime: Runtime) -> Tracing | None:

@@ -11,7 +11,7 @@ from ...events.errors import InvalidInput
 from ...models.remote import check_address
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..home import Home
-from ..options import Count, root_option, session_completion
+from ..options import Count, home_options, session_completion
 from ..output import INTERRUPTED, echo_lines, has_terminal, run
 from ..rows import listed
 from .models import ECHO, Models
@@ -58,7 +58,7 @@ from .models import ECHO, Models
     "-p", "--prompt", metavar="TEXT", help="Send this prompt, print the answer, and exit; - reads it from stdin."
 )
 @click.option("--json", "as_json", is_flag=True, help="With -p: print the complete answer as JSON.")
-@root_option
+@home_options
 @click.pass_context
 def chat(
     ctx: click.Context,
@@ -119,7 +119,7 @@ def chat(
 @click.option("-a", "--all", "everywhere", is_flag=True, help="Choose from the sessions of all projects.")
 @click.option("--model", metavar="NAME", help="The model that answers; see `treering chat`.")
 @click.option("--base-url", metavar="URL", help="Where the model is served.")
-@root_option
+@home_options
 @click.pass_context
 def resume(
     ctx: click.Context, session: str | None, everywhere: bool, model: str | None, base_url: str | None, root: str | None
@@ -145,7 +145,7 @@ def resume(
         row = run(_make_current, home, session)
         session = row.path or row.id
     target = ["--new"] if session is None else ["--resume", session]
-    options = (("--model", model), ("--base-url", base_url), ("--root", home.root))
+    options = (("--model", model), ("--base-url", base_url), ("--root", None if home.server else home.root))
     args = [*target, *(part for name, value in options if value is not None for part in (name, value))]
     with chat.make_context("chat", args, parent=ctx.parent) as inner:
         chat.invoke(inner)

@@ -19,7 +19,7 @@ from ..descriptions import colored, short
 from ..home import Home
 from ..messages import warn
 from ..opening import find_leaf, opened
-from ..options import Count, json_option, leaf_option, quiet_option, root_option, session_argument, session_file
+from ..options import Count, home_options, json_option, leaf_option, quiet_option, session_argument, session_file
 from ..output import clean, run, show, tell
 
 
@@ -27,7 +27,7 @@ from ..output import clean, run, show, tell
 @session_file
 @leaf_option
 @json_option
-@root_option
+@home_options
 def context(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """Print what a model sees of the path to the leaf.
 
@@ -80,7 +80,7 @@ def debug() -> None:
 )
 @json_option
 @quiet_option
-@root_option
+@home_options
 def debug_context(session: str, window: int | None, as_json: bool, root: str | None) -> None:
     """Show what a model would be sent now: the messages, the strategy, the counts.
 
@@ -181,7 +181,7 @@ def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Ite
 )
 @json_option
 @quiet_option
-@root_option
+@home_options
 def compact(
     session: str,
     applying: bool,

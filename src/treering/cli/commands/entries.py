@@ -20,7 +20,7 @@ from ..descriptions import LABEL_CHARS_MAX, line_of, preview_of, role_of, short
 from ..home import Home
 from ..messages import warn
 from ..opening import find_entry, find_leaf, opened
-from ..options import json_option, leaf_option, root_option, session_argument, session_file
+from ..options import home_options, json_option, leaf_option, session_argument, session_file
 from ..output import as_json as encoded
 from ..output import columns, echo_json, run, short_line
 from ..rows import WIDTH_OF_PIPES
@@ -32,7 +32,7 @@ _AT_ONCE = 256
 @session_file
 @leaf_option
 @json_option
-@root_option
+@home_options
 def entries(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """Print the entries in file order; with --leaf, only those on the path to that entry.
 
@@ -101,7 +101,7 @@ _LOOKS_EVERY_S = 0.5
 @session_file
 @json_option
 @click.option("--from-start", is_flag=True, help="Print the existing entries first.")
-@root_option
+@home_options
 def follow(file: str, as_json: bool, from_start: bool, root: str | None) -> None:
     """Print each entry as another process appends it, until Ctrl-C.
 
@@ -157,7 +157,7 @@ async def _watch_reader() -> None:
 @session_file
 @leaf_option
 @json_option
-@root_option
+@home_options
 def labels(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """List labelled entries, those on the path to the leaf first.
 
@@ -208,7 +208,7 @@ def _show_labels(labelled: list[LabelledEntry], previews: list[str]) -> None:
 @click.argument("entry", metavar="ENTRY")
 @click.argument("text", metavar="[TEXT]", required=False)
 @json_option
-@root_option
+@home_options
 def label(session: str, entry: str, text: str | None, as_json: bool, root: str | None) -> None:
     """Label an entry of a session, or remove its label.
 

@@ -17,7 +17,7 @@ from ...projections.context import DEFAULT_THINKING_LEVEL, ModelRef, level_of, m
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..descriptions import LABEL_CHARS_MAX, short
 from ..home import Home
-from ..options import json_option, root_option, session_completion
+from ..options import home_options, json_option, session_completion
 from ..output import run, short_line, show
 from ..rows import name_of, place_of, status_of, used, when
 
@@ -61,7 +61,7 @@ class Info(Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_completion)
 @json_option
-@root_option
+@home_options
 def info(session: str | None, as_json: bool, root: str | None) -> None:
     """Show the details of a session.
 

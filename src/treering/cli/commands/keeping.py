@@ -18,7 +18,7 @@ from ...projections.summary import SessionSummary
 from ..descriptions import short
 from ..home import Home, do_each, resolve_each
 from ..messages import sentence
-from ..options import json_option, quiet_option, root_option, sessions_argument
+from ..options import home_options, json_option, quiet_option, sessions_argument
 from ..output import confirmed, echo_json, line, run, short_line, show, tell
 from ..rows import name_of, named, table_of, when
 
@@ -29,7 +29,7 @@ _Named: TypeAlias = dict[str, str | None]
 @sessions_argument
 @json_option
 @quiet_option
-@root_option
+@home_options
 @click.pass_context
 def archive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
     """Archive sessions: leave them out of the listing, and keep everything.
@@ -53,7 +53,7 @@ def archive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: 
 @sessions_argument
 @json_option
 @quiet_option
-@root_option
+@home_options
 @click.pass_context
 def unarchive(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
     """Restore archived sessions.
@@ -112,7 +112,7 @@ def _report(done: str, before: str, changed: Sequence[_Named], others: Sequence[
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @quiet_option
-@root_option
+@home_options
 @click.pass_context
 def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bool, root: str | None) -> None:
     """Delete sessions for good.
@@ -170,7 +170,7 @@ _WHY = {"inactive": "nothing was appended for a long time", "too_many": "too man
 )
 @json_option
 @quiet_option
-@root_option
+@home_options
 def gc(applying: bool, as_json: bool, root: str | None) -> None:
     """Archive old sessions, according to the settings.
 

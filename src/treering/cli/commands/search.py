@@ -16,7 +16,7 @@ from ...events.texts import counted
 from ..descriptions import ROLE_CHARS_MAX, colored, short
 from ..home import Home
 from ..messages import warn
-from ..options import Count, Moment, json_option, quiet_option, root_option
+from ..options import Count, Moment, home_options, json_option, quiet_option
 from ..output import as_json as encoded
 from ..output import clean, run, short_line, tell
 from ..rows import NAMELESS, Prefixes, when
@@ -53,7 +53,7 @@ _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted
 )
 @json_option
 @quiet_option
-@root_option
+@home_options
 def search(
     query: tuple[str, ...],
     project: str | None,

@@ -8,7 +8,7 @@ from ...events.entries import ARCHIVED
 from ...events.texts import counted
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..home import Home
-from ..options import Count, json_option, quiet_option, root_option, session_argument, session_completion
+from ..options import Count, home_options, json_option, quiet_option, session_argument, session_completion
 from ..output import echo_json, echo_lines, run, show, tell
 from ..rows import name_of, named, table_of
 
@@ -21,7 +21,7 @@ from ..rows import name_of, named, table_of
 @click.option("-n", "--limit", metavar="N", type=Count(min=0), help="List at most N sessions.")
 @json_option
 @quiet_option
-@root_option
+@home_options
 def sessions(everywhere: bool, archived: bool, limit: int | None, as_json: bool, root: str | None) -> None:
     """List the sessions of this project, or of all projects.
 
@@ -73,7 +73,7 @@ def _where_instead(others: int) -> str:
 @click.option("--clear", is_flag=True, help="Unset the current session of the project.")
 @json_option
 @quiet_option
-@root_option
+@home_options
 def current(session: str | None, clear: bool, as_json: bool, root: str | None) -> None:
     """Show or set the current session of this project.
 
@@ -122,7 +122,7 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
 @session_argument
 @click.argument("name", metavar="NAME")
 @json_option
-@root_option
+@home_options
 def rename(session: str, name: str, as_json: bool, root: str | None) -> None:
     """Give a session a name.
 

@@ -19,7 +19,7 @@ from ..descriptions import short
 from ..home import Home
 from ..messages import sentence
 from ..opening import find_entry
-from ..options import FormatName, json_option, quiet_option, root_option, session_argument
+from ..options import FormatName, home_options, json_option, quiet_option, session_argument
 from ..output import echo_document, echo_json, line, run, show, tell, transient_progress
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _export_names() -> Sequence[str]:
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--json", "as_json", is_flag=True, help="With -o: print the path and format as JSON, for programs.")
 @quiet_option
-@root_option
+@home_options
 def export(
     session: str,
     format_: str | None,
@@ -152,7 +152,7 @@ def _programs_with_a_home() -> Sequence[str]:
 )
 @json_option
 @quiet_option
-@root_option
+@home_options
 @click.pass_context
 def import_(
     ctx: click.Context,

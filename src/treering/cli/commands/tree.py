@@ -17,7 +17,7 @@ from ...events.entries import Entry
 from ...projections.tree import TreeNode, iter_nodes, to_json
 from ..descriptions import LABEL_CHARS_MAX, colored, preview_of, role_of, short
 from ..opening import find_leaf, opened
-from ..options import json_option, leaf_option, root_option, session_file
+from ..options import home_options, json_option, leaf_option, session_file
 from ..output import can_write_unicode, columns, echo_json_array, echo_lines, run, short_line
 
 GUTTERS_MAX = 24
@@ -74,7 +74,7 @@ _AT_ONCE = 256
 @session_file
 @leaf_option
 @json_option
-@root_option
+@home_options
 def tree(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """Draw all branches of a session; a dot marks the path to the leaf.
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from ...actors.session.session import Session
 from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
+from ...events.problem import Problem
 from ...events.stores.base import Cursor
-from ...problem import Problem
 from ...projections.feed import Reset
 from ..blocks import block
 from ..fields import Count, Since

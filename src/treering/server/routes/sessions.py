@@ -14,7 +14,14 @@ from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
 from ...events.entries import Header, SessionInfo, Usage
-from ...events.errors import CommandConflict, EntryNotFound, InvalidInput, NotAuthorized, SessionExists
+from ...events.errors import (
+    CommandConflict,
+    EntryNotFound,
+    InvalidInput,
+    NotAuthorized,
+    SessionExists,
+    SessionNotFound,
+)
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
 from ..fields import Count, Folder, Limit, Name, NewId, NewKey
@@ -47,6 +54,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     parent_entry: str | None
     cwd: str | None
     project: str | None
+    project_hash: str | None
     first_message: str
     dialect: str
     status: str
@@ -196,9 +204,12 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
     try:
         session = await _create(service.host, body, chosen)
     except SessionExists:
-        if chosen is None or chosen == body.id:
-            raise
-        return await _as_before(call, body, chosen)
+        before = service.created(call.principal, call.key)
+        if before is None and (chosen is None or chosen == body.id):
+            raise SessionExists(
+                f"session {body.id or body.key!r} already exists: load it, or choose another name"
+            ) from None
+        return await _as_before(call, body, before or chosen or "")
     return await _created(call, session)
 
 
@@ -211,6 +222,9 @@ async def _create(host: SessionHost, body: NewSession, chosen: str | None) -> Se
         )
         if body.title is not None:
             await draft.append(SessionInfo(name=body.title))
+        there = await host.get_session(draft.id)
+        if there is not None and there.id == draft.id:  # perhaps in a file of another name
+            raise SessionExists(f"session {draft.id!r} already exists: load it, or choose another name")
         return await host.put(draft)
 
 
@@ -230,6 +244,7 @@ def _repeated(call: Call[Nothing, object], row: SessionSummary) -> Reply:
 
 
 async def _created(call: Call[Nothing, object], session: Session) -> Reply:
+    call.service.note_created(call.principal, call.key, session.id)
     row = await call.service.host.resolve(session)
     return Reply(row_of(call.service, row), status=201, headers={"Location": _place(call, row.id)})
 
@@ -244,6 +259,40 @@ def _check_own_key(principal: Principal, key: str | None) -> None:
         raise NotAuthorized(
             f"this token creates sessions with keys that begin with {principal.prefix!r} alone", known=True
         )
+
+
+class ProjectQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The folder of a project."""
+
+    project: Folder
+
+
+class NewCurrent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The session to go on with in a project; null for none."""
+
+    project: Folder
+    session: Name | None
+
+
+@routes.add("GET", "/v1/current", right="read", query=ProjectQuery, reply=SessionRow, errors=(404,))
+async def get_current(call: Call[ProjectQuery, None]) -> SessionRow:
+    """Return the current session of a project."""
+    row = await call.service.host.current_session(call.query.project)
+    if row is None or not call.principal.sees(row.key):
+        raise SessionNotFound("this project has no current session")
+    return row_of(call.service, row)
+
+
+@routes.add("PUT", "/v1/current", right="write", body=NewCurrent, status=204, errors=(404, 409))
+async def set_current(call: Call[Nothing, NewCurrent]) -> Reply:
+    """Make a session the current one of a project."""
+    service, body = call.service, call.body
+    service.check_writable()
+    if call.principal.prefix is not None:
+        raise NotAuthorized("a project is for sessions of any key: this takes a token without a prefix", known=True)
+    row = None if body.session is None else await service.row(call.principal, body.session)
+    await service.host.set_current_session(body.project, row)
+    return Reply()
 
 
 @routes.add("GET", "/v1/keys/{key}", right="read", reply=SessionRow, errors=(404,))
@@ -414,6 +463,7 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
     try:
         return await _created(call, await fork(service.host.core, copy, chosen))
     except SessionExists:
-        if chosen is None or chosen == body.id:
+        before = service.created(call.principal, call.key)
+        if before is None and (chosen is None or chosen == body.id):
             raise
-        return _repeated(call, await service.row(call.principal, chosen))
+        return _repeated(call, await service.row(call.principal, before or chosen or ""))

@@ -27,8 +27,8 @@ from ...projections.feed import Reset, Transient
 from ...projections.usage import UsageProjection
 from ...projections.views import Snapshot
 from ..blocks import block, entry_block
-from ..fields import Folder, Since, cursor_of
-from ..routing import Call, Routes
+from ..fields import Folder, Name, Since, cursor_of
+from ..routing import Call, Nothing, Reply, Routes
 from ..wire import encode
 from .sessions import SessionRow, row_of
 
@@ -70,6 +70,19 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     kinds: tuple[Literal["entry", "transient", "ready"], ...] = ("entry",)
     view: View | None = None
     live: bool = True
+
+
+class NewTransient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event that no log keeps; of two with the same name, a slow reader gets only the later one."""
+
+    name: Name
+    data: Any = None  # any JSON
+
+
+class NewTransients(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Events to send, in their order."""
+
+    events: tuple[NewTransient, ...]
 
 
 class ListStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -245,6 +258,22 @@ async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
         return EventStream(service, lambda push: _view(service, session, view, live=query.live, push=push))
     after = place(session, call.header(b"last-event-id") or query.since)
     return EventStream(service, lambda push: _entries(service, session, query, after, push))
+
+
+@routes.add(
+    "POST",
+    "/v1/sessions/{session_id}/transients",
+    right="write",
+    body=NewTransients,
+    status=202,
+    errors=(404,),
+)
+async def send_transients(call: Call[Nothing, NewTransients]) -> Reply:
+    """Send events to those who follow a session now; nothing keeps them, and they may be lost."""
+    session = await call.writing()
+    for event in call.body.events:
+        session.emit(event.name, event.data)
+    return Reply()
 
 
 def place(session: Session, since: str) -> Cursor | int:

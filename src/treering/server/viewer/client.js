@@ -399,7 +399,8 @@ class Line {
           }
           if (wait === null && this._ends) return;
           if (wait === null) throw new Offline("the stream ended without a word");
-        } catch (error) {
+        } catch (raised) {
+          const error = /** @type {Error} */ (raised);
           if (this._signal?.aborted) return;
           if (error instanceof Problem ? !OPENED_AGAIN.has(error.status) : !(error instanceof Offline)) {
             this._set("closed", error);
@@ -762,8 +763,9 @@ const VIEWS = {
     }),
     apply: (totals, change) => {
       const added = fullUsage(change);
-      const place = totals.by_model.findIndex((each) => each.provider === added.provider && each.model === added.model);
+      /** @type {any[]} */
       const by_model = totals.by_model.slice();
+      const place = by_model.findIndex((each) => each.provider === added.provider && each.model === added.model);
       if (place < 0) by_model.push(added);
       else by_model[place] = { ...added, usage: sum(by_model[place].usage, added.usage) };
       return { total: sum(totals.total, added.usage), by_model };
@@ -898,16 +900,17 @@ function treeOf({ nodes, children, labels, leaf }) {
   const path = new Set();
   for (let seq = leaf; seq; seq = nodes.get(seq).parent_seq) path.add(seq);
   const found = [];
-  const stack = [...children.get(0)].reverse().map((seq) => [seq, 0]);
-  while (stack.length) {
-    const [seq, depth] = stack.pop();
+  const stack = [...children.get(0)].reverse().map((seq) => ({ seq, depth: 0 }));
+  for (let here = stack.pop(); here; here = stack.pop()) {
+    const { seq, depth } = here;
     const node = nodes.get(seq);
+    /** @type {number[]} */
     const below = children.get(seq) ?? [];
     const parent_id = nodes.get(node.parent_seq)?.id ?? null;
     const ids = below.map((each) => nodes.get(each).id);
     const label = labels.get(node.id) ?? null;
     found.push({ ...node, parent_id, depth, label, children: ids, on_path: path.has(seq) });
-    for (let place = below.length - 1; place >= 0; place--) stack.push([below[place], depth + 1]);
+    for (let place = below.length - 1; place >= 0; place--) stack.push({ seq: below[place], depth: depth + 1 });
   }
   return { nodes: found, leaf };
 }

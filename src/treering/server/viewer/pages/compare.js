@@ -61,8 +61,10 @@ function Compared({ app, session, value }) {
     if (!together || phone || leading.current !== side) return;
     align(boxes[1 - side].current, boxes[side].current);
   }, [together, phone]);
+  const drawnTab = useRef(0);
   useEffect(() => {
-    if (phone) boxes[tab].current?.querySelector(`[data-turn="${Math.floor(turn.current)}"]`)?.scrollIntoView();
+    if (phone && drawnTab.current !== tab) boxes[tab].current?.querySelector(`[data-turn="${Math.floor(turn.current)}"]`)?.scrollIntoView();
+    drawnTab.current = tab;
   }, [tab]);
 
   const count = model.pathTo(common).length;

@@ -1,56 +1,77 @@
 /** A session: its path as it grows, an outline beside it, and a field to write in at its end. */
 
-import { Component, h, useEffect, useRef, useState } from "../vendor/preact.js";
-import { useActions } from "../parts/acting.js";
+import { Component, h } from "../vendor/preact.js";
 import { Composer } from "../parts/composer.js";
-import { copy } from "../parts/copy.js";
 import { Row } from "../parts/entry.js";
 import { FindBar, markWords } from "../parts/find.js";
-import { Icon } from "../parts/icons.js";
-import { useKeys } from "../parts/keys.js";
-import { Menu } from "../parts/menu.js";
 import { Failure, Skeleton } from "../parts/notices.js";
-import { count, entries as entryCount } from "../parts/numbers.js";
+import { entries as entryCount } from "../parts/numbers.js";
 import { Outline, placesOf } from "../parts/outline.js";
 import { Path } from "../parts/path.js";
 import { path } from "../parts/paths.js";
-import { SessionBar, nameOf } from "../parts/session-bar.js";
+import { nameOf } from "../parts/session-bar.js";
+import { EntryMenu, Frame, Pill, Tools } from "../parts/session-frame.js";
 import { SessionModel } from "../parts/session-model.js";
-import { isFailure, isPrompt } from "../parts/session-rows.js";
 import { keepSeen, readSeen } from "../parts/seen.js";
 import { SessionView } from "../parts/session-view.js";
 
-const FEW_RESULT_BYTES = 8_000;
-const BODIES_AROUND = 40;
-
 /** The page of a session; another session is another page. */
 export default function Page({ params, query, app }) {
-  return h(SessionPage, { key: params.session, session: params.session, entry: params.entry, leaf: query.get("leaf") ?? undefined, app });
+  return h(SessionPage, {
+    key: params.session,
+    session: params.session,
+    entry: params.entry,
+    leaf: query.get("leaf") ?? undefined,
+    app,
+  });
 }
 
 class SessionPage extends Component {
   #path = null;
-  #find = null;
-  #composer = null;
+  find = null;
+  composer = null;
   #places = { items: null, prompts: null, places: [] };
-  #newSince = 0;
-  #holdPath = (path) => { this.#path = path; };
-  #holdFind = (find) => { this.#find = find; };
-  #holdComposer = (composer) => { this.#composer = composer; };
+  newSince = 0;
+  #holdPath = (path) => {
+    this.#path = path;
+  };
+  #holdFind = (find) => {
+    this.find = find;
+  };
+  #holdComposer = (composer) => {
+    this.composer = composer;
+  };
   #marking = 0;
-  state = { row: null, rowError: null, active: null, target: null, pinned: true, follows: true, finding: null, outline: false, reading: null, deleted: false };
+  state = {
+    row: null,
+    rowError: null,
+    active: null,
+    target: null,
+    pinned: true,
+    follows: true,
+    finding: null,
+    outline: false,
+    reading: null,
+    deleted: false,
+  };
 
   constructor(props) {
     super(props);
     const { app, session } = props;
     this.model = new SessionModel(app, session, { seen: readSeen(session) });
-    this.view = new SessionView({ app, session, model: this.model, EntryMenu: (fields) => h(EntryMenu, { ...fields, page: this }) });
+    this.view = new SessionView({
+      app,
+      session,
+      model: this.model,
+      EntryMenu: (fields) => h(EntryMenu, { ...fields, page: this }),
+    });
   }
 
   componentDidMount() {
     const { app, session, entry, leaf } = this.props;
     this.stop = this.model.onChange(() => this.#changed());
     this.stopApp = app.onChange(() => app.connection !== this.connection && this.setState({}));
+    this.stopRows = app.directory.onChange(() => this.#takeRow());
     this.#readRow();
     this.#open(leaf, entry);
     app.title(session);
@@ -70,6 +91,8 @@ class SessionPage extends Component {
     this.#keepSeen();
     this.stop();
     this.stopApp();
+    this.stopRows();
+    this.view.close();
     this.model.close();
     markWords(null, "");
     document.removeEventListener("visibilitychange", this.onHide);
@@ -99,13 +122,26 @@ class SessionPage extends Component {
     }
   }
 
+  /** The listing tells what the session is doing, and when it is renamed or archived. */
+  #takeRow() {
+    const row = this.props.app.directory.rows.get(this.props.session);
+    if (row?.state && row !== this.taken) this.model.takeState(row.state);
+    if (row && row !== this.taken && this.state.row) this.setState({ row: { ...this.state.row, ...row } });
+    this.taken = row;
+  }
+
   // -- where the reader is
 
   async #open(leaf, entry) {
     const known = entry !== undefined && leaf === undefined && this.model.rowOf.has(entry);
     const wasBranch = this.model.isPinnedBranch;
-    if (!known && (!this.model.isLoaded || entry !== undefined || leaf !== undefined || wasBranch || this.model.hasLater)) {
+    if (known) this.model.stay();
+    if (
+      !known &&
+      (!this.model.isLoaded || entry !== undefined || leaf !== undefined || wasBranch || this.model.hasLater)
+    ) {
       await this.model.open({ leaf, entry });
+      if (entry !== this.props.entry || leaf !== this.props.leaf) return; // a later step counts
     }
     if (entry !== undefined && this.model.rowOf.has(entry)) this.#goTo(entry, { isTarget: true });
     else if (this.model.isLoaded) this.#whenDrawn(() => this.#path?.toEnd());
@@ -122,7 +158,9 @@ class SessionPage extends Component {
     if (!row) return;
     const call = [...row.results].find(([, result]) => result.item.id === id);
     if (call) this.model.setOpen(`call:${row.item.id}:${call[0]}`, true, row.key);
-    this.setState({ active: row.key, target: isTarget ? row.key : null, pinned: false }, () => this.#path?.toRow(this.model.rowOf.get(id) ?? place));
+    this.setState({ active: row.key, target: isTarget ? row.key : null, pinned: false }, () =>
+      this.#path?.toRow(this.model.rowOf.get(id) ?? place),
+    );
   }
 
   #activePlace() {
@@ -131,62 +169,24 @@ class SessionPage extends Component {
     return place >= 0 ? place : (this.view.first ?? 0) - 1;
   }
 
-  #step(by, isWanted = (row) => row.kind === "entry") {
+  step(by, isWanted = (row) => row.kind === "entry") {
     const { rows } = this.model;
     for (let place = this.#activePlace() + by; place >= 0 && place < rows.length; place += by) {
       if (!isWanted(rows[place])) continue;
       this.setState({ active: rows[place].key, target: null, pinned: false }, () => this.#path?.toRow(place));
       return undefined;
     }
-    if (by < 0 && this.model.hasEarlier) this.model.loadMore("earlier").then(() => this.#step(by, isWanted));
-    else if (by > 0 && this.model.hasLater) this.model.loadMore("later").then(() => this.#step(by, isWanted));
+    if (by < 0 && this.model.hasEarlier) this.model.loadMore("earlier").then(() => this.step(by, isWanted));
+    else if (by > 0 && this.model.hasLater) this.model.loadMore("later").then(() => this.step(by, isWanted));
     else this.props.app.say("there are no more");
     return undefined;
   }
 
-  get #activeRow() {
+  get activeRow() {
     return this.model.rows.find((row) => row.key === this.state.active);
   }
 
-  #fold() {
-    const row = this.#activeRow;
-    if (!row || row.kind !== "entry") return;
-    const { model } = this;
-    const keys = row.item.tools?.length ? row.item.tools.map((call) => `call:${row.item.id}:${call.id}`)
-      : [row.item.type === "compaction" ? `${row.item.id}:summary` : row.item.role === "system" ? `${row.item.id}:system` : row.item.type === "message" ? `${row.item.id}:0` : `${row.item.id}:data`];
-    const isOpen = keys.some((key) => model.isOpen(key, false));
-    for (const key of keys) model.setOpen(key, !isOpen, row.key);
-  }
-
-  keys() {
-    const { app, session } = this.props;
-    const at = () => this.#activeRow?.item ?? this.model.items.findLast((item) => item.id);
-    return [
-      { keys: "j", label: "next entry", run: () => this.#step(1) },
-      { keys: "k", label: "previous entry", run: () => this.#step(-1) },
-      { keys: "]", label: "next prompt", run: () => this.#step(1, (row) => row.kind === "entry" && isPrompt(row.item)) },
-      { keys: "[", label: "previous prompt", run: () => this.#step(-1, (row) => row.kind === "entry" && isPrompt(row.item)) },
-      { keys: "e", label: "next error", run: () => this.#step(1, isFailure) },
-      { keys: "b", label: "next branch point", run: () => this.#step(1, (row) => row.kind === "branch") },
-      { keys: "o", label: "fold or unfold", run: () => this.#fold() },
-      { keys: "O", label: "expand or collapse all", run: () => this.model.setAll(!this.model.allOpen) },
-      { keys: "f", label: "follow", run: () => this.#setFollows(!(this.state.follows && this.state.pinned)) },
-      { keys: "t", label: "tree", run: () => app.navigate(path.tree(session)) },
-      { keys: "w", label: "what the model saw", run: () => (at() ? app.navigate(path.saw(session, at().id)) : false) },
-      { keys: "y", label: "copy the link", run: () => this.#copyLink() },
-      { keys: "Escape", label: "back one layer", run: () => this.#escape() },
-      { keys: "Control+f", label: "find in this session", run: () => this.#openFind() },
-    ];
-  }
-
-  #copyLink() {
-    const { app, session } = this.props;
-    const row = this.#activeRow;
-    const to = row ? path.entry(session, row.item.id) : path.session(session);
-    copy(new URL(app.href(to), document.baseURI).href, app);
-  }
-
-  #escape() {
+  escape() {
     if (this.state.finding !== null) this.#closeFind();
     else if (this.state.outline) this.setState({ outline: false });
     else if (this.state.active !== null) this.setState({ active: null, target: null });
@@ -195,11 +195,11 @@ class SessionPage extends Component {
   }
 
   #setFollows(follows) {
-    this.setState({ follows }, () => (follows ? this.#toEnd() : this.#path?.unpin()));
+    this.setState({ follows }, () => (follows ? this.toEnd() : this.#path?.unpin()));
   }
 
-  async #toEnd() {
-    this.#newSince = this.model.arrived;
+  async toEnd() {
+    this.newSince = this.model.arrived;
     if (this.model.isPinnedBranch || this.model.hasLater) {
       const { app, session, entry, leaf } = this.props;
       if (entry !== undefined || leaf !== undefined) app.navigate(path.session(session));
@@ -210,11 +210,11 @@ class SessionPage extends Component {
 
   // -- finding
 
-  #openFind() {
+  openFind() {
     if (this.view.isWhole && this.model.total <= this.model.items.length) return false;
     if (this.state.finding !== null && document.activeElement?.closest?.(".find-bar")) return false;
     this.#path?.unpin();
-    this.setState({ finding: this.state.finding ?? "" }, () => this.#find?.focus());
+    this.setState({ finding: this.state.finding ?? "" }, () => this.find?.focus());
     return undefined;
   }
 
@@ -229,9 +229,11 @@ class SessionPage extends Component {
     const row = this.model.rows[this.model.rowOf.get(hit.entry_id)];
     if (!row) return;
     for (const call of row.item.tools ?? []) {
-      if (row.item.id === hit.entry_id || row.results.get(call.id)?.item.id === hit.entry_id) this.model.setOpen(`call:${row.item.id}:${call.id}`, true, row.key);
+      if (row.item.id === hit.entry_id || row.results.get(call.id)?.item.id === hit.entry_id)
+        this.model.setOpen(`call:${row.item.id}:${call.id}`, true, row.key);
     }
-    for (const name of ["0", "1", "summary", "system", "data"]) this.model.setOpen(`${row.item.id}:${name}`, true, row.key);
+    for (const name of ["0", "1", "summary", "system", "data"])
+      this.model.setOpen(`${row.item.id}:${name}`, true, row.key);
     this.#goTo(hit.entry_id, { isTarget: true });
   };
 
@@ -250,12 +252,16 @@ class SessionPage extends Component {
     if (model.state?.state !== this.spoken) {
       if (this.spoken !== undefined) this.props.app.say(`${model.state.state}`);
       this.spoken = model.state?.state;
-      this.view.forgetChildren();
     }
-    if (this.state.pinned && !model.isPinnedBranch) this.#newSince = model.arrived;
+    if (this.state.pinned && !model.isPinnedBranch) this.newSince = model.arrived;
     if (this.#path && !document.hidden) this.#wantBodies();
     this.setState({});
   }
+
+  #onPinned = (pinned) => {
+    this.model.isReading = !pinned;
+    this.setState({ pinned });
+  };
 
   #onRange = (first, last) => {
     if (first === this.view.first && last === this.view.last) return;
@@ -267,31 +273,13 @@ class SessionPage extends Component {
   };
 
   #wantBodies() {
-    const { rows, bodies } = this.model;
-    const whole = this.view.isWhole;
-    const from = whole ? 0 : Math.max(0, (this.view.first ?? 0) - BODIES_AROUND);
-    const to = whole ? rows.length - 1 : Math.min(rows.length - 1, (this.view.last ?? rows.length - 1) + BODIES_AROUND);
-    const ids = [];
-    const isNear = (place) => place >= (this.view.first ?? 0) - 4 && place <= (this.view.last ?? rows.length) + 4;
-    for (let place = from; place <= to; place += 1) {
-      const row = rows[place];
-      if (row?.kind !== "entry" || row.item.live) continue;
-      const { item } = row;
-      const isNote = item.type !== "message" && item.type !== "compaction" && item.type !== "branch_summary" && item.type !== "custom_message";
-      if (isNote && !this.model.isOpen(`${item.id}:data`, false)) continue;
-      const own = [item.id];
-      for (const [id, result] of row.results) {
-        if (this.model.isOpen(`call:${item.id}:${id}`, result.error) || (whole && result.bytes <= FEW_RESULT_BYTES)) own.push(result.item.id);
-      }
-      if (isNear(place)) ids.unshift(...own);
-      else ids.push(...own);
-    }
-    bodies.want(ids);
+    this.model.bodies.want(this.view.wanted());
   }
 
   #outline() {
     const { items, prompts } = this.model;
-    if (this.#places.items !== items || this.#places.prompts !== prompts) this.#places = { items, prompts, places: placesOf(this.model) };
+    if (this.#places.items !== items || this.#places.prompts !== prompts)
+      this.#places = { items, prompts, places: placesOf(this.model) };
     return this.#places.places;
   }
 
@@ -309,7 +297,8 @@ class SessionPage extends Component {
 
   #selected() {
     const selection = document.getSelection();
-    if (this.state.pinned && selection && !selection.isCollapsed && this.#path?.element?.contains(selection.anchorNode)) this.#path.unpin();
+    if (this.state.pinned && selection && !selection.isCollapsed && this.#path?.element?.contains(selection.anchorNode))
+      this.#path.unpin();
   }
 
   // -- drawing
@@ -317,31 +306,67 @@ class SessionPage extends Component {
   render({ app, session }, { row, rowError, pinned, follows, finding, outline, reading, deleted, active, target }) {
     const { model, view } = this;
     this.connection = app.connection;
-    if (deleted) return h("div", { class: "page-session fills" }, h("p", { class: "notice" }, "The session was deleted."));
-    if (rowError && !row) return h("div", { class: "page-session fills" }, h(Failure, { error: rowError, retry: () => this.#readRow() }));
+    if (deleted)
+      return h("div", { class: "page-session fills" }, h("p", { class: "notice" }, "The session was deleted."));
+    if (rowError && !row)
+      return h("div", { class: "page-session fills" }, h(Failure, { error: rowError, retry: () => this.#readRow() }));
     view.isWhole = model.rows.length <= 300;
     const shown = { app, session, row, state: model.state ?? undefined };
-    return h("div", { class: "page-session fills" },
+    return h(
+      "div",
+      { class: "page-session fills" },
       h(Frame, { page: this, shown }),
-      h("div", { class: outline ? "session-body is-outlined" : "session-body" },
+      h(
+        "div",
+        { class: outline ? "session-body is-outlined" : "session-body" },
         h(Outline, {
-          places: this.#outline(), current: reading, app, session,
+          places: this.#outline(),
+          current: reading,
+          app,
+          session,
           onGo: () => this.setState({ outline: false }),
         }),
-        h("section", { class: "session-main", "aria-label": "Conversation" },
+        h(
+          "section",
+          { class: "session-main", "aria-label": "Conversation" },
           h(Tools, { page: this, model, follows: follows && pinned }),
-          finding === null ? null : h(FindBar, {
-            hold: this.#holdFind, model, onGo: this.#toHit,
-            onQuery: (query) => this.setState({ finding: query }), onClose: () => this.#closeFind(),
-          }),
-          model.notice ? h("p", { class: "notice session-notice", role: "status" }, model.notice.text, " ",
-            h("button", { class: "button quiet", type: "button", onClick: () => model.dismiss() }, "Dismiss")) : null,
-          model.error ? h(Failure, { error: model.error, retry: () => this.#open(this.props.leaf, this.props.entry) })
-            : model.isLoaded ? this.#drawPath(active, target) : h(Skeleton, { rows: 8, height: 90 }),
-          this.#pill(),
-          app.can("write") && model.isLoaded ? h(Composer, {
-            hold: this.#holdComposer, app, session, model, reason: this.#reason(), onSent: () => this.#toEnd(),
-          }) : null)));
+          finding === null
+            ? null
+            : h(FindBar, {
+                hold: this.#holdFind,
+                model,
+                onGo: this.#toHit,
+                onQuery: (query) => this.setState({ finding: query }),
+                onClose: () => this.#closeFind(),
+              }),
+          model.notice
+            ? h(
+                "p",
+                { class: "notice session-notice", role: "status" },
+                model.notice.text,
+                " ",
+                h("button", { class: "button quiet", type: "button", onClick: () => model.dismiss() }, "Dismiss"),
+              )
+            : null,
+          model.error
+            ? h(Failure, { error: model.error, retry: () => this.#open(this.props.leaf, this.props.entry) })
+            : model.isLoaded
+              ? this.#drawPath(active, target)
+              : h(Skeleton, { rows: 8, height: 90 }),
+          h(Pill, { page: this }),
+          app.can("write") && model.isLoaded
+            ? h(Composer, {
+                hold: this.#holdComposer,
+                app,
+                session,
+                model,
+                reason: this.#reason(),
+                onSent: () => this.toEnd(),
+              })
+            : null,
+        ),
+      ),
+    );
   }
 
   #reason() {
@@ -354,32 +379,45 @@ class SessionPage extends Component {
     const { model, view } = this;
     const { rows, total } = model;
     if (!rows.length) {
-      const words = model.isConversation && model.items.length ? "Nothing was said here yet." : "Nothing in this session yet.";
+      const words =
+        model.isConversation && model.items.length ? "Nothing was said here yet." : "Nothing in this session yet.";
       return h("p", { class: "soft session-empty" }, words);
     }
-    const draw = (row, place) => h(Row, {
-      key: row.key, row, version: model.version(row.key), page: view, place: model.start + place, total, mode: `${view.isWhole}${model.state?.state}${model.state?.tool?.id}`,
-      isActive: row.key === active, isTarget: row.key === target,
-    });
+    const draw = (row, place) =>
+      h(Row, {
+        key: row.key,
+        row,
+        version: model.version(row.key),
+        page: view,
+        place: model.start + place,
+        total,
+        mode: `${view.isWhole}${model.state?.state}${model.state?.tool?.id}`,
+        isActive: row.key === active,
+        isTarget: row.key === target,
+      });
     return h(Path, {
-      hold: this.#holdPath, rows, draw, label: "Entries", start: model.start, total, follows: this.state.follows,
-      placeOf: (key) => rows.findIndex((row) => row.key === key), hasEarlier: model.hasEarlier, hasLater: model.hasLater,
-      onRange: this.#onRange, onEdge: (side) => model.loadMore(side), onPinned: (is) => this.setState({ pinned: is }),
+      hold: this.#holdPath,
+      rows,
+      draw,
+      label: "Entries",
+      start: model.start,
+      total,
+      follows: this.state.follows,
+      placeOf: (key) => rows.findIndex((row) => row.key === key),
+      hasEarlier: model.hasEarlier,
+      hasLater: model.hasLater,
+      onRange: this.#onRange,
+      onEdge: (side) => model.loadMore(side),
+      onPinned: this.#onPinned,
       before: model.hasEarlier ? h("p", { class: "path-edge soft" }, `${entryCount(model.start)} before these`) : null,
-      after: model.hasLater ? h("p", { class: "path-edge soft" }, `${entryCount(total - model.start - model.items.length)} after these`) : null,
+      after: model.hasLater
+        ? h("p", { class: "path-edge soft" }, `${entryCount(total - model.start - model.items.length)} after these`)
+        : null,
     });
-  }
-
-  #pill() {
-    const { model } = this;
-    const fresh = model.arrived - this.#newSince;
-    if (!model.isLoaded || (this.state.pinned && !model.isPinnedBranch && !model.hasLater)) return null;
-    const words = model.isPinnedBranch ? (fresh ? `${count(fresh)} new on the live branch` : "To the live branch") : fresh ? `${count(fresh)} new` : "To the end";
-    return h("button", { class: "pill-new", type: "button", onClick: () => this.#toEnd() }, words, " ↓");
   }
 
   onBranch = (item) => {
-    this.#composer?.branchFrom(item);
+    this.composer?.branchFrom(item);
   };
 
   onDeleted = () => {
@@ -397,45 +435,4 @@ class SessionPage extends Component {
   follow(follows) {
     this.#setFollows(follows);
   }
-}
-
-/** The header and the dialogs, with the keys of the page. */
-function Frame({ page, shown }) {
-  const { app, session } = page.props;
-  const actions = useActions({ app, session, model: page.model, row: page.state.row, onChanged: page.onChanged, onBranch: page.onBranch, onDeleted: page.onDeleted });
-  page.actions = actions;
-  useKeys(page.keys(), { scope: "Session" });
-  const last = page.model.items.findLast((item) => item.role === "assistant");
-  const branch = page.model.isPinnedBranch ? h("span", { class: "state" }, h(Icon, { name: "branch" }), "another branch") : null;
-  return [h(SessionBar, { ...shown, view: "session", entry: last?.id, branch, menu: actions.menu }), actions.dialog];
-}
-
-/** The menu of an entry, made of the page's actions. */
-function EntryMenu({ item, page }) {
-  const { app, session } = page.props;
-  const items = () => [
-    { label: "Copy link", run: () => copy(new URL(app.href(path.entry(session, item.id)), document.baseURI).href, app) },
-    ...page.actions.entryItems(item),
-  ];
-  // Most menus are never opened, so a button stands for one until then.
-  const name = `Menu of entry ${item.seq}`;
-  const box = useRef(null);
-  const [isWanted, want] = useState(false);
-  useEffect(() => {
-    if (isWanted) box.current.querySelector("button").click();
-  }, [isWanted]);
-  return h("span", { class: "entry-menu", ref: box }, isWanted
-    ? h(Menu, { label: h(Icon, { name: "more" }), name, items: items() })
-    : h("button", { class: "button quiet", type: "button", "aria-label": name, "aria-haspopup": "menu", onClick: () => want(true) }, h(Icon, { name: "more" })));
-}
-
-/** Switches above the path. */
-function Tools({ page, model, follows }) {
-  const toggle = (label, pressed, onClick) => h("button", { class: "button quiet", type: "button", "aria-pressed": String(pressed), onClick }, label);
-  return h("div", { class: "session-tools toolbar" },
-    h("button", { class: "button quiet only-phone", type: "button", "aria-expanded": String(page.state.outline), onClick: () => page.set({ outline: !page.state.outline }) }, "Outline"),
-    toggle("Follow", follows, () => page.follow(!follows)),
-    toggle("Conversation only", model.isConversation, () => model.setConversation(!model.isConversation)),
-    h("button", { class: "button quiet", type: "button", onClick: () => model.setAll(!model.allOpen) }, model.allOpen ? "Collapse all" : "Expand all"),
-    h("span", { class: "soft num session-count" }, entryCount(model.total)));
 }

@@ -152,12 +152,12 @@ function useFollowing(model, selected, version, move) {
   }, [version]);
 }
 
-/** Follows the session, so that the tree grows; returns a number that changes with it, at most once a frame. */
+/** Follows the session, so that the tree grows; returns a number that changes with it, as often as its size allows. */
 function useGrowing(app, session, model, cursor, reload) {
   const [version, redraw] = useReducer((number) => number + 1, 0);
-  const frame = useRef(0);
+  const timer = useRef(0);
   useEffect(() => {
-    const changed = () => { frame.current ||= requestAnimationFrame(() => { frame.current = 0; redraw(); }); };
+    const changed = () => { timer.current ||= setTimeout(() => { timer.current = 0; redraw(); }, 16 + model.size / 200); };
     const stop = feedOf(app.server).session(session, { kinds: ["entry"], since: cursor }, (event) => {
       if (event.event === "entry") {
         if (model.append(event.data)) changed();
@@ -168,8 +168,8 @@ function useGrowing(app, session, model, cursor, reload) {
     });
     return () => {
       stop();
-      cancelAnimationFrame(frame.current);
-      frame.current = 0;
+      clearTimeout(timer.current);
+      timer.current = 0;
     };
   }, [app.server, session, model]);
   return version;

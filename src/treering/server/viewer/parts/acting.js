@@ -9,7 +9,12 @@ import { path } from "./paths.js";
 import { nameOf } from "./session-bar.js";
 import { firstWords, isPrompt, speaker } from "./session-rows.js";
 
-const FORMATS = [["html", "Page (HTML)"], ["markdown", "Text (Markdown)"], ["native", "Log (JSON lines)"], ["json", "JSON"]];
+const FORMATS = [
+  ["html", "Page (HTML)"],
+  ["markdown", "Text (Markdown)"],
+  ["native", "Log (JSON lines)"],
+  ["json", "JSON"],
+];
 
 /** A dialog with one form: it stays open, with what was typed, until the server has agreed. */
 function FormDialog({ title, words, send, action = "Save", onClose, children }) {
@@ -21,7 +26,9 @@ function FormDialog({ title, words, send, action = "Save", onClose, children }) 
     setSending(true);
     setError(null);
     try {
-      await send(Object.fromEntries([...fields.current.querySelectorAll("[name]")].map((each) => [each.name, each.value])));
+      await send(
+        Object.fromEntries([...fields.current.querySelectorAll("[name]")].map((each) => [each.name, each.value])),
+      );
       onClose();
     } catch (failure) {
       setError(failure);
@@ -32,17 +39,35 @@ function FormDialog({ title, words, send, action = "Save", onClose, children }) 
     h("button", { class: "button", type: "button", onClick: onClose }, "Cancel"),
     h("button", { class: "button main", type: "submit", disabled: isSending }, action),
   ];
-  return h(Dialog, { title, onClose, onSubmit: submit, actions },
-    h("div", { class: "form", ref: fields },
+  return h(
+    Dialog,
+    { title, onClose, onSubmit: submit, actions },
+    h(
+      "div",
+      { class: "form", ref: fields },
       words ? h("p", { class: "small soft" }, words) : null,
       children,
-      error ? h("p", { class: "notice bad-ground", role: "alert" }, error.status === 412 ? "The session changed meanwhile; nothing was written. " : "", error.detail ?? error.message) : null));
+      error
+        ? h(
+            "p",
+            { class: "notice bad-ground", role: "alert" },
+            error.status === 412 ? "The session changed meanwhile; nothing was written. " : "",
+            error.detail ?? error.message,
+          )
+        : null,
+    ),
+  );
 }
 
 /** A field of a form with its name above it. */
 function Field({ label, name, value, rows, required, autofocus }) {
   const props = { class: "field", name, defaultValue: value, required, dir: "auto", autofocus };
-  return h("label", { class: "form-field" }, h("span", null, label), rows ? h("textarea", { ...props, rows }) : h("input", props));
+  return h(
+    "label",
+    { class: "form-field" },
+    h("span", null, label),
+    rows ? h("textarea", { ...props, rows }) : h("input", props),
+  );
 }
 
 /** The dialog for the label of an entry; an empty one removes it. */
@@ -52,8 +77,11 @@ function LabelDialog({ app, model, item, onClose }) {
     const label = form.label.trim();
     return label ? app.server.put(address, { body: { label } }) : app.server.delete(address);
   };
-  return h(FormDialog, { title: "Label", words: `${speaker(item)} #${item.seq}: ${firstWords(item).slice(0, 120)}`, send, onClose },
-    h(Field, { label: "Label (empty removes it)", name: "label", value: item.label ?? "", autofocus: true }));
+  return h(
+    FormDialog,
+    { title: "Label", words: `${speaker(item)} #${item.seq}: ${firstWords(item).slice(0, 120)}`, send, onClose },
+    h(Field, { label: "Label (empty removes it)", name: "label", value: item.label ?? "", autofocus: true }),
+  );
 }
 
 function RenameDialog({ app, model, row, onClose, onChanged }) {
@@ -61,26 +89,47 @@ function RenameDialog({ app, model, row, onClose, onChanged }) {
     await app.server.patch(model.path, { body: { title: form.title.trim() || null } });
     onChanged();
   };
-  return h(FormDialog, { title: "Rename", send, onClose },
-    h(Field, { label: "Name (empty clears it)", name: "title", value: row.name ?? row.title ?? "", autofocus: true }));
+  return h(
+    FormDialog,
+    { title: "Rename", send, onClose },
+    h(Field, { label: "Name (empty clears it)", name: "title", value: row.name ?? row.title ?? "", autofocus: true }),
+  );
 }
 
 function CompactDialog({ app, model, item, onClose }) {
   const prompts = model.items.filter(isPrompt);
   const kept = item ?? prompts.at(-1);
   const before = model.state?.tokens ?? 0;
-  const send = (form) => app.server.post(`${model.path}/compact`, {
-    body: { summary: form.summary, first_kept_entry_id: form.kept || null, tokens_before: before },
-    ifMatch: `leaf:${encodeURIComponent(model.liveLeaf ?? "")}`,
-  });
+  const send = (form) =>
+    app.server.post(`${model.path}/compact`, {
+      body: { summary: form.summary, first_kept_entry_id: form.kept || null, tokens_before: before },
+      ifMatch: `leaf:${encodeURIComponent(model.liveLeaf ?? "")}`,
+    });
   const choices = [...new Set([kept, ...prompts.slice(-20).reverse()].filter(Boolean))];
-  const words = `What came before the first kept entry stays in the log; models are shown the summary in its place.${before ? ` The context has ${tokenCount(before)} tokens now.` : ""}`;
-  return h(FormDialog, { title: "Compact", words, action: "Compact", send, onClose },
+  const now = before ? ` The context has ${tokenCount(before)} tokens now.` : "";
+  const words = `What came before the first kept entry stays in the log; models see the summary instead.${now}`;
+  return h(
+    FormDialog,
+    { title: "Compact", words, action: "Compact", send, onClose },
     h(Field, { label: "Summary of what came before", name: "summary", rows: 8, required: true, autofocus: true }),
-    h("label", { class: "form-field" }, h("span", null, "First entry to keep"),
-      h("select", { class: "field", name: "kept" },
-        choices.map((each) => h("option", { key: each.id, value: each.id, selected: each === kept }, `#${each.seq} ${firstWords(each).slice(0, 80)}`)),
-        h("option", { value: "" }, "keep nothing"))));
+    h(
+      "label",
+      { class: "form-field" },
+      h("span", null, "First entry to keep"),
+      h(
+        "select",
+        { class: "field", name: "kept" },
+        choices.map((each) =>
+          h(
+            "option",
+            { key: each.id, value: each.id, selected: each === kept },
+            `#${each.seq} ${firstWords(each).slice(0, 80)}`,
+          ),
+        ),
+        h("option", { value: "" }, "keep nothing"),
+      ),
+    ),
+  );
 }
 
 /** The links under which a session is downloaded; each is an ordinary link, so a browser shows its progress. */
@@ -89,10 +138,31 @@ function ExportDialog({ app, model, session, onClose }) {
   const leaf = onlyPath && model.leaf ? `&leaf=${encodeURIComponent(model.leaf)}` : "";
   const address = (format) => new URL(`v1/${model.path}/export?format=${format}${leaf}`, document.baseURI).href;
   const actions = h("button", { class: "button", type: "button", onClick: onClose }, "Close");
-  return h(Dialog, { title: "Export", onClose, actions },
-    h("label", { class: "form-check" }, h("input", { type: "checkbox", checked: onlyPath, onChange: (event) => setOnlyPath(event.currentTarget.checked) }), " only the branch that is shown"),
-    h("ul", { class: "exports" }, FORMATS.map(([format, words]) => h("li", { key: format },
-      h("a", { href: address(format), download: "", target: "_blank", rel: "noopener" }, words)))));
+  return h(
+    Dialog,
+    { title: "Export", onClose, actions },
+    h(
+      "label",
+      { class: "form-check" },
+      h("input", {
+        type: "checkbox",
+        checked: onlyPath,
+        onChange: (event) => setOnlyPath(event.currentTarget.checked),
+      }),
+      " only the branch that is shown",
+    ),
+    h(
+      "ul",
+      { class: "exports" },
+      FORMATS.map(([format, words]) =>
+        h(
+          "li",
+          { key: format },
+          h("a", { href: address(format), download: "", target: "_blank", rel: "noopener" }, words),
+        ),
+      ),
+    ),
+  );
 }
 
 /**
@@ -113,7 +183,12 @@ export function useActions({ app, session, model, row, onChanged, onBranch, onDe
     try {
       await app.server.post(`${model.path}/${verb}`);
       onChanged();
-      app.toast(verb === "archive" ? "Archived" : "Brought back", { action: { label: "Undo", run: () => app.server.post(`${model.path}/${verb === "archive" ? "unarchive" : "archive"}`).then(onChanged) } });
+      app.toast(verb === "archive" ? "Archived" : "Brought back", {
+        action: {
+          label: "Undo",
+          run: () => app.server.post(`${model.path}/${verb === "archive" ? "unarchive" : "archive"}`).then(onChanged),
+        },
+      });
     } catch (error) {
       app.toast(error.message, { kind: "bad" });
     }
@@ -124,21 +199,31 @@ export function useActions({ app, session, model, row, onChanged, onBranch, onDe
     rename: () => h(RenameDialog, fields),
     compact: () => h(CompactDialog, fields),
     export: () => h(ExportDialog, fields),
-    delete: () => h(Confirm, {
-      title: "Delete this session", typed: nameOf(row ?? { id: session }), action: "Delete", onClose: close,
-      text: "It is deleted permanently, with every copy of its content.",
-      onDone: async () => { await app.server.delete(model.path); onDeleted(); },
-    }),
+    delete: () =>
+      h(Confirm, {
+        title: "Delete this session",
+        typed: nameOf(row ?? { id: session }),
+        action: "Delete",
+        onClose: close,
+        text: "It is deleted permanently, with every copy of its content.",
+        onDone: async () => {
+          await app.server.delete(model.path);
+          onDeleted();
+        },
+      }),
   };
 
   const menu = h(Menu, {
-    label: h(Icon, { name: "more" }), name: "More",
+    label: h(Icon, { name: "more" }),
+    name: "More",
     items: [
-      ...(canWrite ? [
-        { label: "Rename", run: () => open("rename") },
-        { label: "Compact", run: () => open("compact"), disabled: row?.archived, reason: "archived" },
-        { label: row?.archived ? "Bring back" : "Archive", run: archive },
-      ] : []),
+      ...(canWrite
+        ? [
+            { label: "Rename", run: () => open("rename") },
+            { label: "Compact", run: () => open("compact"), disabled: row?.archived, reason: "archived" },
+            { label: row?.archived ? "Bring back" : "Archive", run: archive },
+          ]
+        : []),
       { label: "Export", run: () => open("export") },
       ...(app.can("admin") ? [{ label: "Delete", bad: true, run: () => open("delete") }] : []),
     ],
@@ -146,11 +231,13 @@ export function useActions({ app, session, model, row, onChanged, onBranch, onDe
 
   const entryItems = (item) => [
     { label: "What the model saw", href: app.href(path.saw(session, item.id)) },
-    ...(canWrite && !row?.archived ? [
-      { label: "Branch from here", run: () => onBranch(item) },
-      { label: item.label ? "Change label" : "Label", run: () => open("label", item) },
-      { label: "Compact what came before", run: () => open("compact", item) },
-    ] : []),
+    ...(canWrite && !row?.archived
+      ? [
+          { label: "Branch from here", run: () => onBranch(item) },
+          { label: item.label ? "Change label" : "Label", run: () => open("label", item) },
+          { label: "Compact what came before", run: () => open("compact", item) },
+        ]
+      : []),
   ];
 
   return { menu, entryItems, dialog: opened ? dialogs[opened.name]() : null, open };

@@ -10,7 +10,8 @@ import { firstWords, speaker } from "./session-rows.js";
 const SHOWN_BETWEEN = 5;
 
 /**
- * @param {{ hold: (composer: Composer|null) => void, app: object, session: string, model: object, reason: string|null, onSent: () => void }} props `reason` says why
+ * @param {{ hold: (composer: Composer|null) => void, app: object, session: string, model: object,
+ *   reason: string|null, onSent: () => void }} props `reason` says why
  *   nothing can be sent now
  */
 export class Composer extends Component {
@@ -33,7 +34,10 @@ export class Composer extends Component {
 
   /** Write a branch from an entry: what is sent goes below it. */
   branchFrom(item) {
-    this.#set({ below: { id: item.id, words: `${speaker(item)} #${item.seq}: ${firstWords(item).slice(0, 80)}` }, conflict: null });
+    this.#set({
+      below: { id: item.id, words: `${speaker(item)} #${item.seq}: ${firstWords(item).slice(0, 80)}` },
+      conflict: null,
+    });
     this.#field.current.focus();
   }
 
@@ -77,9 +81,10 @@ export class Composer extends Component {
     const { server } = this.props.app;
     this.setState({ isSending: true, error: null });
     try {
-      const options = below === undefined || below === null
-        ? { body: payload, ifMatch: `leaf:${encodeURIComponent(leaf ?? "")}`, key: this.#key }
-        : { body: { entries: [payload], below }, key: this.#key };
+      const options =
+        below === undefined || below === null
+          ? { body: payload, ifMatch: `leaf:${encodeURIComponent(leaf ?? "")}`, key: this.#key }
+          : { body: { entries: [payload], below }, key: this.#key };
       await server.post(`${this.props.model.path}/entries`, options);
       this.#set({ text: "", below: null, conflict: null, isSending: false });
       this.#grow();
@@ -95,9 +100,10 @@ export class Composer extends Component {
     this.#key = null;
     const conflict = { leaf, now: error.current?.leaf ?? null, items: [], total: null };
     try {
-      const page = leaf === null
-        ? await this.props.model.get("outline", { limit: SHOWN_BETWEEN })
-        : await this.props.model.get("outline", { after: leaf, limit: SHOWN_BETWEEN });
+      const page =
+        leaf === null
+          ? await this.props.model.get("outline", { limit: SHOWN_BETWEEN })
+          : await this.props.model.get("outline", { after: leaf, limit: SHOWN_BETWEEN });
       conflict.items = page.items;
       conflict.now = page.leaf;
       conflict.total = page.total - page.start;
@@ -110,32 +116,108 @@ export class Composer extends Component {
   #conflict() {
     const { conflict } = this.state;
     const { app, session } = this.props;
-    const words = conflict.total === null ? "The session moved to another branch while you wrote."
-      : `${entryCount(conflict.total)} came in between; yours was not sent.`;
-    return h("div", { class: "conflict notice", role: "alert" },
+    const words =
+      conflict.total === null
+        ? "The session moved to another branch while you wrote."
+        : `${entryCount(conflict.total)} came in between; yours was not sent.`;
+    return h(
+      "div",
+      { class: "conflict notice", role: "alert" },
       h("p", null, h("b", null, words)),
-      h("ul", null, conflict.items.map((item) => h("li", { key: item.id },
-        h("a", { href: app.href(path.entry(session, item.id)) }, speaker(item)), " ", h("bdi", null, firstWords(item))))),
-      conflict.total > conflict.items.length ? h("p", { class: "soft" }, `and ${entryCount(conflict.total - conflict.items.length)} more`) : null,
-      h("p", { class: "toolbar" },
-        h("button", { class: "button", type: "button", onClick: () => this.#send({ leaf: conflict.now }) }, "Append anyway"),
-        conflict.leaf === null ? null : h("button", { class: "button", type: "button", onClick: () => this.#send({ below: conflict.leaf }) }, "Branch here"),
-        h("button", { class: "button quiet", type: "button", onClick: () => this.setState({ conflict: null }) }, "Keep writing")));
+      h(
+        "ul",
+        null,
+        conflict.items.map((item) =>
+          h(
+            "li",
+            { key: item.id },
+            h("a", { href: app.href(path.entry(session, item.id)) }, speaker(item)),
+            " ",
+            h("bdi", null, firstWords(item)),
+          ),
+        ),
+      ),
+      conflict.total > conflict.items.length
+        ? h("p", { class: "soft" }, `and ${entryCount(conflict.total - conflict.items.length)} more`)
+        : null,
+      h(
+        "p",
+        { class: "toolbar" },
+        h(
+          "button",
+          { class: "button", type: "button", onClick: () => this.#send({ leaf: conflict.now }) },
+          "Append anyway",
+        ),
+        conflict.leaf === null
+          ? null
+          : h(
+              "button",
+              { class: "button", type: "button", onClick: () => this.#send({ below: conflict.leaf }) },
+              "Branch here",
+            ),
+        h(
+          "button",
+          { class: "button quiet", type: "button", onClick: () => this.setState({ conflict: null }) },
+          "Keep writing",
+        ),
+      ),
+    );
   }
 
   render({ reason }, { text, below, isSending, error, conflict }) {
-    return h("form", { class: "composer", onSubmit: this.#onSubmit },
+    return h(
+      "form",
+      { class: "composer", onSubmit: this.#onSubmit },
       conflict ? this.#conflict() : null,
-      error ? h("p", { class: "failure-line", role: "alert" }, h(Icon, { name: "error" }), h("b", null, "not sent"), ` ${error.message}`) : null,
-      below ? h("p", { class: "branch-from" }, h(Icon, { name: "branch" }), " A branch from ", h("bdi", null, below.words), " ",
-        h("button", { class: "button quiet", type: "button", onClick: () => this.#set({ below: null }) }, "Append at the end instead")) : null,
-      h("div", { class: "composer-line" },
+      error
+        ? h(
+            "p",
+            { class: "failure-line", role: "alert" },
+            h(Icon, { name: "error" }),
+            h("b", null, "not sent"),
+            ` ${error.message}`,
+          )
+        : null,
+      below
+        ? h(
+            "p",
+            { class: "branch-from" },
+            h(Icon, { name: "branch" }),
+            " A branch from ",
+            h("bdi", null, below.words),
+            " ",
+            h(
+              "button",
+              { class: "button quiet", type: "button", onClick: () => this.#set({ below: null }) },
+              "Append at the end instead",
+            ),
+          )
+        : null,
+      h(
+        "div",
+        { class: "composer-line" },
         h("textarea", {
-          ref: this.#field, class: "field", rows: 1, value: text, onInput: this.#onInput, onKeyDown: this.#onKey, dir: "auto",
-          "aria-label": "Message to append", placeholder: below ? "Write the first message of the branch" : "Write a message to append at the end",
+          ref: this.#field,
+          class: "field",
+          rows: 1,
+          value: text,
+          onInput: this.#onInput,
+          onKeyDown: this.#onKey,
+          dir: "auto",
+          "aria-label": "Message to append",
+          placeholder: below ? "Write the first message of the branch" : "Write a message",
         }),
-        h("button", { class: "button main", type: "submit", disabled: Boolean(reason) || isSending || !text.trim() },
-          isSending ? "Sending" : below ? "Branch" : "Append")),
-      h("p", { class: "composer-note soft" }, reason ?? (text ? "Kept in this browser until it is sent. Ctrl+Enter sends." : "")));
+        h(
+          "button",
+          { class: "button main", type: "submit", disabled: Boolean(reason) || isSending || !text.trim() },
+          isSending ? "Sending" : below ? "Branch" : "Append",
+        ),
+      ),
+      h(
+        "p",
+        { class: "composer-note soft" },
+        reason ?? (text ? "Kept in this browser until it is sent. Ctrl+Enter sends." : ""),
+      ),
+    );
   }
 }

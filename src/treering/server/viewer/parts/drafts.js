@@ -16,5 +16,7 @@ export function keepDraft(session, draft) {
   try {
     if (draft.text || draft.below) localStorage.setItem(PREFIX + session, JSON.stringify(draft));
     else localStorage.removeItem(PREFIX + session);
-  } catch { /* see above */ }
+  } catch {
+    /* see above */
+  }
 }

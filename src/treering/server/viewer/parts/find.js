@@ -31,11 +31,14 @@ export function markWords(root, query) {
 
 /** The words and phrases of a query, in lower case. */
 function wordsOf(query) {
-  return [...query.toLowerCase().matchAll(/"([^"]+)"|(\S+)/g)].map((each) => (each[1] ?? each[2]).replaceAll('"', "")).filter(Boolean);
+  return [...query.toLowerCase().matchAll(/"([^"]+)"|(\S+)/g)]
+    .map((each) => (each[1] ?? each[2]).replaceAll('"', ""))
+    .filter(Boolean);
 }
 
 /**
- * @param {{ hold: (bar: FindBar|null) => void, model: object, onGo: (hit: object) => void, onQuery: (query: string) => void, onClose: () => void }} props
+ * @param {{ hold: (bar: FindBar|null) => void, model: object, onGo: (hit: object) => void,
+ *   onQuery: (query: string) => void, onClose: () => void }} props
  */
 export class FindBar extends Component {
   state = { query: "", hits: null, more: false, place: -1, error: null };
@@ -74,7 +77,11 @@ export class FindBar extends Component {
       return;
     }
     try {
-      const page = await this.props.model.get("search", { q: query, limit: HITS_MAX, leaf: this.props.model.leaf ?? undefined });
+      const page = await this.props.model.get("search", {
+        q: query,
+        limit: HITS_MAX,
+        leaf: this.props.model.leaf ?? undefined,
+      });
       if (asked !== this.#asked) return;
       const hits = page.items.toSorted((a, b) => (a.place ?? Infinity) - (b.place ?? Infinity));
       this.setState({ hits, more: page.next !== null, place: hits.length ? 0 : -1, error: null });
@@ -105,15 +112,52 @@ export class FindBar extends Component {
 
   render(_, { query, hits, more, place, error }) {
     const hit = hits?.[place];
-    const words = error ? error.message : hits === null ? "searches the whole session, also what is not drawn" : hits.length
-      ? `${count(place + 1)} of ${count(hits.length)}${more ? " or more" : ""}` : "nothing found";
-    return h("div", { class: "find-bar", role: "search" },
-      h("input", { class: "field", type: "search", ref: this.#field, value: query, onInput: this.#onInput, onKeyDown: this.#onKey, "aria-label": "Find in this session", placeholder: "Find in this session" }),
-      h("button", { class: "button quiet", type: "button", disabled: !hit, onClick: () => this.#step(-1), "aria-label": "previous hit" }, "‹"),
-      h("button", { class: "button quiet", type: "button", disabled: !hit, onClick: () => this.#step(1), "aria-label": "next hit" }, "›"),
+    const words = error
+      ? error.message
+      : hits === null
+        ? "searches the whole session, also what is not drawn"
+        : hits.length
+          ? `${count(place + 1)} of ${count(hits.length)}${more ? " or more" : ""}`
+          : "nothing found";
+    return h(
+      "div",
+      { class: "find-bar", role: "search" },
+      h("input", {
+        class: "field",
+        type: "search",
+        ref: this.#field,
+        value: query,
+        onInput: this.#onInput,
+        onKeyDown: this.#onKey,
+        "aria-label": "Find in this session",
+        placeholder: "Find in this session",
+      }),
+      h(
+        "button",
+        {
+          class: "button quiet",
+          type: "button",
+          disabled: !hit,
+          onClick: () => this.#step(-1),
+          "aria-label": "previous hit",
+        },
+        "‹",
+      ),
+      h(
+        "button",
+        {
+          class: "button quiet",
+          type: "button",
+          disabled: !hit,
+          onClick: () => this.#step(1),
+          "aria-label": "next hit",
+        },
+        "›",
+      ),
       h("span", { class: error ? "find-words is-bad" : "find-words soft", role: "status" }, words),
       hit?.branch ? h("span", { class: "soft" }, "on another branch") : null,
       hit ? h("bdi", { class: "find-snippet soft clip" }, visible(hit.snippet)) : null,
-      h("button", { class: "button quiet", type: "button", onClick: this.props.onClose }, "Close"));
+      h("button", { class: "button quiet", type: "button", onClick: this.props.onClose }, "Close"),
+    );
   }
 }

@@ -17,6 +17,8 @@ export const PARSED_CHARS_MAX = 200_000;
 
 const SAFE_LINK = /^(?:https?:\/\/|mailto:)/i;
 const HEADINGS_BELOW = 3;
+/** Emphasis within emphasis may be nested without end; what is deeper is drawn as if it stood here. */
+const NESTED_MAX = 48;
 const CODE_CHARS_MAX = 20_000;
 const UNFINISHED = /(?:^|\n) {0,3}(?:`{1,2}|~{1,2}|`{3,}[^\n`]*|~{3,}[^\n]*)$/;
 const LINKED = { rel: "noopener noreferrer nofollow", target: "_blank" };
@@ -49,7 +51,11 @@ export class Markdown extends Component {
     if (streaming) shown = shown.replace(UNFINISHED, "");
     if (!shown.trim()) return null;
     this.#update(shown, typed, streaming);
-    return h("div", { class: "said", dir: "auto" }, this.#blocks.map((each, place) => h(Block, { ...each, key: place })));
+    return h(
+      "div",
+      { class: "said", dir: "auto" },
+      this.#blocks.map((each, place) => h(Block, { ...each, key: place })),
+    );
   }
 
   /** Parse from the last block on, if the text only grew; otherwise all of it. */
@@ -78,7 +84,12 @@ function blocksOf(text, start, typed) {
     }
     const [from, to] = tokens[first].map;
     const source = text.slice(offsets[from], offsets[to] ?? text.length);
-    blocks.push({ start: start + offsets[from], source, tokens: tokens.slice(first, after), references: env.references });
+    blocks.push({
+      start: start + offsets[from],
+      source,
+      tokens: tokens.slice(first, after),
+      references: env.references,
+    });
     first = after;
   }
   return blocks;
@@ -108,7 +119,7 @@ function elements(tokens) {
       const opened = open.pop();
       const inside = children;
       children = opened.children;
-      if (opened.token.hidden) children.push(...inside);
+      if (opened.token.hidden || open.length >= NESTED_MAX) children.push(...inside);
       else children.push(h(tagOf(opened.token), attributesOf(opened.token), inside));
     } else {
       const element = leafOf(token);
@@ -138,15 +149,23 @@ function attributesOf(token) {
 
 function leafOf(token) {
   switch (token.type) {
-    case "inline": return elements(token.children);
-    case "softbreak": return "\n";
-    case "hardbreak": return h("br");
-    case "hr": return h("hr");
-    case "code_inline": return h("code", null, signs(token.content));
+    case "inline":
+      return elements(token.children);
+    case "softbreak":
+      return "\n";
+    case "hardbreak":
+      return h("br");
+    case "hr":
+      return h("hr");
+    case "code_inline":
+      return h("code", null, signs(token.content));
     case "fence":
-    case "code_block": return h(Code, { text: token.content, language: token.info.trim().split(/\s+/)[0] });
-    case "image": return h(OutsideImage, { address: token.attrGet("src"), name: token.content });
-    default: return [signs(token.content)].flat();
+    case "code_block":
+      return h(Code, { text: token.content, language: token.info.trim().split(/\s+/)[0] });
+    case "image":
+      return h(OutsideImage, { address: token.attrGet("src"), name: token.content });
+    default:
+      return [signs(token.content)].flat();
   }
 }
 
@@ -154,14 +173,27 @@ function leafOf(token) {
 function Code({ text, language }) {
   const code = text.replace(/\n$/, "");
   if (code.length > CODE_CHARS_MAX) return h(Plain, { text: code });
-  return h("div", { class: "code", dir: "ltr" },
-    h("div", { class: "code-head" }, h("span", { class: "code-language" }, language), h(CopyButton, { text: code, label: "Copy" })),
-    h("pre", null, h("code", null, signs(code))));
+  return h(
+    "div",
+    { class: "code", dir: "ltr" },
+    h(
+      "div",
+      { class: "code-head" },
+      h("span", { class: "code-language" }, language),
+      h(CopyButton, { text: code, label: "Copy" }),
+    ),
+    h("pre", null, h("code", null, signs(code))),
+  );
 }
 
 /** An image elsewhere: named with its host and address, and never loaded by itself. */
 export function OutsideImage({ address, name }) {
   const host = URL.canParse(address) ? new URL(address).host : "";
-  return h("a", { class: "outside-image", href: address, ...LINKED },
-    h("b", null, `Image${host ? ` on ${host}` : ""}`), name ? ` ${name} ` : " ", h("span", { class: "mono" }, address));
+  return h(
+    "a",
+    { class: "outside-image", href: address, ...LINKED },
+    h("b", null, `Image${host ? ` on ${host}` : ""}`),
+    name ? ` ${name} ` : " ",
+    h("span", { class: "mono" }, address),
+  );
 }

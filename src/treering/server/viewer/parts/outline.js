@@ -12,10 +12,17 @@ const AROUND = 10;
 /** The height of a row, as the style sheet has it. */
 const rowPx = () => (PHONE.matches ? 44 : 32);
 
-/** The outline's places in a model: `{ id, key, kind, words, turn, seq }`; of what is not loaded, prompts and summaries. */
+/**
+ * The outline's places in a model: `{ id, key, kind, words, turn, seq }`. Of what is not loaded they are prompts and
+ * summaries.
+ */
 export function placesOf({ items, prompts }) {
   const [first, last] = [items[0]?.place ?? 0, items.at(-1)?.place ?? 0];
-  const all = [...prompts.filter((each) => each.place < first), ...items, ...prompts.filter((each) => each.place > last)];
+  const all = [
+    ...prompts.filter((each) => each.place < first),
+    ...items,
+    ...prompts.filter((each) => each.place > last),
+  ];
   return placesIn(all);
 }
 
@@ -26,11 +33,14 @@ function placesIn(items) {
   let turn = 0;
   for (const item of items) {
     for (const call of item.tools ?? []) calls.set(call.id, call.name);
-    if (item.branches > 1) places.push({ id: item.id, key: `b${item.id}`, kind: "branch", words: `${item.branches} branches` });
-    if (isPrompt(item)) places.push({ id: item.id, key: item.id, kind: "prompt", turn: (turn += 1), words: firstWords(item) });
+    if (item.branches > 1)
+      places.push({ id: item.id, key: `b${item.id}`, kind: "branch", words: `${item.branches} branches` });
+    if (isPrompt(item))
+      places.push({ id: item.id, key: item.id, kind: "prompt", turn: (turn += 1), words: firstWords(item) });
     if (item.label) places.push({ id: item.id, key: `l${item.id}`, kind: "label", words: visible(item.label) });
     if (item.type === "compaction") places.push({ id: item.id, key: `c${item.id}`, kind: "summary", words: "summary" });
-    if (item.type === "branch_summary") places.push({ id: item.id, key: `c${item.id}`, kind: "summary", words: "summary of another branch" });
+    if (item.type === "branch_summary")
+      places.push({ id: item.id, key: `c${item.id}`, kind: "summary", words: "summary of another branch" });
     if (item.type === "tool_execution") continue;
     const failed = item.results?.find((each) => each.error);
     if (item.error || failed) {
@@ -44,7 +54,8 @@ function placesIn(items) {
 const ICONS = { branch: "branch", error: "error" };
 
 /**
- * @param {{ places: object[], current: string|null, app: object, session: string, onGo: () => void }} props `current` is the key of the place that is being read
+ * @param {{ places: object[], current: string|null, app: object, session: string, onGo: () => void }} props
+ *   `current` is the key of the place that is being read
  */
 export class Outline extends Component {
   state = { top: 0, height: 800 };
@@ -68,7 +79,8 @@ export class Outline extends Component {
     const place = this.props.places.findIndex((each) => each.key === this.props.current);
     if (place < 0 || !list.clientHeight) return;
     const top = place * rowPx();
-    if (top < list.scrollTop + rowPx() || top > list.scrollTop + list.clientHeight - 2 * rowPx()) list.scrollTop = Math.max(0, top - list.clientHeight / 2);
+    if (top < list.scrollTop + rowPx() || top > list.scrollTop + list.clientHeight - 2 * rowPx())
+      list.scrollTop = Math.max(0, top - list.clientHeight / 2);
   }
 
   #onScroll = () => this.setState({ top: this.#list.current.scrollTop, height: this.#list.current.clientHeight });
@@ -76,17 +88,41 @@ export class Outline extends Component {
   render({ places, current, app, session, onGo }, { top, height }) {
     const first = Math.max(0, Math.floor(top / rowPx()) - AROUND);
     const last = Math.min(places.length, Math.ceil((top + height) / rowPx()) + AROUND);
-    return h("nav", { class: "outline", "aria-label": "Outline" },
-      h("ol", { ref: this.#list, onScroll: this.#onScroll },
+    return h(
+      "nav",
+      { class: "outline", "aria-label": "Outline" },
+      h(
+        "ol",
+        { ref: this.#list, onScroll: this.#onScroll },
         h("li", { class: "outline-space", role: "presentation", style: { height: `${first * rowPx()}px` } }),
-        places.slice(first, last).map((place) => h("li", { key: place.key, class: `outline-${place.kind}` },
-          h("a", {
-            href: app.href(path.entry(session, place.id)), onClick: onGo, title: place.words,
-            "aria-current": place.key === current ? "true" : undefined,
-          },
-            place.turn ? h("span", { class: "turn num" }, place.turn) : ICONS[place.kind] ? h(Icon, { name: ICONS[place.kind] }) : null,
-            h("bdi", { class: place.kind === "label" ? "pill" : "clip" }, place.words)))),
-        h("li", { class: "outline-space", role: "presentation", style: { height: `${(places.length - last) * rowPx()}px` } })),
-      places.length ? null : h("p", { class: "soft" }, "Nothing to jump to yet."));
+        places.slice(first, last).map((place) =>
+          h(
+            "li",
+            { key: place.key, class: `outline-${place.kind}` },
+            h(
+              "a",
+              {
+                href: app.href(path.entry(session, place.id)),
+                onClick: onGo,
+                title: place.words,
+                "aria-current": place.key === current ? "true" : undefined,
+              },
+              place.turn
+                ? h("span", { class: "turn num" }, place.turn)
+                : ICONS[place.kind]
+                  ? h(Icon, { name: ICONS[place.kind] })
+                  : null,
+              h("bdi", { class: place.kind === "label" ? "pill" : "clip" }, place.words),
+            ),
+          ),
+        ),
+        h("li", {
+          class: "outline-space",
+          role: "presentation",
+          style: { height: `${(places.length - last) * rowPx()}px` },
+        }),
+      ),
+      places.length ? null : h("p", { class: "soft" }, "Nothing to jump to yet."),
+    );
   }
 }

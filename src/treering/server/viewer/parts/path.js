@@ -1,9 +1,9 @@
 /**
  * Rows of unknown height in a scroller of their own.
  *
- * Up to 300 rows all are in the document, so that the browser's own search finds them. Above that only those in and near the
- * view are. Heights are kept by row; what changes above the view never moves what is read; following is a matter of
- * position alone: at the end it holds, anywhere else it does not.
+ * Up to 300 rows all are in the document, so that the browser's own search finds them. Above that only those in and
+ * near the view are. Heights are kept by row; what changes above the view never moves what is read; following is a
+ * matter of position alone: at the end it holds, anywhere else it does not.
  */
 
 import { Component, createRef, h } from "../vendor/preact.js";
@@ -18,8 +18,9 @@ const IDLE_MS = 160;
 const EDGE_PX = 1500;
 
 /**
- * @param {{ hold: (path: Path|null) => void, rows: {key: string, estimate: number}[], draw: (row, place) => unknown, label: string, start: number,
- *   total: number, onRange: (first: number, last: number) => void, onEdge: (side: "earlier"|"later") => void,
+ * @param {{ hold: (path: Path|null) => void, rows: {key: string, estimate: number}[], draw: (row, place) => unknown,
+ *   label: string, start: number, total: number, onRange: (first: number, last: number) => void,
+ *   onEdge: (side: "earlier"|"later") => void,
  *   onPinned: (pinned: boolean) => void, follows: boolean, before?: unknown, after?: unknown }} props
  */
 export class Path extends Component {
@@ -59,7 +60,8 @@ export class Path extends Component {
   #measureTops() {
     const rows = this.#rows;
     if (this.#tops.length !== rows.length + 1) this.#tops = new Float64Array(rows.length + 1);
-    for (let place = 0; place < rows.length; place += 1) this.#tops[place + 1] = this.#tops[place] + this.#height(rows[place]);
+    for (let place = 0; place < rows.length; place += 1)
+      this.#tops[place + 1] = this.#tops[place] + this.#height(rows[place]);
   }
 
   /** The place of the row at a height, from the top of the rows. */
@@ -201,6 +203,7 @@ export class Path extends Component {
 
   #onScroll = () => {
     const scroller = this.element;
+    if (!scroller) return; // a last event, after the page was left
     const top = scroller.scrollTop;
     const moved = top - this.#lastTop;
     if (moved !== 0) this.#isUpward = moved < 0;
@@ -225,7 +228,11 @@ export class Path extends Component {
 
   /** A person took the position into their own hands. */
   #onHand = (event) => {
-    if (event.type === "keydown" && !["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "].includes(event.key)) return;
+    if (
+      event.type === "keydown" &&
+      !["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "].includes(event.key)
+    )
+      return;
     this.#goal = null;
     if (event.type === "wheel" && event.deltaY < 0 && this.element.scrollTop > 0) this.#setPinned(false);
   };
@@ -251,7 +258,8 @@ export class Path extends Component {
     const last = this.#placeAt(Math.max(0, top + scroller.clientHeight));
     this.props.onRange(first, last);
     if (this.props.hasEarlier && scroller.scrollTop < EDGE_PX) this.props.onEdge("earlier");
-    if (this.props.hasLater && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < EDGE_PX) this.props.onEdge("later");
+    if (this.props.hasLater && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < EDGE_PX)
+      this.props.onEdge("later");
   }
 
   #headHeight() {
@@ -332,16 +340,34 @@ export class Path extends Component {
     const end = this.#tops[rows.length];
     const drawn = rows.slice(first, last + 1).map((row, index) => draw(row, first + index));
     const style = (height) => ({ height: `${Math.max(0, Math.round(height))}px` });
-    return h("div", {
-      class: whole ? "path is-whole" : "path", ref: this.#scroller, onScroll: this.#onScroll, onWheel: this.#onHand,
-      onTouchMove: this.#onHand, onKeyDown: this.#onHand, onPointerDown: this.#onHand, tabIndex: 0,
-      role: "feed", "aria-label": label, "aria-busy": "false", "data-start": start, "data-total": total,
-    },
+    return h(
+      "div",
+      {
+        class: whole ? "path is-whole" : "path",
+        ref: this.#scroller,
+        onScroll: this.#onScroll,
+        onWheel: this.#onHand,
+        onTouchMove: this.#onHand,
+        onKeyDown: this.#onHand,
+        onPointerDown: this.#onHand,
+        tabIndex: 0,
+        role: "feed",
+        "aria-label": label,
+        "aria-busy": "false",
+        "data-start": start,
+        "data-total": total,
+      },
       before,
-      h("div", { class: "path-rows", ref: this.#inner },
-        whole ? null : h("div", { class: "path-space", key: "space-before", style: style(this.#tops[first] - this.#debt) }),
+      h(
+        "div",
+        { class: "path-rows", ref: this.#inner },
+        whole
+          ? null
+          : h("div", { class: "path-space", key: "space-before", style: style(this.#tops[first] - this.#debt) }),
         drawn,
-        whole ? null : h("div", { class: "path-space", key: "space-after", style: style(end - this.#tops[last + 1]) })),
-      after);
+        whole ? null : h("div", { class: "path-space", key: "space-after", style: style(end - this.#tops[last + 1]) }),
+      ),
+      after,
+    );
   }
 }

@@ -11,7 +11,7 @@ const PART_CHARS_MAX = 40_000;
 const LINE_CHARS_MAX = 4_096;
 const STEP_LINES = 1_000;
 
-/** The place after at most `lines` lines and `chars` characters from `start`; a line that is longer than `chars` is whole. */
+/** The place after at most `lines` lines and `chars` characters from `start`; a longer line is whole. */
 function placeAfter(text, start, lines, chars) {
   let at = start;
   for (let line = 0; line < lines; line += 1) {
@@ -67,21 +67,40 @@ export class Plain extends Component {
     const first = shown.slice(0, headEnd);
     const last = shown.slice(tailStart);
     const left = shown.slice(headEnd, tailStart);
-    return h("div", { class: "plain", dir: "auto" },
+    return h(
+      "div",
+      { class: "plain", dir: "auto" },
       h("pre", null, linesOf(first)),
       left ? this.#gap(left, first, last) : null,
       last ? h("pre", null, linesOf(last)) : null,
-      h("div", { class: "plain-foot" },
-        left ? h(CopyButton, { text: first + last, label: `Copy the ${count(lineCount(first) + lineCount(last))} lines shown` }) : null,
-        h(CopyButton, { text, label: left ? `Copy all ${bytes(text.length)}` : "Copy" })));
+      h(
+        "div",
+        { class: left ? "plain-foot" : "plain-foot is-over" },
+        left
+          ? h(CopyButton, {
+              text: first + last,
+              label: `Copy the ${count(lineCount(first) + lineCount(last))} lines shown`,
+            })
+          : null,
+        h(CopyButton, { text, label: left ? `Copy all ${bytes(text.length)}` : "Copy" }),
+      ),
+    );
   }
 
   #gap(left, first, last) {
     const shownLines = lineCount(first) + lineCount(last);
-    const words = `${count(shownLines)} of ${count(this.#lines)} lines shown; ${count(this.#lines - shownLines)} lines, ${bytes(left.length)} left out here`;
-    return h("p", { class: "plain-gap" }, h("span", null, words),
-      h("button", { class: "button quiet", type: "button", onClick: () => this.setState(({ more }) => ({ more: more + 1 })) },
-        `Show ${count(Math.min(STEP_LINES, this.#lines - shownLines))} more`));
+    const hidden = `${count(this.#lines - shownLines)} lines, ${bytes(left.length)}`;
+    const words = `${count(shownLines)} of ${count(this.#lines)} lines shown; ${hidden} left out here`;
+    return h(
+      "p",
+      { class: "plain-gap" },
+      h("span", null, words),
+      h(
+        "button",
+        { class: "button quiet", type: "button", onClick: () => this.setState(({ more }) => ({ more: more + 1 })) },
+        `Show ${count(Math.min(STEP_LINES, this.#lines - shownLines))} more`,
+      ),
+    );
   }
 }
 
@@ -114,8 +133,11 @@ class LongLine extends Component {
     return [
       h("span", { class: "long-line" }, signs(text.slice(0, end))),
       left > 0
-        ? h("button", { class: "button quiet", type: "button", onClick: () => this.setState({ pieces: pieces * 2 }) },
-          `… ${bytes(left)} more on this line`)
+        ? h(
+            "button",
+            { class: "button quiet", type: "button", onClick: () => this.setState({ pieces: pieces * 2 }) },
+            `… ${bytes(left)} more on this line`,
+          )
         : null,
     ];
   }

@@ -5,7 +5,7 @@ import { Content, EntryBody } from "./content.js";
 import { Failure, Skeleton, useLoad } from "./notices.js";
 import { count, entries, tokens } from "./numbers.js";
 import { path } from "./paths.js";
-import { visible } from "./signs.js";
+import { beginning } from "./tree-words.js";
 
 const WHOLE_MAX = 400;
 const FIRST = 40;
@@ -46,7 +46,7 @@ function Item({ app, session, item }) {
     <button type="button" class="saw-line" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
       <span class=${`saw-swatch is-${item.part}`}></span>
       <span class="saw-role">${role}</span>
-      <span class="saw-text" dir="auto">${visible(item.text) || html`<span class="soft">nothing</span>`}</span>
+      <span class="saw-text" dir="auto">${beginning(item.text) || html`<span class="soft">nothing</span>`}</span>
       ${item.reason ? html`<span class="saw-reason">${item.reason}</span>` : null}
       ${item.fate === "sent" && item.entry_id ? null : html`<span class="saw-fate">${item.entry_id ? item.fate : "made"}</span>`}
       <span class="saw-tokens num" title=${absent ? "tokens in the log, none sent" : "tokens sent"}>${absent ? html`<s>${size}</s>` : size}</span>
@@ -72,6 +72,14 @@ function Entry({ app, session, id }) {
   );
   if (loaded.error) return html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`;
   return loaded.value ? html`<${EntryBody} entry=${loaded.value} app=${app} />` : html`<${Skeleton} rows=${2} height=${24} />`;
+}
+
+const SAID = new Set(["message", "custom_message", "branch_summary"]);
+
+/** How an item of the outline begins: a message that only calls tools says which. */
+function wordsOf(item) {
+  const calls = (item.tools ?? []).map((tool) => `${tool.name} ${tool.argument ?? ""}`);
+  return calls.length && item.text.startsWith("calls ") ? calls.join(", ") : item.text;
 }
 
 /** What a compaction hides: hatched, with its entries a page at a time. */
@@ -106,9 +114,9 @@ function Hidden({ app, session, hidden }) {
     ${error ? html`<${Failure} error=${error} retry=${ask} />` : null}
     ${open ? html`<div class="saw-opened">
       ${before ? html`<p><button type="button" class="button quiet" disabled=${asking} onClick=${ask}>Show earlier ones</button></p>` : null}
-      <ol>${pages.flatMap((page) => page.items).map((item) => html`<li class="saw-past" key=${item.seq}>
+      <ol>${pages.flatMap((page) => page.items).filter((item) => SAID.has(item.type)).map((item) => html`<li class="saw-past" key=${item.seq}>
         <a href=${app.href(path.entry(session, item.id))}><span class="saw-role">${ROLES[item.role] ?? item.role ?? item.type}</span>
-          <span class="saw-text" dir="auto">${visible(item.text || (item.tools ?? []).map((tool) => `${tool.name} ${tool.argument}`).join(", "))}</span></a></li>`)}</ol>
+          <span class="saw-text" dir="auto">${beginning(wordsOf(item))}</span></a></li>`)}</ol>
     </div>` : null}
   </li>`;
 }

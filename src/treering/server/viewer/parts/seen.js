@@ -25,5 +25,7 @@ export function keepSeen(session, seq) {
   seen.set(session, Math.max(seq, before));
   try {
     localStorage.setItem(NAME, JSON.stringify([...seen].slice(-KEPT_MAX)));
-  } catch { /* see above */ }
+  } catch {
+    /* see above */
+  }
 }

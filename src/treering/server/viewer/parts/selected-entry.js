@@ -8,6 +8,7 @@ import { path } from "./paths.js";
 import { visible } from "./signs.js";
 import { Time } from "./time.js";
 import { Word, entryWord } from "./tree-canvas.js";
+import { beginning } from "./tree-words.js";
 import { VirtualList } from "./virtual.js";
 
 /**
@@ -67,7 +68,7 @@ function PathList({ line, model, words, seq, drawn, onSelect, onOpen }) {
         onClick=${() => onSelect(each)} onDblClick=${() => onOpen(each)}>
       <span class="tree-path-place num soft">${count(place + 1)}</span>
       <${Word} node=${node} failed=${said?.error} />
-      <span class="tree-said" dir="auto">${visible(said?.text ?? "")}</span>
+      <span class="tree-said" dir="auto">${beginning(said?.text ?? "")}</span>
     </button>`;
   };
   return html`<${VirtualList} count=${line.length} rowHeight=${28} row=${row} keyOf=${(place) => line[place]} listRef=${list}

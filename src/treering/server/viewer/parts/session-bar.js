@@ -13,7 +13,10 @@ const ANCESTORS_MAX = 5;
 async function ancestorsOf(server, state, signal) {
   const found = [];
   for (let parent = state?.parent; parent && found.length < ANCESTORS_MAX;) {
-    const row = await server.get(`sessions/${encodeURIComponent(parent.session)}`, { query: { with: "state" }, signal });
+    const row = await server.get(`sessions/${encodeURIComponent(parent.session)}`, {
+      query: { with: "state" },
+      signal,
+    });
     found.unshift({ id: row.id, entry: parent.entry, name: row.name || row.title || row.id });
     parent = row.state?.parent;
   }
@@ -40,7 +43,8 @@ export function SessionBar({ app, session, row, state, view, entry, branch, menu
   useEffect(() => {
     if (row !== undefined) return undefined;
     const abort = new AbortController();
-    app.server.get(`sessions/${encodeURIComponent(session)}`, { query: { with: "state" }, signal: abort.signal })
+    app.server
+      .get(`sessions/${encodeURIComponent(session)}`, { query: { with: "state" }, signal: abort.signal })
       .then(setRead, (error) => error.name === "AbortError" || app.toast(error.message, { kind: "bad" }));
     return () => abort.abort();
   }, [session, row === undefined]);
@@ -49,26 +53,66 @@ export function SessionBar({ app, session, row, state, view, entry, branch, menu
     setAncestors([]);
     if (!parent) return undefined;
     const abort = new AbortController();
-    ancestorsOf(app.server, now, abort.signal).then(setAncestors, () => setAncestors([{ id: parent.session, entry: parent.entry, name: parent.session }]));
+    ancestorsOf(app.server, now, abort.signal).then(setAncestors, () =>
+      setAncestors([{ id: parent.session, entry: parent.entry, name: parent.session }]),
+    );
     return () => abort.abort();
   }, [session, parent?.session]);
 
   const name = nameOf(known ?? { id: session });
-  const link = (to, words, isCurrent) => h("a", { href: app.href(to), "aria-current": isCurrent ? "page" : undefined }, words);
-  return h("header", { class: "session-bar" },
-    ancestors.length ? h("nav", { class: "session-up", "aria-label": "Sessions above" }, ancestors.map((each) => h("span", { key: each.id },
-      h("a", { href: app.href(each.entry ? path.entry(each.id, each.entry) : path.session(each.id)) }, h("bdi", null, visible(each.name).slice(0, 80))), " › "))) : null,
+  const link = (to, words, isCurrent) =>
+    h("a", { href: app.href(to), "aria-current": isCurrent ? "page" : undefined }, words);
+  return h(
+    "header",
+    { class: "session-bar" },
+    ancestors.length
+      ? h(
+          "nav",
+          { class: "session-up", "aria-label": "Sessions above" },
+          ancestors.map((each) =>
+            h(
+              "span",
+              { key: each.id },
+              h(
+                "a",
+                { href: app.href(each.entry ? path.entry(each.id, each.entry) : path.session(each.id)) },
+                h("bdi", null, visible(each.name).slice(0, 80)),
+              ),
+              " › ",
+            ),
+          ),
+        )
+      : null,
     h("h1", { title: name }, h("bdi", null, name)),
-    h("div", { class: "session-figures" },
+    h(
+      "div",
+      { class: "session-figures" },
       now ? h(StateChip, { state: now.state, live: now.live }) : null,
-      now?.state === "working" ? h(Elapsed, { since: now.since, app }) : now?.since ? h("span", { class: "soft" }, h(Time, { at: now.since, relative: true, app })) : null,
+      now?.state === "working"
+        ? h(Elapsed, { since: now.since, app })
+        : now?.since
+          ? h("span", { class: "soft" }, h(Time, { at: now.since, relative: true, app }))
+          : null,
       known?.archived ? h("span", { class: "pill" }, "archived") : null,
       branch,
-      now?.tokens ? h("span", { class: "num", title: `${count(now.tokens)} tokens in the context at the last answer` }, now.window ? `${tokenCount(now.tokens)} / ${tokenCount(now.window)} tokens` : `${tokenCount(now.tokens)} tokens`) : null,
-      now?.cost ? h("span", { class: "num", title: "cost of the whole session" }, money(now.cost)) : null),
-    h("nav", { class: "session-views", "aria-label": "Views of this session" },
+      now?.tokens
+        ? h(
+            "span",
+            { class: "num", title: `${count(now.tokens)} tokens in the context at the last answer` },
+            now.window
+              ? `${tokenCount(now.tokens)} / ${tokenCount(now.window)} tokens`
+              : `${tokenCount(now.tokens)} tokens`,
+          )
+        : null,
+      now?.cost ? h("span", { class: "num", title: "cost of the whole session" }, money(now.cost)) : null,
+    ),
+    h(
+      "nav",
+      { class: "session-views", "aria-label": "Views of this session" },
       link(path.session(session), "Session", view === "session"),
       link(path.tree(session), "Tree", view === "tree"),
-      entry ? link(path.saw(session, entry), "What it saw", view === "saw") : null),
-    menu);
+      entry ? link(path.saw(session, entry), "What it saw", view === "saw") : null,
+    ),
+    menu,
+  );
 }

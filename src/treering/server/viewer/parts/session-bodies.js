@@ -1,4 +1,4 @@
-/** Bodies of entries: fetched together, one request at a time, for what is in view; dropped when too many are far away. */
+/** Bodies of entries: fetched together, one request at a time, for what is in view; dropped when they are many. */
 
 const ASKED_MAX = 100;
 const KEPT_MAX = 600;

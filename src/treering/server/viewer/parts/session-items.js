@@ -4,10 +4,26 @@ import { argumentsLine, partsOf, resultText, textOf } from "./content.js";
 
 const WORDS_MAX = 160;
 const ARGUMENT_MAX = 80;
-const MATTERS = ["command", "cmd", "path", "file_path", "file", "filename", "query", "pattern", "url", "prompt", "question", "description"];
+const MATTERS = [
+  "command",
+  "cmd",
+  "path",
+  "file_path",
+  "file",
+  "filename",
+  "query",
+  "pattern",
+  "url",
+  "prompt",
+  "question",
+  "description",
+];
 
 function words(text, chars) {
-  const line = text.slice(0, 8 * chars).replace(/\s+/g, " ").trim();
+  const line = text
+    .slice(0, 8 * chars)
+    .replace(/\s+/g, " ")
+    .trim();
   return line.length > chars ? `${line.slice(0, chars - 1)}…` : line;
 }
 
@@ -30,9 +46,20 @@ export function itemOf(entry) {
     parent_id: entry.parent_id,
     type: entry.type,
     role: payload.role ?? null,
-    text: words(payload.summary ?? parts.filter((each) => each.type === "text").map(textOf).join(" "), WORDS_MAX),
+    text: words(
+      payload.summary ??
+        parts
+          .filter((each) => each.type === "text")
+          .map(textOf)
+          .join(" "),
+      WORDS_MAX,
+    ),
     tools: calls.map(({ id, name, input }) => ({ id, name, argument: argumentOf(input) })),
-    results: results.map((each) => ({ call_id: each.tool_use_id, error: each.is_error === true, bytes: resultText(each).length })),
+    results: results.map((each) => ({
+      call_id: each.tool_use_id,
+      error: each.is_error === true,
+      bytes: resultText(each).length,
+    })),
     call_id: payload.tool_call_id ?? null,
     bytes: JSON.stringify(payload).length,
     timestamp: entry.timestamp,

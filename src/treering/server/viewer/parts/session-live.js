@@ -47,9 +47,25 @@ export class LiveText {
     if (text) content.push({ type: "text", text: { content: text } });
     this.body = { id: this.key, type: "message", message: { role: "assistant", content } };
     this.item ??= {
-      id: this.key, seq: Infinity, parent_id: null, type: "message", role: "assistant", text: "", tools: [], results: [],
-      bytes: 0, timestamp: new Date(this.since).toISOString(), branches: 1, branch: 1, label: null, error: null,
-      tokens: null, duration_ms: null, in_context: true, model: null, live: true,
+      id: this.key,
+      seq: Infinity,
+      parent_id: null,
+      type: "message",
+      role: "assistant",
+      text: "",
+      tools: [],
+      results: [],
+      bytes: 0,
+      timestamp: new Date(this.since).toISOString(),
+      branches: 1,
+      branch: 1,
+      label: null,
+      error: null,
+      tokens: null,
+      duration_ms: null,
+      in_context: true,
+      model: null,
+      live: true,
     };
   }
 

@@ -1,4 +1,4 @@
-/** What a session's page knows: the skeleton of one path, the bodies that are wanted, the text that is being written. */
+/** What a session's page knows: the skeleton of one path, bodies that are wanted, text that is being written. */
 
 import { BodyCache } from "./session-bodies.js";
 import { itemOf } from "./session-items.js";
@@ -25,6 +25,8 @@ export class SessionModel {
   error = null;
   notice = null;
   isLoaded = false;
+  isReading = false;
+  isPinnedBranch = false;
   isConversation = false;
   prompts = [];
   arrived = 0;
@@ -52,7 +54,10 @@ export class SessionModel {
     this.session = session;
     this.seen = seen;
     this.path = `sessions/${encodeURIComponent(session)}`;
-    this.bodies = new BodyCache((query) => this.get("entries", query), (id) => this.touch(id));
+    this.bodies = new BodyCache(
+      (query) => this.get("entries", query),
+      (id) => this.touch(id),
+    );
     this.live = new LiveText((grown) => (grown ? this.touch(this.live.key) : this.#rebuild()));
   }
 
@@ -101,7 +106,7 @@ export class SessionModel {
       const page = await this.#pageAround(leaf, entry);
       if (opening !== this.#opening) return;
       this.leaf = page.leaf;
-      this.isPinnedBranch = leaf !== undefined || page.isOther;
+      this.isPinnedBranch = leaf !== undefined || page.isOther === true;
       if (!this.isPinnedBranch) this.liveLeaf = page.leaf;
       this.#take(page);
       this.isLoaded = true;
@@ -116,6 +121,11 @@ export class SessionModel {
     this.#changed();
   }
 
+  /** Drop an opening that is under way: what is loaded is what is wanted. */
+  stay() {
+    this.#opening += 1;
+  }
+
   async #pageAround(leaf, entry) {
     if (entry === undefined) return this.get("outline", { leaf, limit: PAGE });
     if (leaf !== undefined) return this.get("outline", { leaf, around: entry, limit: PAGE });
@@ -126,7 +136,10 @@ export class SessionModel {
       return { ...page, isOther: !own.on_path };
     } catch (error) {
       if (error.status !== 404) throw error;
-      this.notice = { kind: "unknown", text: `There is no entry ${entry} in this session; this is the end of its path.` };
+      this.notice = {
+        kind: "unknown",
+        text: `There is no entry ${entry} in this session; this is the end of its path.`,
+      };
       return this.get("outline", { limit: PAGE });
     }
   }
@@ -136,7 +149,12 @@ export class SessionModel {
     const found = [];
     try {
       for (let before; before !== null && found.length < PROMPTS_MAX;) {
-        const page = await this.get("outline", { leaf: this.leaf ?? undefined, types: ["user", "compaction", "branch_summary"], limit: 1000, before });
+        const page = await this.get("outline", {
+          leaf: this.leaf ?? undefined,
+          types: ["user", "compaction", "branch_summary"],
+          limit: 1000,
+          before,
+        });
         if (opening !== this.#opening) return;
         found.unshift(...page.items);
         before = page.before;
@@ -164,7 +182,14 @@ export class SessionModel {
   #rebuild() {
     const before = new Map(this.rows.map((row) => [row.key, row]));
     const items = this.live.item && !this.isPinnedBranch ? [...this.items, this.live.item] : this.items;
-    const options = { before, keys: this.#keys, conversation: this.isConversation, seen: this.seen, turn: this.#turnsBefore, dayOf: (at) => day(Date.parse(at)) };
+    const options = {
+      before,
+      keys: this.#keys,
+      conversation: this.isConversation,
+      seen: this.seen,
+      turn: this.#turnsBefore,
+      dayOf: (at) => day(Date.parse(at)),
+    };
     ({ rows: this.rows, rowOf: this.rowOf } = rowsOf(items, options));
     this.#places = new Map(this.items.map((item, place) => [item.id, place]));
     this.#changed();
@@ -243,26 +268,33 @@ export class SessionModel {
   #follow(cursor) {
     if (this.#stop !== null) return;
     this.#cursor = cursor;
-    this.#stop = feedOf(this.app.server).session(this.session, { kinds: KINDS, since: cursor }, (event) => this.#receive(event));
+    this.#stop = feedOf(this.app.server).session(this.session, { kinds: KINDS, since: cursor }, (event) =>
+      this.#receive(event),
+    );
   }
 
   #receive({ event, id, data }) {
     if (id) this.#cursor = id;
     if (event === "entry") this.#entry(data);
     else if (event === "leaf") this.#moved(data.leaf);
-    else if (event === "state") this.#state(data);
+    else if (event === "state") this.takeState(data);
     else if (event === "transient") this.live.receive(data, this.app.now());
     else if (event === "reset") this.#replaced();
-    else if (event === "bye" && data.reason === "deleted") this.#gone();
+    else if (event === "problem") this.#stopped(data);
   }
 
-  #state(state) {
+  /** Take what the session is doing. */
+  takeState(state) {
     this.state = state;
     this.#changed();
   }
 
-  #gone() {
-    this.notice = { kind: "deleted", text: "This session was deleted. What is shown is what this page had read." };
+  /** The session cannot be followed any more: it was deleted, or its log cannot be read. */
+  #stopped({ status, detail, title }) {
+    this.notice =
+      status === 404
+        ? { kind: "deleted", text: "This session was deleted. What is shown is what this page had read." }
+        : { kind: "problem", text: `Nothing new is shown: ${detail ?? title}` };
     this.live.clear();
     this.#changed();
   }
@@ -285,7 +317,7 @@ export class SessionModel {
     this.liveLeaf = entry.id;
     const tip = this.items.at(-1)?.id ?? null;
     if (this.isPinnedBranch || this.hasLater || entry.parent_id !== tip) {
-      if (!this.isPinnedBranch && !this.hasLater) this.open({});
+      if (!this.isPinnedBranch && !this.hasLater) this.#left();
       else if (this.hasLater && !this.isPinnedBranch && entry.parent_id === liveBefore) {
         this.total += 1;
         this.leaf = entry.id;
@@ -330,11 +362,21 @@ export class SessionModel {
     this.touch(target);
   }
 
+  /** The session went on elsewhere: whoever is at the end goes with it, whoever reads stays on what is now a branch. */
+  #left() {
+    if (this.isReading) {
+      this.isPinnedBranch = true;
+      this.#changed();
+    } else {
+      this.open({});
+    }
+  }
+
   #moved(entry) {
     if (entry === this.liveLeaf) return;
     this.liveLeaf = entry;
     if (this.isPinnedBranch || entry === this.leaf) this.#changed();
-    else this.open({});
+    else this.#left();
   }
 
   /** Forget the notice that stands above the path. */

@@ -1,4 +1,4 @@
-/** The rows of a path: an answer with the results of its calls is one row; branch points and days have rows of their own. */
+/** The rows of a path: an answer with the results of its calls is one; branch points and days have their own. */
 
 import { visible } from "./signs.js";
 
@@ -52,7 +52,8 @@ export function isFailure(row) {
  * continues, turn, estimate }`. Rows of `before` that did not change are the same objects.
  *
  * @param {object[]} items of the outline
- * @param {{ before: Map<string, object>, keys: Map<string, string>, conversation: boolean, seen: number|null, turn?: number,
+ * @param {{ before: Map<string, object>, keys: Map<string, string>, conversation: boolean, seen: number|null,
+ *   turn?: number,
  *   dayOf: (timestamp: string) => string }} options
  * @returns {{ rows: object[], rowOf: Map<string, number> }} the rows, and the place of the row that shows each entry
  */
@@ -64,7 +65,9 @@ export function rowsOf(items, { before, keys, conversation, seen, turn = 0, dayO
   let last = null;
   let seenDrawn = seen === null;
 
-  const failing = new Set(items.flatMap((each) => (each.results ?? []).filter((result) => result.error).map((result) => result.call_id)));
+  const failing = new Set(
+    items.flatMap((each) => (each.results ?? []).filter((result) => result.error).map((result) => result.call_id)),
+  );
 
   for (const item of items) {
     if (isPrompt(item)) turn += 1;
@@ -90,13 +93,15 @@ export function rowsOf(items, { before, keys, conversation, seen, turn = 0, dayO
     }
     if (item.type === "tool_execution" && callers.has(item.call_id)) {
       const { results, place } = callers.get(item.call_id);
-      if (item.duration_ms !== null && results.has(item.call_id)) results.set(item.call_id, { ...results.get(item.call_id), took: item.duration_ms });
+      if (item.duration_ms !== null && results.has(item.call_id))
+        results.set(item.call_id, { ...results.get(item.call_id), took: item.duration_ms });
       rowOf.set(item.id, place);
       continue;
     }
     const today = dayOf(item.timestamp);
     if (today !== day) {
-      if (day !== null || items.length > 1) rows.push({ key: `day:${item.id}`, kind: "day", item, text: today, results: new Map(), estimate: 36 });
+      if (day !== null || items.length > 1)
+        rows.push({ key: `day:${item.id}`, kind: "day", item, text: today, results: new Map(), estimate: 36 });
       day = today;
     }
     if (conversation && !isConversation(item, failing)) {
@@ -153,6 +158,9 @@ function estimate(item) {
   const tools = (item.tools?.length ?? 0) * 36;
   if (!isSaid(item)) return 30;
   if (item.type === "message" && item.role !== "user" && item.role !== "assistant") return 44 + tools;
-  const lines = Math.min(item.role === "user" ? 20 : 60, Math.ceil((item.text ? Math.max(item.text.length, (item.bytes ?? 0) * 0.8) : 0) / 90));
+  const lines = Math.min(
+    item.role === "user" ? 20 : 60,
+    Math.ceil((item.text ? Math.max(item.text.length, (item.bytes ?? 0) * 0.8) : 0) / 90),
+  );
   return 40 + lines * 25 + tools;
 }

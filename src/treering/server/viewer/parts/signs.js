@@ -2,14 +2,26 @@
 
 import { h } from "../vendor/preact.js";
 
-// eslint-disable-next-line no-control-regex
 const TERMINAL = /\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[=>NOM78c]/g;
-// eslint-disable-next-line no-control-regex
-const HIDDEN = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+const HIDDEN = new RegExp(
+  "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ufff9-\\ufffb" +
+    "\\u{e0000}-\\u{e007f}]",
+  "gu",
+);
 
 const NAMES = {
-  0x061c: "ALM", 0x200e: "LRM", 0x200f: "RLM", 0x202a: "LRE", 0x202b: "RLE", 0x202c: "PDF", 0x202d: "LRO",
-  0x202e: "RLO", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
+  0x061c: "ALM",
+  0x200e: "LRM",
+  0x200f: "RLM",
+  0x202a: "LRE",
+  0x202b: "RLE",
+  0x202c: "PDF",
+  0x202d: "LRO",
+  0x202e: "RLO",
+  0x2066: "LRI",
+  0x2067: "RLI",
+  0x2068: "FSI",
+  0x2069: "PDI",
 };
 
 /** A text without terminal codes, with plain line breaks. */
@@ -27,8 +39,9 @@ function nameOf(character) {
   return NAMES[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-/** A cleaned text as children of an element: strings, and a small box for each hidden character. */
-export function signs(text) {
+/** A text as children of an element: strings, and a small box for each hidden character; terminal codes are dropped. */
+export function signs(given) {
+  const text = clean(given);
   if (text.search(HIDDEN) < 0) return text;
   const children = [];
   let end = 0;
@@ -44,5 +57,8 @@ export function signs(text) {
 
 /** A text on one line, with hidden characters named, for where no element can stand (titles, labels). */
 export function visible(text) {
-  return clean(text).replace(/[\s\u2028\u2029]+/g, " ").replace(HIDDEN, (each) => `\u27e8${nameOf(each)}\u27e9`).trim();
+  return clean(text)
+    .replace(/[\s\u2028\u2029]+/g, " ")
+    .replace(HIDDEN, (each) => `\u27e8${nameOf(each)}\u27e9`)
+    .trim();
 }

@@ -7,6 +7,7 @@ import { Icon } from "./icons.js";
 import { counted, entries } from "./numbers.js";
 import { visible } from "./signs.js";
 import { LANES_MAX } from "./tree-layout.js";
+import { beginning } from "./tree-words.js";
 
 const ROW = 28;
 const LANE = 18;
@@ -207,7 +208,7 @@ function RowText({ row, top, height, place, total, zoom, phone, readable, model,
     ${!readable && !isLeaf ? null : row.kind === "run" ? html`<button type="button" class="tree-count" tabindex="-1" onClick=${toggle}>${entries(row.count)}</button>`
       : html`<${Word} node=${node} failed=${said?.error && row.kind === "node"} />`}
     ${label ? html`<span class="pill" dir="auto">${visible(label)}</span>` : null}
-    ${showWords ? html`<span class="tree-said" dir="auto">${visible(said.text)}</span>` : null}
+    ${showWords ? html`<span class="tree-said" dir="auto">${beginning(said.text)}</span>` : null}
     ${row.branches && (readable || row.hidden) ? html`<button type="button" class="tree-count" tabindex="-1" onClick=${toggle}
         title=${row.hidden ? "unfold the branches" : "fold the branches"}><${Icon} name="branch" /> ${row.hidden
           ? `${branches(row.branches)} folded, ${entries(row.hidden.entries)}` : branches(row.branches)}</button>` : null}

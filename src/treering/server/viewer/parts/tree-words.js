@@ -1,9 +1,15 @@
 // How entries begin, for the rows that are in view: asked for together, kept, and bounded.
 
 import { useEffect, useMemo, useReducer } from "../vendor/preact.js";
+import { visible } from "./signs.js";
 
 const AT_ONCE = 200;
 const KEPT_MAX = 5000;
+
+const MARKS = /\*\*|`+|^#{1,6} |!?\[([^\]]*)\]\([^)\s]*\)/g;
+
+/** How an entry begins, on one line, without the marks of Markdown. */
+export const beginning = (text) => visible(text).replace(MARKS, "$1");
 
 /** The words of the entries of one session, by seq. */
 export class Words {

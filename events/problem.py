@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from .events import errors
-from .events.errors import TreeringError, Where
+from . import errors
+from .errors import TreeringError, Where
 
 MEDIA_TYPE = "application/problem+json"
 """The media type of a problem."""

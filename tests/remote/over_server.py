@@ -1,0 +1,90 @@
+"""The library's own tests, with every host behind a real server and every call going through `RemoteHost`.
+
+As a plugin (`pytest -p over_server`) it replaces `treering.SessionHost`: a test that makes a host gets a remote one,
+whose server, with the host that the test described, runs in a thread and a loop of its own.
+"""
+
+# ruff: noqa: ANN401  # it takes whatever the host that it replaces takes
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+import treering
+from treering.remote import RemoteHost
+from treering.server import app
+from treering.server.serving import listen, serve
+
+_SessionHost = treering.SessionHost
+TURN_S = float(os.environ.get("TREERING_TEST_TURN_S", "0.005"))
+"""How long a test waits where it lets all other tasks go on as far as they can."""
+
+
+@asynccontextmanager
+async def served_url(host: treering.SessionHost, **options: Any) -> AsyncIterator[str]:
+    """Open a host and serve it; yield the address."""
+    listening = listen("127.0.0.1", 0, None)
+    started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()
+    async with host, anyio.create_task_group() as tasks:
+
+        async def run() -> None:
+            await serve(app(host, **options), listening, until=stopping.wait, started=started.set)
+            stopped.set()
+
+        tasks.start_soon(run)
+        await started.wait()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        stopping.set()
+        await stopped.wait()
+
+
+class ServedHost(RemoteHost):
+    """A remote host with a server of its own. It takes the arguments of a `SessionHost`, which is the one served."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.served = _SessionHost(*args, **kwargs)
+        super().__init__("http://127.0.0.1:1")
+        self._exits = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    async def _begin(self) -> None:
+        enter = self._exits.enter_context
+        self._portal = portal = await anyio.to_thread.run_sync(enter, start_blocking_portal("asyncio"))
+        serving: AbstractContextManager[str] = portal.wrap_async_context_manager(served_url(self.served))
+        self._connection.url = await anyio.to_thread.run_sync(enter, serving)
+        await super()._begin()
+        # Tests look at the files, which a program cannot: its server may be anywhere.
+        self.core.path_of = lambda ref: self.served.core.path_of(f"{ref}.jsonl")  # type: ignore[method-assign]
+
+    async def _find(self, session: Any) -> str:
+        is_path = isinstance(session, os.PathLike) or (isinstance(session, str) and session.endswith(".jsonl"))
+        if is_path and self._portal is not None:  # what no program can, since its server may be anywhere
+            row = await anyio.to_thread.run_sync(self._portal.call, self.served.resolve, session)
+            session = row.id
+        return await super()._find(session)
+
+    async def _close(self) -> None:
+        try:
+            await super()._close()
+        finally:
+            await anyio.to_thread.run_sync(self._exits.close)
+
+
+async def _turn() -> None:
+    """Let others take their turn, where a turn takes a request and its reply."""
+    await anyio.sleep(TURN_S)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Replace the host."""
+    treering.SessionHost = ServedHost  # type: ignore[misc]
+    anyio.wait_all_tasks_blocked = _turn
+    anyio.lowlevel.checkpoint = _turn

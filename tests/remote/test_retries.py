@@ -1,0 +1,91 @@
+"""A connection that is cut at any point: every command happens once, and every caller has its reply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.remote.proxy import FATES, CuttingProxy
+from tests.server.conftest import Client
+
+from treering import SessionHost
+from treering.entries import Label, Message, MessageEntry
+from treering.errors import SessionExists, SessionNotFound
+from treering.remote import RemoteHost
+
+ROUNDS = 2
+TASKS = 4
+APPENDS = 6
+
+
+@pytest.mark.feature("S-22")
+async def test_every_command_happens_once_and_every_caller_has_its_reply(
+    local: SessionHost, server: Client, tmp_path: Path
+) -> None:
+    proxy = CuttingProxy(server.address)
+    async with proxy.running(), RemoteHost(proxy.url) as remote:
+        session = await remote.create("main", cwd="/work")
+        with pytest.raises(SessionExists):
+            await remote.create("main")
+        said: dict[str, str] = {}
+
+        async def speak(name: int) -> None:
+            for number in range(APPENDS):
+                said[f"{name}.{number}"] = await session.append_message("user", f"{name}.{number}", below=None)
+
+        async with anyio.create_task_group() as tasks:
+            for name in range(TASKS):
+                tasks.start_soon(speak, name)
+        own = await local.load("main")
+        kept = [entry async for entry in own.iter_entries() if isinstance(entry, MessageEntry)]
+        texts = {entry.message.content[0].text.content: entry.id for entry in kept}  # type: ignore[union-attr]
+        assert len(kept) == TASKS * APPENDS
+        assert texts == said
+        assert [entry async for entry in session.iter_entries()] == kept
+
+        # Each other kind of command, each several times.
+        for number in range(ROUNDS):
+            before = own.message_count
+            ids = await session.append_many([Message("user"), Label(kept[0].id, f"label {number}")])
+            await own.refresh()
+            assert (own.message_count, own.leaf_id) == (before + 1, ids[-1])
+            await session.branch(ids[0])
+            assert own.leaf_id == ids[0]
+            summary_id = await session.branch_with_summary(kept[number].id, "left")
+            assert own.leaf_id == session.leaf_id == summary_id
+            keyed = await remote.get_or_create(f"chat:{number}")
+            assert keyed.message_count == 0
+            drafted = await remote.create(f"draft {number}")
+            copies = [await session.fork(), await session.fork(f"copy {number}")]
+            branched = await session.create_branched_session(ids[0])
+            assert branched.path() == own.path(ids[0])
+            exported = await session.export("native")
+            assert exported == (tmp_path / "root" / "main.jsonl").read_bytes()
+            await remote.archive(drafted)
+            await remote.unarchive(drafted)
+            await remote.delete(drafted)
+            with pytest.raises(SessionNotFound):
+                await drafted.append_message("user", "gone")
+            for copy in copies:
+                assert copy.message_count == own.message_count
+        rows = await remote.list_sessions()
+        assert len(rows) == 1 + ROUNDS * 4
+        assert {row.id for row in rows} == {row.id for row in await local.list_sessions()}
+    assert min(proxy.fates[fate] for fate in FATES) > 5
+
+
+async def test_a_subscription_goes_on_where_its_stream_was_cut(local: SessionHost, server: Client) -> None:
+    proxy = CuttingProxy(server.address)
+    own = await local.create("main")
+    ids = [await own.append_message("user", f"message {number}") for number in range(5)]
+    async with proxy.running(), RemoteHost(proxy.url) as remote:
+        session = await remote.load("main", read_only=True)
+        async with session.subscribe() as entries:
+            for number in range(12):
+                ids.append(await own.append_message("user", f"message {number + 5}"))
+                if number % 3 == 0:
+                    while entries.cursor.seq < len(ids):
+                        entry = await anext(entries)
+                        assert entry.id == ids[entries.cursor.seq - 1]  # type: ignore[union-attr]
+    assert proxy.fates.total() > 5
