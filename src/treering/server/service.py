@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import math
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ from .blocks import Encoded
 from .fields import cursor_of
 from .limits import ServerLimits
 from .metrics import Metrics
-from .principals import Principal
+from .principals import EVERYBODY, Principal
 from .problems import Stale, problem_of, without_paths
 from .tokens import Tokens
 
@@ -71,7 +72,6 @@ class Service:
 
     Attributes:
         stopping: Set when the server stops; streams end then.
-        epoch: A name of this run of the server, in positions of the list.
         metrics: Its figures.
         encoded: What was encoded last for streams.
         tracing: Its spans; None where OpenTelemetry is not installed.
@@ -94,7 +94,6 @@ class Service:
         self.encoded = Encoded()
         self.tracing = _tracing_of(host.core.runtime)
         self.stopping = anyio.Event()
-        self.epoch = secrets.token_hex(6)
         self._handles: dict[str, tuple[Session, str | None]] = {}
         self._running: Counter[str] = Counter()
         self._streaming: Counter[str] = Counter()
@@ -230,6 +229,22 @@ class Service:
         """Note in traces that a stream has sent entries, which it began to do at this time."""
         if self.tracing is not None:
             self.tracing.delivered(entries, begun_ns)
+
+    def time_left_s(self, principal: Principal) -> float:
+        """Return for how many seconds a principal is known from now on."""
+        if principal.expires is None:
+            return math.inf
+        present = datetime.now(UTC) if self.tokens is None else self.tokens.present()
+        return (principal.expires - present).total_seconds()
+
+    def still_knows(self, principal: Principal) -> bool:
+        """Return whether a principal may go on with what was allowed: its token was not revoked."""
+        tokens = self.tokens
+        if tokens is None:
+            return True
+        if principal is EVERYBODY:  # nobody needed a token when it asked
+            return not tokens.any()
+        return principal.token is None or tokens.has(principal.token)
 
     # -- bounds
 
