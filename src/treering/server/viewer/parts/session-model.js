@@ -10,7 +10,7 @@ import { day } from "./time.js";
 const PAGE = 500;
 const SEGMENT_MAX = 20_000;
 const PROMPTS_MAX = 20_000;
-const KINDS = ["entry"];
+const KINDS = ["entry", "leaf", "transient", "state"];
 
 /** One session, one path of it, followed. Listeners are told of every change, at most once a frame. */
 export class SessionModel {
