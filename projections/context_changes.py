@@ -26,7 +26,7 @@ from .context import (
     message_of,
     model_of,
 )
-from .feed import EntryAdded, LeafChange, LogView
+from .feed import EntryAdded, LeafMove, LogView
 
 
 class ContextChange(Struct, frozen=True):
@@ -131,7 +131,7 @@ class ContextStepper:
         self._context = await log.context(log.index.leaf)
         return head
 
-    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[ContextChange]:
+    async def step(self, log: LogView, event: EntryAdded | LeafMove) -> Sequence[ContextChange]:
         """Return the change that an event causes; a label causes one too, since it becomes the leaf."""
         old = self.value
         change = extended(old, log.index, event.entry) if isinstance(event, EntryAdded) else None

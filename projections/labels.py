@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..events.entries import Entry, Header, LabelEntry
 from ..events.index import LogIndex
 from .base import OWN
-from .feed import EntryAdded, LeafChange, LogView
+from .feed import EntryAdded, LeafMove, LogView
 
 LabelledEntry: TypeAlias = tuple[str, str]
 """The id of an entry, and its label."""
@@ -121,7 +121,7 @@ class LabelStepper:
         self._labels, self._leaf = labels(log.index), log.index.leaf
         return log.index.head
 
-    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[LabelChange]:
+    async def step(self, log: LogView, event: EntryAdded | LeafMove) -> Sequence[LabelChange]:
         """Return the change that an event causes in the labels; if the path only grows, their order stays."""
         index = log.index
         change = label_change(event.entry) if isinstance(event, EntryAdded) else None

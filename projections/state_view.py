@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from .feed import EntryAdded, LeafChange, LogView
+from .feed import EntryAdded, LeafMove, LogView
 from .session_state import SessionState, StateFold, folded, needed
 
 
@@ -42,7 +42,7 @@ class StateStepper:
         self._fold.tip = index.ids[seq] if seq else None
         self._state = self._fold.state(index)
 
-    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[SessionState]:
+    async def step(self, log: LogView, event: EntryAdded | LeafMove) -> Sequence[SessionState]:
         """Fold an entry that follows the last one; after a move to another branch, read the state there."""
         if not isinstance(event, EntryAdded) or not log.index.becomes_leaf(event.entry):
             return ()

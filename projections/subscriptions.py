@@ -18,7 +18,7 @@ from ..events.entries import Entry
 from ..events.errors import Closed, InvalidInput, LogReplaced
 from ..events.stores.base import Cursor
 from .context_changes import ContextStepper
-from .feed import Feed, FeedSection, Reset, Source, Transient
+from .feed import Feed, FeedSection, LeafMove, LogView, Reset, Source, Transient
 from .labels import LabelStepper
 from .state_view import StateStepper
 from .tree import TreeStepper
@@ -44,7 +44,7 @@ VIEWS: Mapping[str, type[NamedStepper[Any, Any]]] = {
 }
 """The views that are subscribed to by name; any projection is one that needs no name."""
 
-T = TypeVar("T", bound=Transient)
+T = TypeVar("T", bound=Transient | LeafMove)
 """The type of the events between the entries, if there are any."""
 
 
@@ -53,18 +53,19 @@ def not_open_error() -> Closed:
     return Closed("the subscription is not open: use it as `async with session.subscribe() as ...`")
 
 
-def refuse_entry_arguments(after: object, transient: object) -> None:
+def refuse_entry_arguments(after: object, transient: object, leaf: object) -> None:
     """Refuse arguments that only a subscription to entries takes; for subscriptions to views.
 
     Args:
         after: The cursor or seq to follow from; 0 if none is given.
         transient: Whether transient events are requested.
+        leaf: Whether moves of the leaf are requested.
 
     Raises:
         InvalidInput: One of them is given.
     """
-    if transient or after != 0:
-        raise InvalidInput("`after` and `transient` are for entries: a view always begins with a snapshot")
+    if transient or leaf or after != 0:
+        raise InvalidInput("`after`, `transient` and `leaf` are for entries: a view always begins with a snapshot")
 
 
 class EntryFollowing(Generic[T]):
@@ -97,6 +98,7 @@ class EntryFollowing(Generic[T]):
         self._batch: Sequence[Entry | Reset | T] = ()
         self._ready: Iterator[Entry | Reset | T] = iter(())
         self._replaced = Cursor("", 0)
+        self._present: Sequence[T] = ()
 
     @property
     def cursor(self) -> Cursor:
@@ -117,7 +119,7 @@ class EntryFollowing(Generic[T]):
         for item in islice(items, start, None):
             if isinstance(item, Reset):
                 return self._replaced
-            if not isinstance(item, Transient):
+            if not isinstance(item, (Transient, LeafMove)):
                 return Cursor(self._generation or "", item.seq - 1)
         return Cursor(self._generation or "", self._seq)
 
@@ -171,6 +173,8 @@ class EntryFollowing(Generic[T]):
                 self._position = feed.latest_transients()
             elif self._seq < self._through:
                 items = await self._read_log()
+            elif self._present:
+                items, self._present = self._present, ()
             elif self._position < feed.end:
                 items = self._take(feed.section(self._position))
             elif feed.closed:
@@ -181,8 +185,9 @@ class EntryFollowing(Generic[T]):
 
     async def _join(self, feed: Feed) -> Sequence[Reset]:
         """Note the end of the log and the matching position in the feed; return a reset if the log was replaced."""
-        cursor = (await self._source.ready()).cursor
-        self._position, self._through = feed.end, cursor.seq
+        log = await self._source.ready()
+        cursor = log.cursor
+        self._position, self._through, self._present = feed.end, cursor.seq, self._present_in(feed, log)
         known, resets = self._generation, self._resets
         self._generation, self._resets = cursor.generation or None, feed.resets
         is_replaced = (
@@ -216,7 +221,7 @@ class EntryFollowing(Generic[T]):
         items = self._items(section)
         if section.last:
             if section.first <= self._seq:  # the subscriber has these entries already
-                items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
+                items = [each for each in items if isinstance(each, (Transient, LeafMove)) or each.seq > self._seq]
             if section.last >= self._seq:  # otherwise the seq given to begin after still lies ahead of the log
                 self._seq, self._has_cursor = section.last, True
             self._generation = self._generation or section.generation or None  # the log did not exist at the beginning
@@ -226,6 +231,10 @@ class EntryFollowing(Generic[T]):
     def _items(self, section: FeedSection) -> Sequence[Entry | T]:
         """Return the items of new feed events that this kind of subscription yields."""
         raise NotImplementedError
+
+    def _present_in(self, feed: Feed, log: LogView) -> Sequence[T]:
+        """Return what no log has, to be yielded once the subscription has caught up with it."""
+        return ()
 
 
 class EntrySubscription(EntryFollowing[Never]):
@@ -249,7 +258,31 @@ class TransientSubscription(EntryFollowing[Transient]):
     """
 
     def _items(self, section: FeedSection) -> Sequence[Entry | Transient]:
-        return section.with_transients
+        return cast("Sequence[Entry | Transient]", section.shown(transient=True, leaf=False))  # as was asked
+
+    def _present_in(self, feed: Feed, log: LogView) -> Sequence[Transient]:
+        return feed.texts.so_far(log.index)
+
+
+class EventSubscription(EntryFollowing[Transient | LeafMove]):
+    """The entries of a session after a cursor, with the moves of the leaf between them, and transient events if asked.
+
+    Use it as `async with session.subscribe(leaf=True) as items: async for item in items: ...`; see `EntrySubscription`.
+    Moves of the leaf are in no log, so a `LeafMove` says where it is once the subscription has caught up with the log,
+    also after it fell behind. An entry becomes the leaf by itself, unless it was appended aside.
+    """
+
+    def __init__(self, source: Source, after: Cursor | int = 0, *, transient: bool = False) -> None:
+        super().__init__(source, after)
+        self._transient = transient
+
+    def _items(self, section: FeedSection) -> Sequence[Entry | Transient | LeafMove]:
+        return section.shown(transient=self._transient, leaf=True)
+
+    def _present_in(self, feed: Feed, log: LogView) -> Sequence[Transient | LeafMove]:
+        leaf = log.index.leaf
+        at = LeafMove(leaf, log.index.ids[leaf] if leaf else None, log.cursor)
+        return [at, *(feed.texts.so_far(log.index) if self._transient else ())]
 
 
 class ViewSubscription(Generic[V, C]):

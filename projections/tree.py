@@ -23,7 +23,7 @@ from ..events.errors import EntryNotFound, InvalidInput
 from ..events.index import LogIndex
 from ..events.json_values import JSON
 from ..events.kinds import Kind
-from .feed import EntryAdded, LeafChange, LogView
+from .feed import EntryAdded, LeafMove, LogView
 from .labels import label_change
 
 _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool", Kind.SYSTEM: "system"}
@@ -381,7 +381,7 @@ class TreeStepper:
         self._labels = {entry_id: mark.label for entry_id, mark in log.index.labels.items()}
         return log.index.head
 
-    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[TreeChange]:
+    async def step(self, log: LogView, event: EntryAdded | LeafMove) -> Sequence[TreeChange]:
         """Return the changes that an event causes in the tree."""
         if isinstance(event, EntryAdded):
             label = label_change(event.entry)

@@ -19,7 +19,7 @@ from ..events.errors import LogReplaced, ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
 from ..events.telemetry import failure_of, logger
 from .base import Projection
-from .feed import EntryAdded, Feed, FeedEvent, LeafChange, LogView, Reset, Source
+from .feed import EntryAdded, Feed, FeedEvent, LeafMove, LogView, Reset, Source
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -97,7 +97,7 @@ class Stepper(Protocol[V_co, C]):
         """Initialize the view from the log as of this call or later, and return the seq of the last included line."""
         ...
 
-    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[C]:
+    async def step(self, log: LogView, event: EntryAdded | LeafMove) -> Sequence[C]:
         """Advance by one event, and return its changes; an error leaves the view unchanged."""
         ...
 
@@ -252,7 +252,7 @@ class SharedView(Generic[V, C]):
             if event.entry.seq <= self.cursor.seq:
                 return
             cursor = Cursor(log.cursor.generation, event.entry.seq)
-        elif isinstance(event, LeafChange):
+        elif isinstance(event, LeafMove):
             cursor = self.cursor
         else:
             return
@@ -301,7 +301,7 @@ class FoldStepper(Generic[V, C]):
         self._value = (value,)
         return seq
 
-    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[C]:
+    async def step(self, log: LogView, event: EntryAdded | LeafMove) -> Sequence[C]:
         """Fold one entry; a move of the leaf changes nothing."""
         if not isinstance(event, EntryAdded):
             return ()

@@ -75,7 +75,8 @@ class LiveTurn:
         self._policy = policy
         self._auto_compact = auto_compact
         self._emit = emit
-        self._shown_chars = 0
+        self._answer: str | None = None
+        self._answers = 0
         self.session_id: str | None = session.id
 
     async def prepare(self) -> Recovery | None:
@@ -111,7 +112,7 @@ class LiveTurn:
 
     async def append_answer(self, message: Message) -> str | None:
         """See `TurnStorage.append_answer`."""
-        self._shown_chars = 0
+        self._answer = None
         return await self._session.append(message)
 
     async def append_result(self, finished: Finished, message_id: str | None) -> str | None:
@@ -137,7 +138,7 @@ class LiveTurn:
 
     async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
         """Store the failed attempt on a branch of its own; see `TurnStorage.keep_failed_attempt`."""
-        self._shown_chars = 0
+        self._answer = None
         leaf_id = self._session.leaf_id
         if not partial.content or leaf_id is None:
             return None
@@ -219,16 +220,12 @@ class LiveTurn:
         """See `TurnStorage.save`: everything is in the log."""
 
     def publish(self, event: AgentEvent) -> None:
-        """Publish the pieces of an answer as transient events; see `TurnStorage.publish`.
-
-        A slow subscriber may get only the later of two pieces, so each piece carries its position in the answer.
-        """
+        """Publish the pieces of an answer as transient events; see `TurnStorage.publish`."""
         match event:
             case TextDelta(text=piece):
-                self._session.emit("agent.text", {"at": self._shown_chars, "text": whole(piece)})
-                self._shown_chars += len(piece)
+                self._session.emit_text("agent.text", whole(piece), message=self._answer_name())
             case ThinkingDelta(text=piece):
-                self._session.emit("agent.thinking", {"text": whole(piece)})
+                self._session.emit_text("agent.thinking", whole(piece), message=self._answer_name())
             case ToolCallStarted(call_id=call_id, name=name):
                 self._session.emit("agent.call", {"id": whole(call_id), "name": whole(name)})
             case RequestSent(sent=sent):
@@ -237,6 +234,13 @@ class LiveTurn:
                 self._session.emit("agent.retry", {"attempt": attempt, "delay_s": delay_s})
             case _:
                 pass  # the other events are entries, which subscribers get anyway
+
+    def _answer_name(self) -> str:
+        """Return the name of the answer that is being written: the entry before it, and its number in the turn."""
+        if self._answer is None:
+            self._answers += 1
+            self._answer = f"{self._session.leaf_id}.{self._answers}"
+        return self._answer
 
     async def _compact(self, window: Window) -> None:
         """Compact the session, or emit why that failed: the ladder may still find a context that fits, or raise."""

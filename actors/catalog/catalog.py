@@ -18,6 +18,7 @@ from ...events.stores.capabilities import KeepsRows
 from ...events.stores.shelf import MemoryRows
 from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
+from ..host.listing import ListingFeed
 from ..host.names import checked_path
 from .listing import SessionListing
 from .settings import Settings
@@ -50,6 +51,7 @@ class Catalog:
 
     Attributes:
         listing: The rows.
+        feed: Their recent changes.
     """
 
     def __init__(self, core: HostCore, settings: Settings) -> None:
@@ -58,6 +60,7 @@ class Catalog:
         self._kept: KeepsRows = MemoryRows() if kept is None else kept
         self._writer: IndexWriter | None = None
         self.listing = SessionListing(core.runtime, core.registry, kept)
+        self.feed = ListingFeed(self.listing, core.runtime.touched)
         if kept is not None:
             self._writer = IndexWriter(core.runtime, core.registry, kept, self.listing, settings)
             core.runtime.touched.listeners.append(self.listing.unsaved)

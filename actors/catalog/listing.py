@@ -30,6 +30,7 @@ from ..host.runtime import Runtime
 from .rows import Row, Rows
 
 _LOGS_AT_ONCE = 64
+_LAST_MAX = 1024
 _PAGE = 1000
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -67,6 +68,7 @@ class SessionListing:
         self._rows = Rows(runtime)
         self._accessed: dict[Ref, datetime] = {}
         self._passivated: dict[Ref, Remembered] = {}
+        self._last: dict[Ref, SessionSummary] = {}
         self._sorted: list[SessionSummary] | None = None
         self._loaded = False
         self.changes = 0
@@ -213,6 +215,10 @@ class SessionListing:
 
     # -- events of sessions
 
+    def last_row(self, ref: Ref) -> SessionSummary | None:
+        """Return the last row of a session that no longer exists, if it was deleted lately."""
+        return self._last.get(ref)
+
     def accessed(self, ref: Ref) -> None:
         """Record that a session was loaded just now."""
         self._accessed[ref] = self._runtime.now()
@@ -255,7 +261,11 @@ class SessionListing:
     def forget(self, refs: Iterable[Ref]) -> None:
         """Remove sessions that are gone; the store will drop their rows."""
         for ref in refs:
-            self.held.pop(ref, None)
+            held = self.held.pop(ref, None)
+            if held is not None:
+                self._last[ref] = held.session
+                if len(self._last) > _LAST_MAX:
+                    del self._last[next(iter(self._last))]
             self.unsaved.pop(ref, None)
             self._accessed.pop(ref, None)
             self._passivated.pop(ref, None)

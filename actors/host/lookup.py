@@ -17,7 +17,7 @@ from ...projections.summary import CORRUPTED, SessionSummary
 from ..search.hits import Search
 from ..session.session import Session
 from .core import HostCore
-from .listing import SessionsSubscription
+from .listing import ListPosition, SessionsSubscription
 from .names import SUFFIX, checked_id, checked_path
 
 if TYPE_CHECKING:
@@ -96,9 +96,20 @@ class SessionLookup:
         check_count("offset", offset)
         return await self._sessions.rows(project=project, status=status, limit=limit, offset=offset)
 
-    def subscribe_sessions(self) -> SessionsSubscription:
-        """Follow the listing: first all rows, then each row that changes through this host."""
-        return SessionsSubscription(self._sessions.listing, self.core.runtime.touched)
+    def subscribe_sessions(self, *, after: ListPosition | None = None) -> SessionsSubscription:
+        """Follow the listing: first all rows, then each row that changes through this host.
+
+        A row also counts as changed when its session is activated or passivated.
+
+        Args:
+            after: Begin with the changes after this position, without the rows, if the host still has them.
+        """
+        sessions = self._sessions
+        return SessionsSubscription(sessions.listing, sessions.feed, after=after)
+
+    def sessions_position(self) -> ListPosition:
+        """Return the present position of the listing: ask for it before `list_sessions`, and subscribe after it."""
+        return self._sessions.feed.position()
 
     async def resolve(self, session: SessionLike) -> SessionSummary:
         """Return the row of the session that a text means, independent of the current directory.

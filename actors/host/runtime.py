@@ -256,13 +256,15 @@ class Touched:
 
     Attributes:
         listeners: For each subscriber, the names of the changed logs, each once, in the order of their first change.
+        watchers: The same for those who also want to know of sessions that were activated or passivated.
         closed: Whether nothing will be written any more.
     """
 
-    __slots__ = ("_event", "closed", "listeners")
+    __slots__ = ("_event", "closed", "listeners", "watchers")
 
     def __init__(self) -> None:
         self.listeners: list[dict[Ref, None]] = []
+        self.watchers: list[dict[Ref, None]] = []
         self.closed = False
         self._event: anyio.Event | None = None
 
@@ -271,6 +273,13 @@ class Touched:
         for listener in self.listeners:
             listener[ref] = None
         if self._event is not None:
+            self.wake()
+
+    def stir(self, ref: Ref) -> None:
+        """Note that a session was activated or passivated."""
+        if self.watchers:
+            for watcher in self.watchers:
+                watcher[ref] = None
             self.wake()
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import HostClosed, SessionLocked, SessionNotFound
 from ...events.stores.base import Lease, Ref
-from ...projections.feed import Feed
+from ...projections.feed import Feed, RunningTexts
 from ..actor import SessionActor
 from ..folds import Values
 from ..host.runtime import Runtime
@@ -103,6 +103,7 @@ class Holder:
         "_changed",
         "_follower",
         "_readers",
+        "_texts",
         "_values",
         "_was_deleted",
         "actor",
@@ -123,6 +124,7 @@ class Holder:
         self._changed: _Change | None = None
         self._follower: Follower | None = None
         self._readers: WeakSet[object] | None = None
+        self._texts: RunningTexts | None = None
         self._values: Values | None = None
         self._was_deleted = False
 
@@ -229,6 +231,7 @@ class Holder:
                 await self.holders.runtime.store.release([lease])
             raise
         self.holders.live_holders[self.ref] = self
+        self.holders.runtime.touched.stir(self.ref)
         return self.actor
 
     async def _acquire(self) -> Lease:
@@ -303,6 +306,7 @@ class Holder:
             finally:
                 await actor.passivate()
         holders.runtime.counters.passivated += 1
+        holders.runtime.touched.stir(self.ref)
 
     @asynccontextmanager
     async def leased(self) -> AsyncGenerator[Lease]:
@@ -361,7 +365,8 @@ class Holder:
         if runtime.touched.closed:
             raise HostClosed("the host is closed: open another one")
         if feed is None:
-            feed = self.feed = Feed(runtime.limits.feed_events_max, runtime.limits.feed_bytes_max)
+            limits = runtime.limits
+            feed = self.feed = Feed(limits.feed_events_max, limits.feed_bytes_max, self.texts())
             if self.actor is not None:
                 self.actor.log.attach(feed)
             elif follower is not None:
@@ -370,6 +375,12 @@ class Holder:
                     follower.watch()
         feed.subscribers += 1
         return feed
+
+    def texts(self) -> RunningTexts:
+        """Return the texts of the session that are being written."""
+        if self._texts is None:
+            self._texts = RunningTexts()
+        return self._texts
 
     def close_feed(self, feed: Feed) -> None:
         """Count one subscriber less; the feed is discarded with the last one, if not already with its log."""

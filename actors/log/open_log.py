@@ -22,7 +22,7 @@ from ...events.json_values import UNDECODABLE
 from ...events.stores.base import Blob, Cursor, Page, Peek, Ref
 from ...events.stores.capabilities import LooksAtOnce
 from ...events.telemetry import logger
-from ...projections.feed import EntryAdded, Feed, LeafChange
+from ...projections.feed import EntryAdded, Feed, LeafMove
 from ...projections.session_state import SessionState, needed, state_of
 from ..host.runtime import Runtime
 from .entries import LogEntries
@@ -211,8 +211,14 @@ class OpenLog(LogEntries):
         """Move the leaf to where its record says now, and notify subscribers where that is elsewhere."""
         before = self.index.leaf
         self._restore_leaf(record)
-        if self.feed is not None and self.index.leaf != before:
-            self.feed.publish(LeafChange(self.index.leaf))
+        if self.index.leaf != before:
+            self.publish_leaf()
+
+    def publish_leaf(self) -> None:
+        """Notify subscribers of where the leaf was moved."""
+        if self.feed is not None:
+            leaf = self.index.leaf
+            self.feed.publish(LeafMove(leaf, self.index.ids[leaf] if leaf else None, self.cursor))
 
     async def find_leaf(self) -> None:
         """Read the record of the leaf again; see `follow_leaf`."""

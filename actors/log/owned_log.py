@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from ...events.errors import AppendFailed, AppendInDoubt, LeafMoved, LogReplaced, SessionNotFound
 from ...events.stores.base import Append, Committed, Cursor, Lease, Outcome
-from ...projections.feed import LeafChange
 from ..commands import Decision, MoveLeaf
 from ..decide import decide_move
 from ..host.runtime import Runtime
@@ -111,7 +110,7 @@ class OwnedLog:
         seq = await self._save_leaf(command) if self.written else decide_move(self.log.index, command)
         self.log.index.move_leaf(seq)
         if self.log.feed is not None:
-            self.log.feed.publish(LeafChange(seq))
+            self.log.publish_leaf()
 
     async def _save_leaf(self, command: MoveLeaf) -> int:
         """Record the new leaf beside the log, and return its seq."""

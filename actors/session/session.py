@@ -18,6 +18,7 @@ from ...projections.labels import LabelChange
 from ...projections.session_state import SessionState
 from ...projections.subscriptions import (
     EntrySubscription,
+    EventSubscription,
     TransientSubscription,
     ViewSubscription,
     refuse_entry_arguments,
@@ -84,6 +85,15 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: bool
     ) -> EntrySubscription | TransientSubscription: ...
     @overload
+    def subscribe(
+        self,
+        view: Literal["entries"] = "entries",
+        *,
+        after: Cursor | int = 0,
+        transient: bool = False,
+        leaf: Literal[True],
+    ) -> EventSubscription: ...
+    @overload
     def subscribe(self, view: Literal["context"]) -> ViewSubscription[Context, ContextChange]: ...
     @overload
     def subscribe(self, view: Literal["tree"]) -> ViewSubscription[Tree, TreeChange]: ...
@@ -102,20 +112,21 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         *,
         after: Cursor | int = 0,
         transient: bool = False,
-    ) -> EntrySubscription | TransientSubscription | ViewSubscription[Any, Any]:
+        leaf: bool = False,
+    ) -> EntrySubscription | TransientSubscription | EventSubscription | ViewSubscription[Any, Any]:
         """Follow the session: `async with session.subscribe() as entries: async for entry in entries: ...`.
 
         Args:
             view: "entries", "context", "tree", "labels", "session_state", or a projection.
             after: For entries: the cursor or the seq of the last entry that the subscriber already has.
-            transient: For entries: also yield transient events.
+            transient: For entries: also yield transient events, beginning with the texts that are being written.
+            leaf: For entries: also yield a `LeafMove` for each move of the leaf, and one for where it is at first.
 
         Returns:
             For entries, a subscription that yields each entry after the cursor once and in order, then each new one.
-            When another log takes the session's place (another session was put there, the file was replaced or
-            shortened from outside, or an archived session was brought back), it yields a `Reset`: discard what was
-            received, since everything follows again. For a view, a subscription that yields a `Snapshot` and then a
-            `Changed` for each change.
+            When another log takes the session's place (another session was put there, or the file was replaced or
+            shortened from outside), it yields a `Reset`: discard what was received, since everything follows again.
+            For a view, a subscription that yields a `Snapshot` and then a `Changed` for each change.
 
             While the session is not live, its file is watched, so what another process appends arrives too.
 
@@ -125,9 +136,11 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         """
         self._check()
         source = self._source
+        if view == "entries" and leaf:
+            return EventSubscription(source, after, transient=transient)
         if view == "entries":
             return TransientSubscription(source, after) if transient else EntrySubscription(source, after)
-        refuse_entry_arguments(after, transient)
+        refuse_entry_arguments(after, transient, leaf)
         return ViewSubscription(partial(self._core.shared_view, source, view))
 
     def emit(self, name: str, data: object) -> None:
@@ -141,6 +154,23 @@ class Session(Explaining, Resuming, Branching, Conversing, Describing, Exporting
         feed, event = self._source.feed, transient(name, data)
         if feed is not None:
             feed.publish(event, len(event.raw))
+
+    def emit_text(self, name: str, text: str, *, message: str) -> None:
+        """Publish the next piece of a text that is being written, such as an answer. It is not stored.
+
+        Unlike other transient events, pieces are never left out: a slow subscriber gets them joined, and one that comes
+        late gets the text so far. The text is over when an assistant's message is appended.
+
+        Args:
+            name: The name of the event.
+            text: The piece, which continues the pieces before it.
+            message: Any name for the text; another one than before means that the text before is given up.
+        """
+        self._check()
+        source = self._source
+        piece = source.texts().add(name, message, text, lambda: source.index()[0].head)
+        if source.feed is not None:
+            source.feed.publish(piece, len(piece.raw))
 
     # -- refreshing and closing
 

@@ -16,6 +16,7 @@ from .host import SyncKeyedSessions as SyncKeyedSessions
 from .host import SyncSessionLike as SyncSessionLike
 from .session import SyncSession as SyncSession
 from .subscriptions import SyncEntrySubscription as SyncEntrySubscription
+from .subscriptions import SyncEventSubscription as SyncEventSubscription
 from .subscriptions import SyncSearch as SyncSearch
 from .subscriptions import SyncSubscription as SyncSubscription
 from .subscriptions import SyncTransientSubscription as SyncTransientSubscription

@@ -20,7 +20,7 @@ from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
 from ..host.host import SessionHost
 from ..host.keyed import SAVE_EVERY_S, KeyedSessions
-from ..host.listing import SessionChanged
+from ..host.listing import ListPosition, SessionChanged
 from ..host.lookup import SessionLike
 from ..host.runtime import Clock, Limits, NewId, random_id, system_clock
 from .bridge import Bridge, exit_on_signals
@@ -158,8 +158,12 @@ class SyncHost(Facade[SessionHost]):
         self.bridge.wait(lambda: self.twin.set_current_session(project, None if session is None else _twin_of(session)))
 
     @like(SessionHost.subscribe_sessions)
-    def subscribe_sessions(self) -> SyncSubscription[list[SessionSummary] | SessionChanged]:
-        return SyncSubscription(self.bridge, self.bridge.read(self.twin.subscribe_sessions))
+    def subscribe_sessions(
+        self, *, after: ListPosition | None = None
+    ) -> SyncSubscription[list[SessionSummary] | SessionChanged]:
+        return SyncSubscription(self.bridge, self.bridge.read(lambda: self.twin.subscribe_sessions(after=after)))
+
+    sessions_position = read(SessionHost.sessions_position)
 
     @like(SessionHost.delete)
     def delete(self, session: SyncSessionLike) -> None:

@@ -45,7 +45,13 @@ from ..session.exporting import ExportFormat
 from ..session.reading import is_of_custom_type
 from ..session.session import Session
 from .bridge import Bridge
-from .subscriptions import SyncEntrySubscription, SyncSearch, SyncSubscription, SyncTransientSubscription
+from .subscriptions import (
+    SyncEntrySubscription,
+    SyncEventSubscription,
+    SyncSearch,
+    SyncSubscription,
+    SyncTransientSubscription,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -356,6 +362,15 @@ class SyncSession(Facade[Session]):
         self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: bool
     ) -> SyncEntrySubscription | SyncTransientSubscription: ...
     @overload
+    def subscribe(
+        self,
+        view: Literal["entries"] = "entries",
+        *,
+        after: Cursor | int = 0,
+        transient: bool = False,
+        leaf: Literal[True],
+    ) -> SyncEventSubscription: ...
+    @overload
     def subscribe(self, view: Literal["context"]) -> SyncSubscription[Snapshot[Context] | Changed[ContextChange]]: ...
     @overload
     def subscribe(self, view: Literal["tree"]) -> SyncSubscription[Snapshot[Tree] | Changed[TreeChange]]: ...
@@ -379,17 +394,22 @@ class SyncSession(Facade[Session]):
         *,
         after: Cursor | int = 0,
         transient: bool = False,
-    ) -> SyncEntrySubscription | SyncTransientSubscription | SyncSubscription[Any]:
+        leaf: bool = False,
+    ) -> SyncEntrySubscription | SyncTransientSubscription | SyncEventSubscription | SyncSubscription[Any]:
+        if view == "entries" and leaf:
+            events = self.bridge.read(lambda: self.twin.subscribe(after=after, transient=transient, leaf=True))
+            return SyncEventSubscription(self.bridge, events)
         if view == "entries" and transient:
             items = self.bridge.read(lambda: self.twin.subscribe(after=after, transient=True))
             return SyncTransientSubscription(self.bridge, items)
         if view == "entries":
             entries = self.bridge.read(lambda: self.twin.subscribe(after=after))
             return SyncEntrySubscription(self.bridge, entries)
-        refuse_entry_arguments(after, transient)
+        refuse_entry_arguments(after, transient, leaf)
         return SyncSubscription(self.bridge, self.bridge.read(lambda: self.twin.subscribe(view)))
 
     emit = read(Session.emit)
+    emit_text = read(Session.emit_text)
 
     # -- refreshing and closing
 

@@ -17,14 +17,14 @@ from ...events.entries import Entry
 from ...events.errors import Closed, HostClosed
 from ...events.findings import Finding
 from ...events.stores.base import Cursor
-from ...projections.feed import Reset, Transient
+from ...projections.feed import LeafMove, Reset, Transient
 from ...projections.subscriptions import EntryFollowing
 from ..search.hits import Hit, Search
 from .bridge import Bridge
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-Shown = TypeVar("Shown", bound=Transient)
+Shown = TypeVar("Shown", bound=Transient | LeafMove)
 
 
 class Subscription(Protocol[T_co]):
@@ -206,6 +206,10 @@ class SyncEntrySubscription(SyncEntryFollowing[Never]):
 
 class SyncTransientSubscription(SyncEntryFollowing[Transient]):
     """The blocking twin of `TransientSubscription`."""
+
+
+class SyncEventSubscription(SyncEntryFollowing[Transient | LeafMove]):
+    """The blocking twin of `EventSubscription`."""
 
 
 class SyncSearch(SyncSubscription[Hit]):

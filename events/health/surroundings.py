@@ -18,6 +18,7 @@ from msgspec import Struct
 from ..dialects.detect import Detected
 from ..disk import Disk, opened
 from ..disk.disk import PRIVATE_FOLDER
+from ..disk.packed import packed_forms
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex
@@ -147,7 +148,7 @@ class Surroundings:
         for path, kind in others:
             if kind == ".index":
                 counter = self._judge_snapshot(path, log)
-        generation = log.generation(counter)
+        generation = log.kept or log.generation(counter)
         for path, kind in others:
             if kind == ".leaf":
                 self._judge_leaf(path, log)
@@ -179,9 +180,15 @@ class Surroundings:
             return 0 if snapshot is None else snapshot.counter
         status = self._disk.fstat(log.fd)
         if not snapshot.describes(self._disk, log.fd, status, log.crc, log.table.ends[0]):
+            if snapshot.kept is not None and any(
+                self._disk.stat(packed).inode in snapshot.kept.inodes for packed in packed_forms(self._disk, self._path)
+            ):
+                return snapshot.counter  # it is of the packed form, which is reported
             what = "the snapshot is of another file, or of this one before it was replaced; it will be rebuilt"
             self._add(path, "index_foreign", "warning", what)
             return snapshot.counter + 1
+        if snapshot.kept is not None:
+            log.kept = snapshot.kept.generation
         if ends != log.table.ends[: len(ends)]:
             what = "the snapshot's lines end where those of the session do not; it will be rebuilt"
             self._add(path, "index_wrong", "error", what)
@@ -248,6 +255,7 @@ class _Lines:
         self.fd = fd
         self.detected: Detected
         self.detected, block = read_head(disk, fd, path, size)
+        self.kept = ""  # the generation that it keeps since it was packed or unpacked
         self.crc = header_crc(block)
         self.table = Table(array("Q", [self.detected.size]))
         if block.endswith(b"\n"):

@@ -13,12 +13,12 @@ listing::
 """
 
 from .actors.agents.events import RequestSubscription, SentContext
-from .actors.host.listing import SessionChanged, SessionsSubscription
+from .actors.host.listing import ListPosition, SessionChanged, SessionsSubscription
 from .events.stores.base import Cursor
 from .projections.context_changes import ContextChange
-from .projections.feed import Reset, Transient
+from .projections.feed import LeafMove, Reset, TextPiece, Transient
 from .projections.labels import LabelChange
-from .projections.subscriptions import EntrySubscription, TransientSubscription, ViewSubscription
+from .projections.subscriptions import EntrySubscription, EventSubscription, TransientSubscription, ViewSubscription
 from .projections.tree import LabelChanged, LeafChanged, NodeAdded, TreeChange, TreeReplica
 from .projections.views import Changed, Snapshot
 
@@ -27,9 +27,12 @@ __all__ = [
     "ContextChange",
     "Cursor",
     "EntrySubscription",
+    "EventSubscription",
     "LabelChange",
     "LabelChanged",
     "LeafChanged",
+    "LeafMove",
+    "ListPosition",
     "NodeAdded",
     "RequestSubscription",
     "Reset",
@@ -37,6 +40,7 @@ __all__ = [
     "SessionChanged",
     "SessionsSubscription",
     "Snapshot",
+    "TextPiece",
     "Transient",
     "TransientSubscription",
     "TreeChange",

@@ -14,6 +14,7 @@ arguments, results and errors of their async twins, may be called from any threa
 
 from .actors.sync import (
     SyncEntrySubscription,
+    SyncEventSubscription,
     SyncHost,
     SyncKeyedSessions,
     SyncSearch,
@@ -25,6 +26,7 @@ from .actors.sync import (
 
 __all__ = [
     "SyncEntrySubscription",
+    "SyncEventSubscription",
     "SyncHost",
     "SyncKeyedSessions",
     "SyncSearch",

@@ -31,7 +31,7 @@ from treering.errors import AnswerCutOff
 from treering.projections import UsageProjection
 from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
-from treering.subscriptions import Transient
+from treering.subscriptions import TextPiece, Transient
 from treering.testing.models import Broken, ScriptedModel, Step, answer
 
 from .lines import as_lines, at_once, giving
@@ -166,8 +166,8 @@ async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_
                 followed = await anext(events)
                 if isinstance(followed, Transient):
                     seen.append(followed)
-        # A slow subscriber gets the latest event of each name.
-        while not seen or seen[-1].data != {"at": 35, "text": "."}:
+        # A slow subscriber gets the latest event of each name, and the pieces of a text joined.
+        while not seen or not isinstance(seen[-1], TextPiece) or seen[-1].end < len(long_answer):
             followed = await anext(events)
             if isinstance(followed, Transient):
                 seen.append(followed)
@@ -175,7 +175,13 @@ async def test_pieces_of_an_answer_reach_subscribers_with_their_offsets_and_are_
     requests = [each for name, each in data if name == "agent.request"]
     assert [(each["strategy"], each["number"]) for each in requests] == [("full-history", 1), ("full-history", 2)]
     assert {name for name, _ in data} == {"agent.request", "agent.retry", "agent.text"}
-    assert all(long_answer[each["at"] :].startswith(each["text"]) for name, each in data if name == "agent.text")
+    assert all(long_answer[each["offset"] :].startswith(each["text"]) for name, each in data if name == "agent.text")
+    written: dict[str, str] = {}
+    for piece in seen:
+        if isinstance(piece, TextPiece):
+            assert piece.offset == len(written.get(piece.message, ""))
+            written[piece.message] = written.get(piece.message, "") + piece.text
+    assert list(written.values()) == [long_answer[:14], long_answer]
     assert b"agent." not in log_bytes(session)
     one, two, *_ = await session.entries()
     assert one.batch is not None

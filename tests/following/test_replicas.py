@@ -15,7 +15,15 @@ from anyio.lowlevel import checkpoint
 from treering import Changed, Context, InvalidInput, Limits, Session, SessionHost, SessionSummary, Snapshot, message
 from treering.entries import CustomMessage, Label, ModelChange, Payload, ThinkingLevel
 from treering.projections import context_changes, labels
-from treering.subscriptions import ContextChange, LabelChanged, LeafChanged, NodeAdded, SessionChanged, TreeReplica
+from treering.subscriptions import (
+    ContextChange,
+    LabelChanged,
+    LeafChanged,
+    ListPosition,
+    NodeAdded,
+    SessionChanged,
+    TreeReplica,
+)
 
 T = TypeVar("T")
 
@@ -238,3 +246,49 @@ async def test_a_cancelled_wait_for_the_listing_loses_no_change(tmp_path: Path) 
         assert isinstance(changed, SessionChanged)
         assert changed.summary is not None
         assert changed.summary.message_count == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS[:3])
+async def test_a_replica_of_the_listing_that_leaves_and_comes_back_lacks_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    async with SessionHost() as host:
+        rows: dict[str, SessionSummary] = {}
+        position = host.sessions_position()
+        sessions = [await host.create(f"session-{number}") for number in range(5)]
+        for number in range(30):
+            await step(chance.choice(sessions), chance, number)
+            if chance.random() < 0.2:
+                await host.delete(gone := chance.choice(sessions))
+                sessions.remove(gone)
+                sessions.append(await host.create(f"session-{number}-anew"))
+            async with host.subscribe_sessions(after=position) as changes:
+                while changes.waiting and (chance.random() < 0.7 or number == 29):
+                    item = await anext(changes)
+                    assert isinstance(item, SessionChanged)  # the rows never come anew
+                    rows.pop(item.ref, None)
+                    if item.summary is not None:
+                        rows[item.ref] = item.summary
+                position = changes.position
+        assert rows == {row.ref: row for row in await host.list_sessions()}
+        for unknown in (ListPosition("another", 3), ListPosition(position.epoch, 10**6)):
+            async with host.subscribe_sessions(after=unknown) as changes:
+                assert isinstance(await anext(changes), list)
+        assert ListPosition.parse(str(position)) == position
+        for text in ("", "x", "x-", "-1", "x-1e3"):
+            with pytest.raises(InvalidInput, match="no position"):
+                ListPosition.parse(text)
+
+
+async def test_a_session_that_falls_asleep_or_wakes_counts_as_changed() -> None:
+    async with SessionHost() as host:
+        session = await host.create("one")
+        await session.append_message("user", "Hello")
+        async with host.subscribe_sessions() as changes:
+            assert isinstance(await anext(changes), list)
+            await session.passivate()
+            asleep = await anext(changes)
+            await session.append_message("user", "Hello")
+            awake = await anext(changes)
+            assert isinstance(asleep, SessionChanged)
+            assert isinstance(awake, SessionChanged)
+            assert asleep.position.n < awake.position.n

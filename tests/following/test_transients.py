@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from treering import Entry, Limits, SessionHost
-from treering.subscriptions import EntrySubscription, Transient, TransientSubscription
+from treering.projections.feed import TEXT_CHARS_MAX
+from treering.subscriptions import EntrySubscription, TextPiece, Transient, TransientSubscription
 
 PATIENCE_S = 30
 
@@ -129,3 +130,73 @@ async def test_a_session_without_entries_can_emit_transient_events() -> None:
             item["text"] = "changed by its sender"
             await session.append_message("assistant", "done")
             assert await receive_until(events, until=1) == [("delta", {"text": "mine"}), 1]
+
+
+def apply(text: str, item: object) -> str:
+    """Apply a piece of a text by its offset, as its documentation says."""
+    assert isinstance(item, TextPiece)
+    assert item.data == {"message": item.message, "offset": item.offset, "end": item.end, "text": item.text}
+    if item.offset == 0:
+        return item.text
+    if item.end <= len(text):
+        return text
+    assert item.offset == len(text)
+    return text + item.text
+
+
+@pytest.mark.parametrize("retained", [8, 1024])
+async def test_no_piece_of_a_text_is_lost_however_slow_or_late_a_subscriber_is(retained: int) -> None:
+    async with SessionHost(limits=Limits(feed_events_max=retained)) as host:
+        session = await host.create()
+        await session.append_message("user", "Go")
+        whole = "".join(f"word{number} " for number in range(50))
+        async with (
+            session.subscribe(after=1, transient=True) as slow,
+            session.subscribe(after=1, transient=True) as fast,
+        ):
+            got = ""
+            for start in range(0, len(whole) // 2, 5):
+                session.emit_text("answer", whole[start : start + 5], message="m1")
+                session.emit("progress", start)
+                for _ in range(2):
+                    item = await anext(fast)
+                    got = apply(got, item) if isinstance(item, TextPiece) else got
+            half = len(got)
+            assert got == whole[:half]
+            late = session.subscribe(after=1, transient=True)
+            async with late:
+                assert apply("", await anext(late)) == whole[:half]
+                session.emit_text("answer", whole[half:], message="m1")
+                assert apply(whole[:half], await anext(late)) == whole
+            text, items = "", 0
+            while text != whole:
+                item = await anext(slow)
+                items += 1
+                text = apply(text, item) if isinstance(item, TextPiece) else text
+            assert items <= 4  # joined, with the progress between
+
+        session.emit_text("answer", "another", message="m2")  # the first was given up
+        async with session.subscribe(after=1, transient=True) as items_of_another:
+            assert apply(whole, await anext(items_of_another)) == "another"
+        await session.append_message("assistant", "another one")
+        async with session.subscribe(after=1, transient=True) as after_it:
+            entry = await anext(after_it)
+            assert isinstance(entry, Entry)
+            session.emit("progress", "next")
+            assert simplified(await anext(after_it)) == ("progress", "next")  # the text is over
+
+
+async def test_a_text_that_nobody_listened_to_is_known_to_whoever_comes_and_has_a_bound() -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        await session.append_message("user", "Go")
+        for number in range(3):
+            session.emit_text("answer", f"{number},", message="m")
+        async with session.subscribe(after=1, transient=True) as items:
+            assert apply("", await anext(items)) == "0,1,2,"
+        session.emit_text("answer", "x" * TEXT_CHARS_MAX, message="m")
+        async with session.subscribe(after=1, transient=True) as items:
+            session.emit_text("answer", "end", message="m")
+            piece = await anext(items)
+            assert isinstance(piece, TextPiece)
+            assert (piece.offset, piece.text) == (TEXT_CHARS_MAX + 6, "end")  # its beginning is no longer kept

@@ -145,3 +145,15 @@ async def test_a_session_that_was_deleted_and_made_anew_is_the_new_one(client: C
     await (await host.create("a")).append_message("user", "2")
     (entry,) = (await client.ask("GET", "/v1/sessions/a/entries"))["items"]
     assert entry["message"]["content"][0]["text"]["content"] == "2"
+
+
+async def test_a_key_is_for_one_copy(client: Client, host: SessionHost) -> None:
+    for name in ("a", "b"):
+        await (await host.create(name)).append_message("user", name)
+    key = {"Idempotency-Key": "copy-1"}
+    copy = await client.ask("POST", "/v1/sessions/a/fork", {}, headers=key)
+    assert (await client.ask("POST", "/v1/sessions/a/fork", {}, headers=key))["id"] == copy["id"]
+    await client.ask("POST", "/v1/sessions/b/fork", {}, headers=key, status=409)
+    made = {"Idempotency-Key": "made-1"}
+    await client.ask("POST", "/v1/sessions", {}, headers=made)
+    await client.ask("POST", "/v1/sessions/a/fork", {}, headers=made, status=409)

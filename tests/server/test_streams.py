@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -103,6 +104,63 @@ async def test_a_cursor_outlives_the_server_and_a_replaced_log_resets_its_reader
         assert [event.event for event in events_after] == ["reset", "entry"]
         assert events_after[0].data["had"] == event.id
         assert events_after[0].data["cursor"] == events_after[0].id
+
+
+@pytest.mark.feature("S-13")
+async def test_a_stream_survives_restarts_sleep_and_the_archive_and_a_replaced_file_resets_it_once(
+    tmp_path: Path, served: Serve
+) -> None:
+    root = tmp_path / "root"
+    received: list[Event] = []
+
+    async def read(client: Client, until: int) -> None:
+        """Follow from the last event that was received until an entry."""
+        last = {"Last-Event-ID": received[-1].id or ""} if received else {}
+        async with client.follow("/v1/sessions/a/events", headers=last) as events:
+            while not received or received[-1].data.get("seq") != until:
+                received.append(await anext(events))
+
+    async with SessionHost(root) as host, served(host) as client:
+        session = await host.create("a")
+        for number in range(3):
+            await session.append_message("user", str(number))
+        await read(client, 3)
+        async with client.follow("/v1/sessions/a/events?since=end") as staying:
+            await client.ask("POST", "/v1/sessions/a/archive")
+            assert seqs(await take(staying, 1)) == [4]
+            await read(client, 4)  # of the packed file
+            await client.ask("POST", "/v1/sessions/a/unarchive")
+            assert seqs(await take(staying, 1)) == [5]
+            await host.passivate_idle()
+            await (await host.load("a")).append_message("user", "awake again")
+            assert seqs(await take(staying, 1)) == [6]
+        await client.ask("POST", "/v1/sessions/a/archive")
+        await read(client, 7)
+    async with SessionHost(root) as host, served(host) as client:
+        await (await host.load("a")).append_message("user", "which brings it back")
+        await read(client, 9)
+        await client.ask("POST", "/v1/sessions/a/archive")
+    async with SessionHost(root) as writer, SessionHost(root) as host, served(host) as client:
+        async with client.follow("/v1/sessions/a/events?since=end") as watching:
+            assert seqs([each for each in received if each.event == "entry"][-1:]) == [9]
+            await writer.unarchive("a")  # as another process does
+            await read(client, 11)
+            assert seqs(await take(watching, 1)) == [11]
+        await writer.passivate_idle()
+        assert seqs(received) == [*range(1, 12)]
+        assert [event.event for event in received] == ["entry"] * 11
+        assert len({Cursor.parse(event.id or "").generation for event in received}) == 1
+        other = await host.create("b")
+        await other.append_message("user", "another log")
+        await host.passivate_idle()
+        replacement = await anyio.Path(root, "b.jsonl").read_bytes()
+        await anyio.Path(root, "a.jsonl.new").write_bytes(replacement.replace(b'"b"', b'"a"'))
+        await anyio.Path(root, "a.jsonl.new").rename(anyio.Path(root, "a.jsonl"))
+        last = {"Last-Event-ID": received[-1].id or ""}
+        told = await client.events("/v1/sessions/a/events?live=false", headers=last)
+        assert [event.event for event in told] == ["reset", "entry"]
+        again = await client.events("/v1/sessions/a/events?live=false", headers={"Last-Event-ID": told[-1].id or ""})
+        assert again == []
 
 
 async def test_a_reader_of_views_holds_what_the_library_shows(client: Client, host: SessionHost) -> None:
@@ -290,3 +348,141 @@ async def test_streams_are_told_when_the_server_stops(tmp_path: Path, served: Se
             await client.ask("GET", "/readyz", status=503)
             await client.ask("GET", "/healthz", status=200)
         await (await host.load("a")).append_message("user", "The host is still open")
+
+
+async def test_a_reader_follows_the_leaf_and_what_the_session_is_doing(client: Client, host: SessionHost) -> None:
+    session = await host.create("a")
+    first = await session.append_message("user", "Go")
+    second = await session.append_message("assistant", "Done.")
+    kinds = "kinds=entry,leaf,state,ready"
+    told = await client.events(f"/v1/sessions/a/events?live=false&{kinds}")
+    assert [event.event for event in told] == ["entry", "entry", "leaf", "ready", "state"]
+    assert told[2].data == {"leaf": second, "cursor": str(session.cursor)}
+    assert (told[2].id, told[4].id, told[4].data["state"]) == (None, None, "idle")
+    body = {"sessions": {"a": {"since": "end", "kinds": ["entry", "leaf", "state", "transient"]}}}
+    async with (
+        client.follow(f"/v1/sessions/a/events?since=end&{kinds}") as alone,
+        client.follow("/v1/events", body=body) as many,
+    ):
+        begun = {event.event: event for event in await take(alone, 3)}
+        assert set(begun) == {"leaf", "ready", "state"}
+        assert {event.event for event in await take(many, 3)} == {"set", "leaf", "state"}
+        await session.branch(first)
+        (moved,) = await take(alone, 1)
+        assert (moved.event, moved.data["leaf"]) == ("leaf", first)
+        (moved,) = await take(many, 1)
+        assert (moved.id, moved.data) == (None, {"leaf": first, "cursor": str(session.cursor), "session": "a"})
+        await session.append_message("user", "Again")
+        for events in (alone, many):
+            by_kind = {event.event: event for event in await take(events, 2)}
+            assert set(by_kind) == {"entry", "state"}
+            assert (by_kind["state"].data["session"], by_kind["state"].data["state"]) == ("a", "working")
+        session.emit("progress", 1)
+        (progress,) = await take(many, 1)
+        assert (progress.event, progress.data) == ("transient", {"name": "progress", "data": 1, "session": "a"})
+
+
+async def test_the_text_of_an_answer_reaches_readers_that_are_quick_slow_or_late_whole(
+    client: Client, host: SessionHost
+) -> None:
+    session = await host.create("a")
+    await session.append_message("user", "Go")
+    whole = "".join(f"word{number} " for number in range(400))
+    url = "/v1/sessions/a/events?since=end&kinds=entry,transient"
+
+    def apply(text: str, event: Event) -> str:
+        piece = event.data["data"]
+        if piece["offset"] == 0:
+            return str(piece["text"])
+        assert piece["offset"] == len(text)
+        return text + str(piece["text"])
+
+    async with client.follow(url) as quick:
+        text = ""
+        for start in range(0, len(whole) // 2, 50):
+            session.emit_text("agent.text", whole[start : start + 50], message="m")
+            text = apply(text, await anext(quick))
+        assert text == whole[: len(text)]
+        for start in range(len(text), len(whole), 10):  # faster than anybody reads
+            session.emit_text("agent.text", whole[start : start + 10], message="m")
+        slow = 0
+        while text != whole:
+            text = apply(text, await anext(quick))
+            slow += 1
+        assert slow < 10
+        async with client.follow(url) as late:
+            assert apply("", await anext(late)) == whole
+            await session.append_message("assistant", whole)
+            assert [(await anext(events)).event for events in (quick, late)] == ["entry", "entry"]
+    async with client.follow(url) as after:
+        session.emit("progress", 1)
+        assert (await anext(after)).data["name"] == "progress"  # the text is over
+    assert len(await session.entries()) == 2
+
+
+async def test_followers_at_one_place_share_what_is_encoded(client: Client, host: SessionHost) -> None:
+    names = ("a", "b")
+    sessions = [await host.create(name) for name in names]
+    for session in sessions:
+        await session.append_message("user", "first")
+    encoded = client.application.service.encoded
+    async with AsyncExitStack() as stack:
+        gathered = {"sessions": {name: {"since": "end"} for name in names}}
+        many = [await stack.enter_async_context(client.follow("/v1/events", body=gathered)) for _ in range(5)]
+        url = "/v1/sessions/a/events?since=end&kinds=entry,ready"
+        alone = [await stack.enter_async_context(client.follow(url)) for _ in range(5)]
+        for events in (*many, *alone):
+            await anext(events)
+        before = encoded.made
+        for number in range(10):
+            await sessions[0].append_message("user", f"more {number}")
+            for events in (*many, *alone):
+                assert (await anext(events)).event == "entry"
+        assert encoded.made - before == 20  # one for the streams of one session, one for those of many
+
+
+async def test_a_reader_of_the_list_comes_back_to_where_it_left(tmp_path: Path, served: Serve) -> None:
+    limits = ServerLimits(listed_every_s=0)
+    async with SessionHost(tmp_path) as host, served(host, limits=limits) as client:
+        for name in ("a", "b", "c"):
+            await (await host.create(name)).append_message("user", name)
+        page = await client.ask("GET", "/v1/sessions")
+        await (await host.load("a")).append_message("assistant", "Done.")
+        await host.delete("b")
+        await host.archive("c")
+        url = "/v1/events?kinds=session,state&live=false"
+        told = await client.events(f"{url}&since={page['events']}")
+        changes = {event.data["id"]: event.data["op"] for event in told if event.event == "session"}
+        assert changes == {"a": "changed", "b": "deleted", "c": "deleted"}
+        assert [event.event for event in told if event.event not in ("session", "state")] == ["ready"]
+        states = [event.data for event in told if event.event == "state"]
+        assert [(state["session"], state["state"]) for state in states] == [("a", "idle")]
+        assert all(event.id is not None for event in told)
+        resumed = await client.events(url, headers={"Last-Event-ID": told[-1].id or ""})
+        assert [event.event for event in resumed] == ["ready"]
+        gone = await client.events(f"{url}&since={'0' * 12}-7")
+        assert [event.event for event in gone] == ["reset", "session", "state", "ready"]
+        await client.ask("GET", "/v1/events?since=nowhere", status=400)
+        everything = await client.events("/v1/events?status=any&live=false&kinds=session")
+        assert {event.data["id"] for event in everything if event.event == "session"} == {"a", "c"}
+        async with client.follow("/v1/events?kinds=state") as events:
+            assert [event.event for event in await take(events, 3)] == ["reset", "state", "ready"]
+            await (await host.load("a")).passivate()
+            asleep = await anext(events)
+            assert (asleep.event, asleep.data["live"]) == ("state", False)
+
+
+async def test_a_busy_session_is_told_a_few_times_a_second_and_its_last_state_always(
+    tmp_path: Path, served: Serve
+) -> None:
+    async with SessionHost(tmp_path) as host, served(host, limits=ServerLimits(listed_every_s=0.05)) as client:
+        session = await host.create("a")
+        await session.append_message("user", "begin")
+        async with client.follow("/v1/events") as events:
+            assert [event.event for event in await take(events, 3)] == ["reset", "session", "ready"]
+            for number in range(300):
+                await session.append_message("user", f"line {number}")
+            told = [await anext(events)]
+            while told[-1].data["row"]["state"]["line"] != "line 299":
+                told.append(await anext(events))
+            assert len(told) < 100

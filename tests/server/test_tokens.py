@@ -12,7 +12,7 @@ import pytest
 
 from treering import InvalidInput, SessionHost
 from treering.events.disk.disk import OsDisk
-from treering.server import Tokens
+from treering.server import ServerLimits, Tokens
 
 from .conftest import Client, Serve
 
@@ -228,3 +228,28 @@ async def test_nothing_of_other_keys_shows(guarded: Client, host: SessionHost, t
         other = bearer(tokens.create("admin"))
         change = {"revision": 0, "add": {}}
         assert (await guarded.reply("PATCH", f"/v1/events/{stream}", change, headers=other)).status_code == 404
+
+
+async def test_an_open_stream_ends_when_its_token_is_revoked_or_expires(
+    tmp_path: Path, served: Serve, tokens: Tokens, clock: Clock
+) -> None:
+    limits = ServerLimits(known_every_s=0.01)
+    async with SessionHost(tmp_path / "root") as host, served(host, tokens=tokens, limits=limits) as client:
+        await client.ask("GET", "/v1", status=200)
+        async with client.follow("/v1/events") as events:  # of somebody who needed no token then
+            assert (await anext(events)).event == "reset"
+            lasting, short = tokens.create("read"), tokens.create("read", expires=NOW + timedelta(hours=1))
+            assert [event async for event in events][-1].data["reason"] == "revoked"
+        await (await host.create("a")).append_message("user", "Hello")
+        for token, address, reason in (
+            (lasting, "/v1/sessions/a/events", "revoked"),
+            (short, "/v1/events", "expired"),
+        ):
+            async with client.follow(address, headers=bearer(token)) as events:
+                assert (await anext(events)).event in ("entry", "reset")
+                if reason == "revoked":
+                    Tokens(tmp_path / "tokens.json", OsDisk(), clock=clock).revoke(token.split("_")[1])  # as others do
+                else:
+                    clock.now += timedelta(hours=1)
+                last = [event async for event in events][-1]
+                assert (last.event, last.data["reason"], last.data["reconnect"]) == ("bye", reason, False)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
 from treering import ContextBuilder, SessionHost, tool_result, tool_use
 from treering.contexts import calculate_budget
 from treering.projections import UsageProjection
-from treering.sessions import Hit
+from treering.sessions import Hit, Search
 
-from .conftest import Client, Json
+from .conftest import Client, Json, Serve
 
 
 def as_json(value: object) -> Json:
@@ -146,7 +149,31 @@ async def test_a_tree_comes_in_columns_with_the_words_of_the_entries_in_view(cli
         await client.ask("GET", f"{url}/words{wrong}", status=400)
 
 
-async def test_search_finds_what_the_library_finds_in_the_same_order(client: Client, host: SessionHost) -> None:
+class Endless(SessionHost):
+    """A host whose searches find one entry, and then go on until they are left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = anyio.Event()
+        self.left = anyio.Event()
+
+    def search(self, query: str, **_: object) -> Search:
+        async def hits(_: object) -> AsyncGenerator[Hit]:
+            try:
+                async for hit in super(Endless, self).search(query):
+                    yield hit
+                self.begun.set()
+                await anyio.sleep_forever()
+            finally:
+                self.left.set()
+
+        return Search(hits)
+
+
+@pytest.mark.feature("S-24")
+async def test_search_finds_what_the_library_finds_in_the_same_order_and_ends_when_its_client_leaves(
+    client: Client, host: SessionHost, served: Serve
+) -> None:
     await filled(client, host)
     other = await host.create("b", cwd="/work/q")
     await other.append_message("user", "No timeout, ever: timeout, TIMEOUT")
@@ -178,3 +205,14 @@ async def test_search_finds_what_the_library_finds_in_the_same_order(client: Cli
     assert [hit["session_id"] for hit in one["items"]] == ["b"]
     assert one["items"][0]["ranges"] == [[3, 10], [18, 25], [27, 34]]
     await client.ask("GET", "/v1/search?q=", status=400)
+    async with Endless() as endless, served(endless) as waiting:
+        for _ in range(2):
+            await (await endless.get_or_create("key")).append_message("user", "a needle")
+        page = await waiting.ask("GET", "/v1/search?q=needle&limit=1")  # is not kept waiting for more than it asked
+        assert len(page["items"]) == 1
+        async with await anyio.connect_tcp(*waiting.address) as stream:
+            await stream.send(b"GET /v1/search?q=needle HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            await endless.begun.wait()
+        await endless.left.wait()
+        while "abandoned_total 1.0" not in waiting.application.service.metrics.text().decode():
+            await anyio.lowlevel.checkpoint()

@@ -19,7 +19,7 @@ from treering import Session, SessionHost, Usage
 from treering.entries import Provider
 
 from .chromium import chromium, until
-from .conftest import Site, site_of
+from .conftest import site_of
 from .story import tell
 from .trees import grow
 

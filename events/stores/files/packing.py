@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
+from typing import TypeAlias
 
-from ...disk import Disk, flush_file, opened
+from ...disk import Disk, FileStat, flush_file, opened
 from ...disk.atomic_files import removed_on_error, write_temporary
 from ...disk.packed import PIECE, PackedFile, best_suffix, codec_of, packed_forms, stat_if_exists
 from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
 from ..checks import VIEW
-from .names import INDEX_SUFFIX
+
+Moved: TypeAlias = Callable[[FileStat, Sequence[int]], None]
+"""Notes which file a log moves to, and the inodes of the files that are the log: both before the old one is removed."""
 
 
-def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
+def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool], moved: Moved) -> None:
     """Replace a log by its packed form.
 
     Args:
         path: The log, which the caller owns and has flushed: while both forms exist, the log takes precedence, so a
             power cut must not shorten it.
         is_unchanged: Tells whether the file is still as its owner left it.
+        moved: Notes where the log is.
 
     Raises:
         Conflict: Another program appended to the log meanwhile, or there is a packed form with other content.
@@ -43,7 +47,8 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
     codec = codec_of(packed)
     content = _Content()
     with opened(disk, path) as fd:
-        size = disk.fstat(fd).size
+        before = disk.fstat(fd)
+        size = before.size
         pieces = (disk.pread(fd, min(PIECE, size - at), at) for at in range(0, size, PIECE))
 
         def refuse_change() -> None:
@@ -55,15 +60,23 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
             if _content_of(disk, temporary, packed) != content:
                 raise OSError(errno.EIO, "the file read back differs from what was written", packed)
             refuse_change()
+            stat = disk.stat(temporary)
+            moved(stat, [stat.inode, before.inode])
 
         write_checked(disk, packed, (codec.pack(content.add(piece)) for piece in pieces), check)
     disk.unlink(path)
-    _remove_derived(disk, path)
+    _remove_checkpoints(disk, path)
+    stat = disk.stat(packed)
+    moved(stat, [stat.inode])
     disk.sync_directory(os.path.dirname(path))
 
 
-def unpack(disk: Disk, path: str) -> None:
+def unpack(disk: Disk, path: str, moved: Moved) -> None:
     """Replace a log's packed form by the log; do nothing if it is not packed.
+
+    Args:
+        path: The log.
+        moved: Notes where the log is.
 
     Raises:
         LogReplaced: Another program has put a file in the log's place. Both are left unchanged.
@@ -80,7 +93,7 @@ def unpack(disk: Disk, path: str) -> None:
         return
     packed = forms[0]
     with opened(disk, packed) as fd:
-        file = PackedFile(disk, fd, packed)
+        file, before = PackedFile(disk, fd, packed), disk.fstat(fd)
         content = _Content()
 
         def check(temporary: str) -> None:
@@ -88,9 +101,13 @@ def unpack(disk: Disk, path: str) -> None:
                 raise OSError(errno.EIO, "the file read back differs from what was written", path)
             if stat_if_exists(disk, path) is not None:
                 raise _replaced_error(path)
+            stat = disk.stat(temporary)
+            moved(stat, [stat.inode, before.inode])
 
         write_checked(disk, path, (content.add(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
     disk.unlink(packed)
+    stat = disk.stat(path)
+    moved(stat, [stat.inode])
     if len(forms) > 1:  # for example after the folders of two machines were merged
         remove_leftovers(disk, path)
     disk.sync_directory(os.path.dirname(path))
@@ -183,12 +200,12 @@ def _begins_with(disk: Disk, path: str, packed: str) -> bool:
         )
 
 
-def _remove_derived(disk: Disk, path: str) -> None:
-    """Delete the derived files beside a log: its snapshot and its checkpoints."""
+def _remove_checkpoints(disk: Disk, path: str) -> None:
+    """Delete the checkpoints of projections beside a log."""
     folder, name = os.path.split(path)
-    derived = {name + INDEX_SUFFIX}
+    names = list[str]()
     with suppress(FileNotFoundError):
-        derived |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
-    for file_name in sorted(derived):
+        names = [each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")]
+    for file_name in sorted(names):
         with suppress(FileNotFoundError):
             disk.unlink(f"{folder}/{file_name}")

@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import chain
 
 from ...disk import Disk
@@ -72,14 +73,19 @@ class WholeLogs:
         with naming_errors(log.path, "archive the session again"):
             self._ownership.detach_from_journals(log)
             self._ownership.flush(log)
-            packing.pack(self._disk, log.path, lambda: log.is_as_left(self._disk.stat(log.path)))
+            packing.pack(
+                self._disk,
+                log.path,
+                lambda: log.is_as_left(self._disk.stat(log.path)),
+                partial(log.keep_generation, self._disk),
+            )
 
     def unpack(self, log: Log) -> None:
         """Unpack a log, if it is packed; see `FileStore.unpack`."""
         if log.packed is not None:
             try:
                 with log.naming_errors():
-                    packing.unpack(self._disk, log.path)
+                    packing.unpack(self._disk, log.path, partial(log.keep_generation, self._disk))
             except LogReplaced:
                 log.note_unpacked(self._disk)
                 raise

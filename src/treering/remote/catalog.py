@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from ..actors.catalog.catalog import ANY, Catalog, checked_status
-from ..actors.host.listing import Listing, SessionChanged, SessionsSubscription
+from ..actors.host.listing import Listing, ListingFeed, SessionChanged, SessionsSubscription
 from ..actors.host.names import absolute
 from ..actors.host.runtime import Runtime
 from ..actors.search.hits import Hit
@@ -61,6 +61,9 @@ class RemoteListing:
         except SessionNotFound:
             return None
 
+    def last_row(self, ref: Ref) -> SessionSummary | None:
+        """Return None: the server knows."""
+
     def accessed(self, ref: Ref) -> None:
         """Do nothing: the server notes it."""
 
@@ -81,6 +84,7 @@ class RemoteCatalog(Catalog):
         self._writer = None
         self._connection = connection
         self._rows = RemoteListing(connection)
+        self.feed = ListingFeed(self._rows, runtime.touched)
         self.listing = self._rows  # type: ignore[assignment]  # all that is asked of it here is what `Listing` says
 
     async def rows(
@@ -167,11 +171,12 @@ class RemoteSessionsSubscription(SessionsSubscription):
     Args:
         connection: The server.
         listing: Its rows.
+        feed: What changes of them.
         runtime: The seams of the remote host.
     """
 
-    def __init__(self, connection: Connection, listing: Listing, runtime: Runtime) -> None:
-        super().__init__(listing, runtime.touched)
+    def __init__(self, connection: Connection, listing: Listing, feed: ListingFeed, runtime: Runtime) -> None:
+        super().__init__(listing, feed)
         self._connection = connection
         self._runtime = runtime
         self._following = anyio.CancelScope()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..actors.host.host import SessionHost, Starting
-from ..actors.host.listing import SessionsSubscription
+from ..actors.host.listing import ListPosition, SessionsSubscription
 from ..actors.host.lookup import SessionLike
 from ..actors.host.names import absolute, checked_id, checked_path, ref_of_key
 from ..actors.host.runtime import Limits
@@ -149,9 +149,14 @@ class RemoteHost(SessionHost):
 
     # -- finding sessions
 
-    def subscribe_sessions(self) -> SessionsSubscription:
-        """Follow the listing of the server; see `SessionHost.subscribe_sessions`."""
-        return RemoteSessionsSubscription(self._connection, self._sessions.listing, self.core.runtime)
+    def subscribe_sessions(self, *, after: ListPosition | None = None) -> SessionsSubscription:
+        """Follow the listing of the server, beginning with all rows; see `SessionHost.subscribe_sessions`.
+
+        Args:
+            after: A position has no effect: what changed while nobody followed is known to the server alone.
+        """
+        sessions = self._sessions
+        return RemoteSessionsSubscription(self._connection, sessions.listing, sessions.feed, self.core.runtime)
 
     async def _find(self, session: SessionLike) -> Ref:
         if isinstance(session, (Session, SessionSummary)):

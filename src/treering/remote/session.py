@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 from msgspec import UNSET, Raw
 
@@ -48,7 +49,7 @@ class RemoteSession(Session):
     awaited answer from it.
     """
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_telling")
 
     def __init__(
         self, core: HostCore, source: Source, session_id: str, connection: Connection, *, read_only: bool = False
@@ -56,6 +57,7 @@ class RemoteSession(Session):
         super().__init__(core, source, session_id, read_only=True)  # which keeps the index
         self._read_only = read_only
         self._connection = connection
+        self._telling = anyio.Lock()
 
     @property
     def _path(self) -> str:
@@ -185,6 +187,17 @@ class RemoteSession(Session):
         event = transient(name, data)
         body = msgspec.json.encode({"events": [{"name": event.name, "data": event.raw}]})
         self._core.runtime.spawn(partial(self._connection.tell, f"{self._path}/transients", body))
+
+    def emit_text(self, name: str, text: str, *, message: str) -> None:
+        """Publish the next piece of a text that is being written; pieces are sent in order. See `Session.emit_text`."""
+        self._check()
+        body = msgspec.json.encode({"events": [{"name": name, "message": message, "text": text}]})
+
+        async def tell() -> None:
+            async with self._telling:
+                await self._connection.tell(f"{self._path}/transients", body)
+
+        self._core.runtime.spawn(tell)
 
     async def recover(self) -> Recovery:
         """Close the calls that nothing will answer; torn tails are the server's to repair. See `Session.recover`."""

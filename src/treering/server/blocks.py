@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
 
 from ..events.entries import Entry
 from ..events.stores.base import Cursor
-from .wire import entry_json, one_line
+from ..projections.feed import LeafMove, Transient
+from .wire import encode, entry_json, one_line
+
+
+class TransientEvent(Struct, frozen=True):
+    """An event that no log has; in a stream of many sessions with its session."""
+
+    name: str
+    data: Any  # any JSON value
+    session: str | UnsetType = UNSET
+
+
+class LeafEvent(Struct, frozen=True):
+    """Where the leaf is, and the end of the log then; in a stream of many sessions with its session."""
+
+    leaf: str | None
+    cursor: str
+    session: str | UnsetType = UNSET
 
 
 def block(event: str, data: bytes, event_id: str | None = None) -> bytes:
@@ -15,25 +35,51 @@ def block(event: str, data: bytes, event_id: str | None = None) -> bytes:
     return start + b"event: " + event.encode() + b"\ndata: " + one_line(data) + b"\n\n"
 
 
-def entry_block(entry: Entry, generation: str) -> bytes:
-    """Return the event of an entry."""
-    return b"id: %b\nevent: entry\ndata: %b\n\n" % (str(Cursor(generation, entry.seq)).encode(), entry_json(entry))
+def item_block(item: Entry | Transient | LeafMove, generation: str, session: str | None) -> bytes:
+    """Return the event of what a subscription yields.
+
+    Args:
+        item: What it yields.
+        generation: The generation of the log.
+        session: The session, in a stream of many.
+    """
+    named = UNSET if session is None else session
+    if isinstance(item, LeafMove):
+        return block("leaf", encode(LeafEvent(item.entry_id, str(item.cursor), named)))
+    if isinstance(item, Transient):
+        return block("transient", encode(TransientEvent(item.name, item.raw, named)))
+    cursor = f"{Cursor(generation, item.seq)}"
+    event_id = cursor if session is None else f"{session}/{cursor}"
+    return b"id: %b\nevent: entry\ndata: %b\n\n" % (event_id.encode(), entry_json(item))
 
 
 class Encoded:
-    """The events of the sections of feeds that were encoded last, for the followers that are at the same place."""
+    """The events of the sections of feeds that were encoded last, for the followers that are at the same place.
+
+    Args:
+        sections_max: The number of sections.
+
+    Attributes:
+        made: How many sections were encoded.
+    """
 
     def __init__(self, sections_max: int = 64) -> None:
         self._max = sections_max
-        self._sections: dict[int, tuple[object, bytes]] = {}
+        self._sections: dict[tuple[int, str | None], tuple[object, bytes]] = {}
+        self.made = 0
 
-    def entries(self, items: Sequence[Entry], generation: str) -> bytes:
-        """Return the events of entries, which the feed hands to all its readers as one object."""
-        known = self._sections.get(id(items))
+    def items(
+        self, items: Sequence[Entry | Transient | LeafMove], generation: str, session: str | None = None
+    ) -> bytes:
+        """Return the events of items, which the feed hands to all its readers at one place as one object."""
+        key = id(items), session
+        known = self._sections.get(key)
         if known is not None and known[0] is items:
             return known[1]
-        encoded = b"".join([entry_block(entry, generation) for entry in items])
-        self._sections[id(items)] = (items, encoded)
-        while len(self._sections) > self._max:
-            del self._sections[next(iter(self._sections))]
+        self.made += 1
+        encoded = b"".join([item_block(item, generation, session) for item in items])
+        if isinstance(items, tuple):  # a section; what was read from the log is nobody else's
+            self._sections[key] = (items, encoded)
+            while len(self._sections) > self._max:
+                del self._sections[next(iter(self._sections))]
         return encoded

@@ -32,11 +32,11 @@ from ..events.problem import MEDIA_TYPE
 from ..events.telemetry import failure_of, logger
 from .assets import POLICY as VIEWER_POLICY
 from .compression import COMPRESS_FROM, coding_of, packed, packed_pieces
+from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .principals import NOBODY, Principal
 from .problems import Malformed, WrongMethod
 from .routes.entries import NewEntries
-from .routes.streams import HEADERS, EventStream, Slow
 from .routes.table import ROUTES
 from .routes.transfer import FileReply, remove
 from .routing import Call, Nothing, NotModified, Reply, Route

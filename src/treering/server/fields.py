@@ -42,6 +42,9 @@ CursorText: TypeAlias = Annotated[str, Meta(pattern=rf"^{CURSOR_PATTERN}$")]
 Since: TypeAlias = Annotated[str, Meta(pattern=rf"^(start|end|{CURSOR_PATTERN})$")]
 """Where a stream begins."""
 
+Position: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}-(0|[1-9][0-9]{0,17})$")]
+"""A position in the changes of the listing."""
+
 After: TypeAlias = Annotated[str, Meta(pattern=rf"^((0|[1-9][0-9]{{0,17}})|{CURSOR_PATTERN})$")]
 """The cursor, or the seq, after which a page begins."""
 

@@ -54,10 +54,11 @@ class SessionFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 async def filtered(service: Service, principal: Principal, wanted: SessionFilter) -> list[SessionSummary]:
     """Return the rows that a filter lets through and a principal may see, in whatever state they are."""
     rows = await service.host.list_sessions(project=wanted.project, status=wanted.status)
-    return [row for row in rows if principal.sees(row.key) and _passes(row, wanted)]
+    return [row for row in rows if principal.sees(row.key) and passes(row, wanted)]
 
 
-def _passes(row: SessionSummary, wanted: SessionFilter) -> bool:
+def passes(row: SessionSummary, wanted: SessionFilter) -> bool:
+    """Return whether a filter lets a row through, whatever its project and its status."""
     if wanted.key is not None and row.key != wanted.key:
         return False
     if wanted.key_prefix is not None and not (row.key or "").startswith(wanted.key_prefix):

@@ -27,6 +27,8 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
         send_for_s: Seconds that a client may take to accept a chunk of a stream or a reply before it is dropped.
         chunk_bytes_max: Bytes after which a chunk of a stream ends; one entry is never cut.
         alive_after_s: Seconds of silence after which a stream sends a comment.
+        known_every_s: Seconds after which a stream looks again whether its reader's token is still valid.
+        listed_every_s: Seconds between two changes of one session in a stream of the listing.
         at_least_for_s: Seconds that a read waits for the cursor that it is to show at least.
         stream_for_s: Seconds after which a stream ends with `bye`, give or take a tenth.
         drain_for_s: Seconds that a server that stops gives its streams and requests.
@@ -50,5 +52,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     chunk_bytes_max: int = 256 * 1024
     alive_after_s: float = 15.0
     at_least_for_s: float = 5.0
+    known_every_s: float = 2.0
+    listed_every_s: float = 0.25
     stream_for_s: float = 3600.0
     drain_for_s: float = 8.0

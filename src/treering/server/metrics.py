@@ -35,6 +35,9 @@ class Metrics:
             registry=self._registry,
         )
         self.streams = Gauge("treering_http_streams", "Streams that are open.", registry=self._registry)
+        self.abandoned = Counter(
+            "treering_http_searches_abandoned", "Searches whose reader left.", registry=self._registry
+        )
         self.connections = Gauge("treering_http_connections", "Connections that are open.", registry=self._registry)
         self.dropped = Counter(
             "treering_http_streams_dropped",

@@ -32,12 +32,14 @@ class Principal(Struct, frozen=True, kw_only=True):
         role: What they may do.
         prefix: What the keys of their sessions begin with; None for all sessions, with or without a key.
         expires: When a server stops to know them.
+        token: The id of their token, if the server keeps it.
     """
 
     name: str
     role: Role
     prefix: str | None = None
     expires: datetime | None = None
+    token: str | None = None
 
     def __post_init__(self) -> None:
         if self.prefix is not None and not self.prefix.endswith(":"):

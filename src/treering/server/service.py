@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import math
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 
@@ -16,6 +17,7 @@ from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
 from ..events.entries import Entry
 from ..events.errors import (
+    InvalidInput,
     InvalidSessionId,
     LeafMoved,
     LogReplaced,
@@ -30,12 +32,14 @@ from ..events.errors import (
 from ..events.problem import Problem
 from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
+from ..projections.base import Projection
 from ..projections.summary import CORRUPTED, SessionSummary
+from ..projections.usage import UsageProjection
 from .blocks import Encoded
 from .fields import cursor_of
 from .limits import ServerLimits
 from .metrics import Metrics
-from .principals import Principal
+from .principals import EVERYBODY, Principal
 from .problems import Stale, problem_of, without_paths
 from .tokens import Tokens
 
@@ -59,6 +63,29 @@ def not_found(session_id: str) -> SessionNotFound:
     return SessionNotFound(f"no session has the id {session_id[:200]!r}, or no longer: load or create another one")
 
 
+Followed: TypeAlias = Literal["context", "tree", "labels"] | Projection[Any, Any]
+"""What a session can be asked to keep current for a follower."""
+
+
+def views_of(projections: Sequence[Projection[Any, Any]]) -> dict[str, Followed]:
+    """Return what can be followed, by its names.
+
+    Raises:
+        InvalidInput: Two have the same name.
+    """
+    views: dict[str, Followed] = {
+        "context": "context",
+        "tree": "tree",
+        "labels": "labels",
+        "usage": UsageProjection(),
+    }
+    for each in projections:
+        if each.name in views:
+            raise InvalidInput(f"there is a view {each.name!r} already: give the projection another name")
+        views[each.name] = each
+    return views
+
+
 class Service:
     """The state of one server.
 
@@ -68,10 +95,10 @@ class Service:
         tokens: The tokens that are known, if any.
         describe: Returns the description of the interface.
         read_only: Whether all writes are refused.
+        projections: Views of the program's own that can be followed.
 
     Attributes:
         stopping: Set when the server stops; streams end then.
-        epoch: A name of this run of the server, in positions of the list.
         metrics: Its figures.
         encoded: What was encoded last for streams.
         tracing: Its spans; None where OpenTelemetry is not installed.
@@ -85,16 +112,17 @@ class Service:
         *,
         describe: Callable[[], bytes],
         read_only: bool = False,
+        projections: Sequence[Projection[Any, Any]] = (),
     ) -> None:
         self.host = host
         self.limits = limits
         self.tokens = tokens
         self.read_only = read_only
+        self._views = views_of(projections)
         self.metrics = Metrics(host)
         self.encoded = Encoded()
         self.tracing = _tracing_of(host.core.runtime)
         self.stopping = anyio.Event()
-        self.epoch = secrets.token_hex(6)
         self._handles: dict[str, tuple[Session, str | None]] = {}
         self._running: Counter[str] = Counter()
         self._streaming: Counter[str] = Counter()
@@ -213,6 +241,17 @@ class Service:
             return error
         return Stale(error.message, leaf=known[0].leaf_id, cursor=str(known[0].cursor))
 
+    def view(self, name: str) -> Followed:
+        """Return what to subscribe to for a view.
+
+        Raises:
+            NotFound: There is none with this name.
+        """
+        view = self._views.get(name)
+        if view is None:
+            raise NotFound(f"there is no view {name[:200]!r}: choose {', '.join(map(repr, self._views))}")
+        return view
+
     def problem(self, error: BaseException, *, instance: str | None = None) -> Problem:
         """Return the document that tells a client of an error; see `problem_of`."""
         return problem_of(error, root=self._root, instance=instance)
@@ -230,6 +269,22 @@ class Service:
         """Note in traces that a stream has sent entries, which it began to do at this time."""
         if self.tracing is not None:
             self.tracing.delivered(entries, begun_ns)
+
+    def time_left_s(self, principal: Principal) -> float:
+        """Return for how many seconds a principal is known from now on."""
+        if principal.expires is None:
+            return math.inf
+        present = datetime.now(UTC) if self.tokens is None else self.tokens.present()
+        return (principal.expires - present).total_seconds()
+
+    def still_knows(self, principal: Principal) -> bool:
+        """Return whether a principal may go on with what was allowed: its token was not revoked."""
+        tokens = self.tokens
+        if tokens is None:
+            return True
+        if principal is EVERYBODY:  # nobody needed a token when it asked
+            return not tokens.any()
+        return principal.token is None or tokens.has(principal.token)
 
     # -- bounds
 

@@ -62,7 +62,7 @@ class StoredToken(Struct, frozen=True, omit_defaults=True):
 
     def principal(self) -> Principal:
         """Return whoever has this token."""
-        return Principal(name=self.id, role=self.role, prefix=self.prefix, expires=self.expires)
+        return Principal(name=self.id, role=self.role, prefix=self.prefix, expires=self.expires, token=self.id)
 
 
 class Tokens:
@@ -139,6 +139,15 @@ class Tokens:
         """Return whether there are tokens, beside those of links and browsers, so that requests need one."""
         self._refresh()
         return bool(self._given) or any(not (each.once or each.signed_in) for each in self._by_id.values())
+
+    def present(self) -> datetime:
+        """Return the time by which tokens expire."""
+        return self._clock()
+
+    def has(self, token_id: str) -> bool:
+        """Return whether there is a token with this id, which was not revoked."""
+        self._refresh()
+        return token_id in self._by_id
 
     def find(self, text: str) -> Principal | None:
         """Return who has a token, or None if it is wrong, has expired or serves once."""

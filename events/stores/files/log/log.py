@@ -202,25 +202,31 @@ class Log(LogState):
             return False
         detected, block = read_head(disk, fd, self.path, stat.size)
         crc = header_crc(block)
-        table, flushed_end = Table(array("Q", [detected.size])), 0
+        table, flushed_end, kept = Table(array("Q", [detected.size])), 0, ""
         if snapshot is not None:
             if not snapshot.describes(disk, fd, stat, crc, detected.size):
                 changed = True
             elif ends is not None:
                 table = Table(ends)
                 flushed_end = snapshot.extent.end if snapshot.flushed else 0
+                if snapshot.kept is not None:
+                    kept = snapshot.kept.generation
+                    if kept == self.head.generation and stat.inode != self.inode:
+                        changed = False  # it was packed or unpacked, which another process may have done
         if not block.endswith(b"\n"):
             table.scanned = 0  # the header itself is the tail
         else:
             table.grow(disk, fd, stat.size)
         counter += changed
-        generation = generation_of(stat.inode, crc, counter, table.first_line(disk, fd, FIRST_LINE))
+        kept = "" if changed else kept
+        generation = kept or generation_of(stat.inode, crc, counter, table.first_line(disk, fd, FIRST_LINE))
         reader_extent = None
         if open_end:
             self._count_open_end(fd, table, stat.size)
             reader_extent = self._extent_for_reader(fd, table, crc)
         self._take_over(stat, crc, counter, table, generation, reader_extent)
         self.flushed_end = flushed_end
+        self.kept = kept
         self.header, self.dialect = detected.header, detected.dialect
         return True
 
@@ -242,6 +248,7 @@ class Log(LogState):
         stat, crc = self.disk.fstat(fd), header_crc(block)
         table = Table(array("Q", accumulate(map(len, (block, *lines)))))
         generation = generation_of(stat.inode, crc, self.counter, lines[0] if lines else None)
+        self.kept = ""
         self._take_over(stat, crc, self.counter, table, generation)
         self.header, self.dialect = header, dialect
         self._save_counter(header)
@@ -336,7 +343,7 @@ class Log(LogState):
             UnsupportedVersion: The file was written by a newer program; it is treated in the same way.
             OSError: The file cannot be read. The log stays as it was, and the next look at the file tries again.
         """
-        before = self.head.generation
+        before, inode = self.head.generation, self.inode
         try:
             self._load(changed=True, open_end=self.lease is None)
         except LogError:
@@ -344,7 +351,7 @@ class Log(LogState):
             raise
         if self.lease is not None and self.header is not None:
             self._save_counter(self.header)
-        assert self.head.generation != before or not before
+        assert self.head.generation != before or not before or self.inode != inode
 
     def settle(self, fd: int) -> TornTail | None:
         """Repair the tail and return what it was; `fd` must be open for reading and appending."""
@@ -419,5 +426,25 @@ class Log(LogState):
             if not self.is_same(stat):
                 raise self.replaced_error()
             extent = self.extent(fd, table, seq)
-        ends = table.ends[: seq + 1]
-        snapshots.write_snapshot(self.disk, self.path, self.counter, stat, extent, ends, index, flushed=flushed)
+        ends, kept = table.ends[: seq + 1], snapshots.Kept(self.kept, (stat.inode,)) if self.kept else None
+        snapshots.write_snapshot(
+            self.disk, self.path, self.counter, stat, extent, ends, index, flushed=flushed, kept=kept
+        )
+
+    def keep_generation(self, disk: Disk, stat: FileStat, inodes: Sequence[int]) -> None:
+        """Let the files into which the log is packed or unpacked have its generation; see `snapshots`.
+
+        Args:
+            disk: The disk to write to.
+            stat: The status of the file that the log moves to.
+            inodes: The files that have the generation.
+        """
+        start, kept = self.table.ends[0], snapshots.Kept(self.generation, tuple(inodes))
+        extent = Extent(start, start, self.header_crc, 0)
+        try:
+            snapshots.write_snapshot(
+                disk, self.path, self.counter, stat, extent, array("Q", [start]), None, flushed=False, kept=kept
+            )
+        except OSError as error:  # its followers read it again from the start
+            session_id = None if self.header is None else self.header.id
+            logger().debug("snapshot_not_saved", session_id=session_id, ref=self.ref, error=str(error))

@@ -3,7 +3,8 @@
     offset      size            content
     0           100             the fixed part, with a checksum of its own: see `_FIXED` and `_CRC`
     100         8 per line + 8  the line table: where the header block and each line end
-    after that  the rest        the index, if there is one
+    after that  in the header   the index, if there is one
+    after that  the rest        the generation that the log keeps, if it was packed or unpacked: see `Kept`
 
 Numbers are in the byte order of the machine; the checksum of a snapshot from a machine of the other order is wrong.
 
@@ -11,6 +12,9 @@ The snapshot is derived. It names the bytes that it describes (by the inode, the
 of both ends), and is ignored if the log does not match: a torn, foreign or stale snapshot is not an error. It also
 holds a counter of generations. The counter grows when a log turns out not to be the one of its snapshot, so that the
 generation changes even if the inode was reused.
+
+Packing and unpacking put the same lines into another file. The snapshot then names both files and the generation of
+before, which the log keeps. Without the snapshot it gets another one, and followers read it again from its start.
 """
 
 from __future__ import annotations
@@ -19,10 +23,12 @@ import struct
 from array import array
 from zlib import crc32
 
+import msgspec
 from msgspec import Struct
 
 from ....disk import Disk, FileStat, opened
 from ....disk.atomic_files import write_atomically
+from ....json_values import UNDECODABLE
 from ..names import INDEX_SUFFIX
 from .head import Extent, extent_of
 
@@ -32,6 +38,20 @@ _CRC = struct.Struct("=I")
 _TABLE_AT = _FIXED.size + _CRC.size
 _HAS_INDEX = 1
 _FLUSHED = 2
+_KEPT = 4
+_KEPT_BYTES_MAX = 1024
+
+
+class Kept(Struct, frozen=True):
+    """The generation that a log keeps in another file.
+
+    Attributes:
+        generation: The generation.
+        inodes: The files that have it: one, or two while the log is being moved.
+    """
+
+    generation: str
+    inodes: tuple[int, ...]
 
 
 class Snapshot(Struct, frozen=True):
@@ -49,6 +69,7 @@ class Snapshot(Struct, frozen=True):
         index_crc: The checksum of the index.
         index_at: The offset of the index in the snapshot file.
         index_size: The size of the index in bytes.
+        kept: The generation that the log keeps; None if it never moved.
     """
 
     counter: int
@@ -62,11 +83,12 @@ class Snapshot(Struct, frozen=True):
     index_crc: int
     index_at: int
     index_size: int
+    kept: Kept | None = None
 
     def describes(self, disk: Disk, fd: int, stat: FileStat, header_crc: int, start: int) -> bool:
         """Tell whether the log still begins with the bytes for which the snapshot was written."""
         return (
-            self.inode == stat.inode
+            (self.inode == stat.inode or (self.kept is not None and stat.inode in self.kept.inodes))
             and self.extent.end <= stat.size
             and (self.extent.start, self.extent.header_crc) == (start, header_crc)
             and self.extent == extent_of(disk, fd, start, self.extent.end, header_crc)
@@ -82,13 +104,15 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
             head = disk.pread(fd, _TABLE_AT, 0)
+            fixed, crc = head[: _FIXED.size], head[_FIXED.size :]
+            if not fixed.startswith(_MAGIC) or crc != _CRC.pack(crc32(fixed)):
+                return None
+            _, counter, inode, modified_ns, start, end, edges_crc, *rest = _FIXED.unpack(fixed)
+            header_crc, lines, flags, index_size, index_crc, table_crc = rest
+            after = _TABLE_AT + (lines + 1) * 8 + index_size
+            kept = _decoded(disk.pread(fd, _KEPT_BYTES_MAX, after)) if flags & _KEPT else None
     except OSError:
         return None
-    fixed, crc = head[: _FIXED.size], head[_FIXED.size :]
-    if not fixed.startswith(_MAGIC) or crc != _CRC.pack(crc32(fixed)):
-        return None
-    _, counter, inode, modified_ns, start, end, edges_crc, header_crc, lines, flags, *of_rest = _FIXED.unpack(fixed)
-    index_size, index_crc, table_crc = of_rest
     return Snapshot(
         counter,
         inode,
@@ -101,7 +125,23 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
         index_crc,
         _TABLE_AT + (lines + 1) * 8,
         index_size,
+        kept,
     )
+
+
+def _encoded(kept: Kept) -> bytes:
+    data = msgspec.json.encode(kept)
+    return _CRC.pack(crc32(data)) + data
+
+
+def _decoded(data: bytes) -> Kept | None:
+    crc, data = data[: _CRC.size], data[_CRC.size :]
+    if crc != _CRC.pack(crc32(data)):
+        return None
+    try:
+        return msgspec.json.decode(data, type=Kept)
+    except UNDECODABLE:
+        return None
 
 
 def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
@@ -138,6 +178,7 @@ def write_snapshot(
     index: bytes | None,
     *,
     flushed: bool,
+    kept: Kept | None = None,
 ) -> None:
     """Write a snapshot, replacing an existing one."""
     table = ends.tobytes()
@@ -152,9 +193,10 @@ def write_snapshot(
         extent.edges_crc,
         extent.header_crc,
         len(ends) - 1,
-        _HAS_INDEX * (index is not None) | _FLUSHED * flushed,
+        _HAS_INDEX * (index is not None) | _FLUSHED * flushed | _KEPT * (kept is not None),
         len(data),
         crc32(data),
         crc32(table),
     )
-    write_atomically(disk, path + INDEX_SUFFIX, [fixed, _CRC.pack(crc32(fixed)), table, data], sync=False)
+    parts = [fixed, _CRC.pack(crc32(fixed)), table, data, b"" if kept is None else _encoded(kept)]
+    write_atomically(disk, path + INDEX_SUFFIX, parts, sync=False)

@@ -47,6 +47,7 @@ class LogState:
         table: Where its lines end.
         head: Its committed end.
         counter: How many earlier generations are known to have had this name.
+        kept: The generation that it keeps since it was packed or unpacked; empty for none.
         device, inode, size: The file after our last read or write.
         flushed_end: Up to where the snapshot says that the file had been flushed.
         modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
@@ -91,6 +92,7 @@ class LogState:
         "held",
         "idle",
         "inode",
+        "kept",
         "lease",
         "modified_ns_seen",
         "packed",
@@ -141,6 +143,7 @@ class LogState:
         self.dialect: Dialect | None = None
         self.table = Table(array("Q", [0]))
         self.head = NOWHERE
+        self.kept = ""
         self.device = self.inode = self.size = self.flushed_end = self.modified_ns_seen = self.header_crc = 0
         self._reader_extent: Extent | None = None  # an owner needs none: it compares the file with its own last write
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from typing import Annotated
 
+import anyio
 from msgspec import Meta, Struct
 
 from ...actors.search.hits import Hit
@@ -117,16 +119,20 @@ async def _search(
     if call.principal.prefix is not None:
         own = {row.id for row in await host.list_sessions(status="any") if call.principal.sees(row.key)}
     hits: list[FoundEntry] = []
-    seen = 0
-    async with host.search(
-        query.q,
-        project=query.project,
-        role=query.role,
-        tool=query.tool,
-        after=query.since,
-        before=query.until,
-        limit=_ALL,
-    ) as found:
+    is_last = True
+    async with (
+        while_there(call),
+        host.search(
+            query.q,
+            project=query.project,
+            role=query.role,
+            tool=query.tool,
+            after=query.since,
+            before=query.until,
+            limit=_ALL,
+        ) as found,
+    ):
+        seen = 0
         async for hit in found:
             if (session_id is not None and hit.session_id != session_id) or (
                 own is not None and hit.session_id not in own
@@ -136,9 +142,35 @@ async def _search(
             if seen <= start:
                 continue
             if len(hits) == query.limit:
-                return Page(hits, page_word(start + len(hits), ""))
+                is_last = False
+                break
             hits.append(_found(hit))
-    return Page(hits, None)
+    return Page(hits, None if is_last else page_word(start + len(hits), ""))
+
+
+@asynccontextmanager
+async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
+    """Do something as long as the client waits for it.
+
+    Raises:
+        ConnectionResetError: The client left.
+    """
+    is_gone = False
+
+    async def until_gone() -> None:
+        nonlocal is_gone
+        while (await call.request.receive())["type"] != "http.disconnect":
+            pass
+        is_gone = True
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(until_gone)
+        yield
+        tasks.cancel_scope.cancel()
+    if is_gone:
+        call.service.metrics.abandoned.inc()
+        raise ConnectionResetError("the client left before its search was over")
 
 
 _ALL = 10**9

@@ -8,24 +8,23 @@ revision the old set holds, after it the new one.
 from __future__ import annotations
 
 import secrets
-import time
 from weakref import WeakKeyDictionary
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from ...actors.session.session import Session
 from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
 from ...events.problem import Problem
-from ...events.stores.base import Cursor
-from ...projections.feed import Reset
 from ..blocks import block
+from ..event_stream import EventStream, Push
 from ..fields import Count, Since
 from ..routing import Call, Nothing, Routes
 from ..service import Service
-from ..wire import encode, entry_json
-from .streams import EventStream, Push, ResetEvent, place
+from ..wire import encode
+from .streams import Kind, SessionStream, place
 
 routes = Routes()
 
@@ -33,9 +32,10 @@ _SESSIONS_MAX = 4096
 
 
 class Following(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where to follow a session from: "start", "end" or a cursor."""
+    """Where to follow a session from: "start", "end" or a cursor; and which events, see `StreamQuery`."""
 
     since: Since = "start"
+    kinds: tuple[Kind, ...] = ("entry",)
 
 
 class NewGathering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,13 +67,6 @@ class SessionProblem(Struct, frozen=True):
 
     session: str
     problem: Problem
-
-
-class SessionReset(Struct, frozen=True):
-    """The log of one of the sessions was replaced."""
-
-    session: str
-    reset: ResetEvent
 
 
 def gone() -> SessionNotFound:
@@ -133,13 +126,13 @@ class Gathering:
         removed = [each for each in change.remove if each in self._scopes]
         for session_id in removed:
             self._scopes.pop(session_id).cancel()
-        added: dict[str, tuple[Session, Cursor | int]] = {}
+        added: dict[str, tuple[Session, Following]] = {}
         refused: dict[str, Problem] = {}
         for session_id, following in change.add.items():
             try:
                 if session_id not in self._scopes:
                     self._check_room(len(added))
-                    added[session_id] = await self._opened(session_id, following)
+                    added[session_id] = await self._opened(session_id), following
             except TreeringError as error:
                 refused[session_id] = self._service.problem(error)
         self._revision += self._is_open
@@ -149,64 +142,35 @@ class Gathering:
             await self._push(block("set", encode(result)))
         if self.name not in _open.get(self._service, {}):
             raise gone()
-        for session_id, (session, after) in added.items():
+        for session_id, (session, following) in added.items():
             scope = self._scopes[session_id] = anyio.CancelScope()
-            self._tasks.start_soon(self._follow, session_id, session, after, scope)
+            self._tasks.start_soon(self._follow, session_id, session, following, scope)
         return result
 
     def _check_room(self, adding: int) -> None:
         if len(self._scopes) + adding >= _SESSIONS_MAX:
             raise InvalidInput(f"one stream follows at most {_SESSIONS_MAX} sessions: open another one")
 
-    async def _opened(self, session_id: str, following: Following) -> tuple[Session, Cursor | int]:
-        row = await self._service.row(self._call.principal, session_id)
-        session = await self._service.reading_row(row)
-        return session, place(session, following.since)
+    async def _opened(self, session_id: str) -> Session:
+        return await self._service.reading_row(await self._service.row(self._call.principal, session_id))
 
-    async def _follow(self, session_id: str, session: Session, after: Cursor | int, scope: anyio.CancelScope) -> None:
-        """Send the entries of one session until it is removed from the set."""
-        had = str(after) if isinstance(after, Cursor) else None
+    async def _follow(self, session_id: str, session: Session, following: Following, scope: anyio.CancelScope) -> None:
+        """Send the events of one session until it is removed from the set."""
+
+        async def push(events: bytes) -> None:
+            async with self._sending:
+                if scope.cancel_called:  # what is removed sends nothing more
+                    await anyio.lowlevel.checkpoint_if_cancelled()
+                with anyio.CancelScope(shield=True):  # events that are cut off would spoil the stream
+                    await self._push(events)
+
+        after = place(session, following.since)
         with scope:
             try:
-                async with session.subscribe(after=after) as items:
-                    while True:
-                        try:
-                            batch = await items.receive_many()
-                        except StopAsyncIteration:
-                            raise SessionNotFound(f"session {session_id!r} was deleted, or the server stops") from None
-                        generation = items.cursor.generation
-                        blocks: list[bytes] = []
-                        for item in batch:
-                            if isinstance(item, Reset):
-                                told = SessionReset(session_id, ResetEvent(str(item.cursor), "replaced", had))
-                                blocks.append(block("reset", encode(told), f"{session_id}/{item.cursor}"))
-                            else:
-                                at = Cursor(generation, item.seq)
-                                blocks.append(block("entry", entry_json(item), f"{session_id}/{at}"))
-                        begun_ns = time.time_ns()
-                        await self._send(scope, blocks)
-                        self._service.delivered([item for item in batch if not isinstance(item, Reset)], begun_ns)
-                        had = str(items.cursor)
+                await SessionStream(self._service, session, after, following.kinds, push, name=session_id).run()
             except TreeringError as error:
                 self._scopes.pop(session_id, None)
-                await self._send(
-                    scope, [block("problem", encode(SessionProblem(session_id, self._service.problem(error))))]
-                )
-
-    async def _send(self, scope: anyio.CancelScope, blocks: list[bytes]) -> None:
-        limit = self._service.limits.chunk_bytes_max
-        chunk: list[bytes] = []
-        size = 0
-        for each in [*blocks, b""]:
-            if chunk and (size + len(each) > limit or not each):
-                async with self._sending:
-                    if scope.cancel_called:
-                        return
-                    with anyio.CancelScope(shield=True):  # a chunk that is cut off would spoil the stream
-                        await self._push(b"".join(chunk))
-                chunk, size = [], 0
-            chunk.append(each)
-            size += len(each)
+                await push(block("problem", encode(SessionProblem(session_id, self._service.problem(error)))))
 
 
 _open: WeakKeyDictionary[Service, dict[str, Gathering]] = WeakKeyDictionary()
@@ -224,7 +188,7 @@ _open: WeakKeyDictionary[Service, dict[str, Gathering]] = WeakKeyDictionary()
 )
 async def follow_many(call: Call[Nothing, NewGathering]) -> EventStream:
     """Follow many sessions over one connection."""
-    return EventStream(call.service, Gathering(call.service, call).run)
+    return EventStream(call.service, call.principal, Gathering(call.service, call).run)
 
 
 @routes.add("PATCH", "/v1/events/{stream}", right="read", body=GatheringChange, reply=GatheringSet, errors=(404, 409))

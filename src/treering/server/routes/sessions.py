@@ -95,12 +95,14 @@ class SessionPage(Struct, frozen=True, omit_defaults=True):
     Attributes:
         items: The rows.
         next: What to pass as `page` for the next page; null on the last one.
+        events: Where a stream of the listing begins that lacks nothing of what changed since the page was made.
         total: How many rows there are on all pages, if that was asked for.
         counts: How many sessions the filter lets through in each group, whichever groups are listed; if asked for.
     """
 
     items: Sequence[SessionRow]
     next: str | None
+    events: str
     total: int | None = None
     counts: dict[str, int] | None = None
 
@@ -165,6 +167,7 @@ def detail_of(
 async def list_sessions(call: Call[ListQuery, None]) -> SessionPage:
     """List sessions, page by page."""
     service, query = call.service, call.query
+    position = str(service.host.sessions_position())
     if query.page is not None and query.start is not None:
         raise InvalidInput("give `page` or `start`, not both: a page says where it begins")
     every = await filtered(service, call.principal, query)
@@ -174,7 +177,7 @@ async def list_sessions(call: Call[ListQuery, None]) -> SessionPage:
     start = query.start or 0
     page = page_of(rows[start:], query.page, query.limit, service.limits.page_max, id_of=lambda row: row.ref)
     items = [row_of(service, row, with_state="state" in query.fields) for row in page.items]
-    return SessionPage(items, None if query.start is not None else page.next, total, counts)
+    return SessionPage(items, None if query.start is not None else page.next, position, total, counts)
 
 
 # -- one session
@@ -466,4 +469,17 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
         before = service.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
             raise
-        return _repeated(call, await service.row(call.principal, before or chosen or ""))
+        row = await service.row(call.principal, before or chosen or "")
+        await _check_same_copy(await service.reading_row(row), session, body.entry_id)
+        return _repeated(call, row)
+
+
+async def _check_same_copy(copy: Session, source: Session, entry_id: str | None) -> None:
+    """Refuse to take a session for the copy that a request asks for, if the key made it of something else.
+
+    Raises:
+        CommandConflict: It is no copy of that session, or not of the path to that entry.
+    """
+    is_of_source = copy.header.parent_session in (source.id, source.file_path)
+    if not is_of_source or (entry_id is not None and await copy.entry(entry_id) is None):
+        raise CommandConflict("this Idempotency-Key was used for another copy or session: use a fresh one")

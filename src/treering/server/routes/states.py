@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ...actors.session.session import Session
+from ...events.entries import Header, Usage
+from ...events.stores.base import Ref
 from ...projections.session_state import CalledTool, SessionState, Word
 from ...projections.summary import SessionSummary
 from ..preconditions import state_tag
@@ -52,14 +55,14 @@ class StateReply(Struct, frozen=True, kw_only=True):
     parent: Parent | None
 
 
-def state_reply(service: Service, row: SessionSummary, state: SessionState) -> StateReply:
-    """Return the state of a session as a client gets it, without paths of the server."""
-    parent = None if row.parent_session is None else Parent(service.shown(row.parent_session), row.parent_entry)
-    cost = None if row.usage is None else row.usage.cost or None
+def _reply(
+    service: Service, state: SessionState, *, header: Header | SessionSummary, ref: Ref, usage: Usage | None
+) -> StateReply:
+    parent = header.parent_session
     return StateReply(
-        session=row.id,
+        session=header.id,
         state=state.state,
-        live=service.is_live(row.ref),
+        live=service.is_live(ref),
         since=state.since,
         entry=state.entry,
         tool=state.tool,
@@ -67,16 +70,22 @@ def state_reply(service: Service, row: SessionSummary, state: SessionState) -> S
         line=state.line,
         tokens=state.tokens,
         window=state.window,
-        cost=cost,
+        cost=None if usage is None else usage.cost or None,
         error=state.error,
         error_entry=state.entry if state.error is not None else None,
-        parent=parent,
+        parent=None if parent is None else Parent(service.shown(parent), header.parent_entry),
     )
 
 
 def state_of_row(service: Service, row: SessionSummary) -> StateReply | None:
     """Return the state that a row of the listing says; None if the session cannot be read."""
-    return None if row.state is None else state_reply(service, row, row.state)
+    return None if row.state is None else _reply(service, row.state, header=row, ref=row.ref, usage=row.usage)
+
+
+async def reply_of_session(service: Service, session: Session, state: SessionState) -> StateReply:
+    """Return a state of a session as a client gets it, without paths of the server."""
+    usage = (await session.log()).index.usage
+    return _reply(service, state, header=session.header, ref=session.ref, usage=usage)
 
 
 @routes.add(
@@ -91,6 +100,5 @@ def state_of_row(service: Service, row: SessionSummary) -> StateReply | None:
 async def get_state(call: Call[ReadQuery, None]) -> StateReply:
     """Return what a session is doing: a word, since when, the tool that runs, and the last line that was said."""
     session = await call.reading()
-    row = await call.service.row(call.principal, call.session_id)
-    call.unless_known(f"{state_tag(session)}/{int(call.service.is_live(row.ref))}")
-    return state_reply(call.service, row, await session.state())
+    call.unless_known(f"{state_tag(session)}/{int(call.service.is_live(session.ref))}")
+    return await reply_of_session(call.service, session, await session.state())

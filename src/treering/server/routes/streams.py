@@ -1,59 +1,40 @@
-"""Streams of events: the entries and views of a session, and the changes of the listing, as server-sent events.
+"""Streams of one session: its entries and what is between them, its state, or a view, as server-sent events.
 
-A stream is one loop on one task, without a queue of its own: it waits for the subscription, for the time of the next
-comment, and for the end of the server or of the connection, and it awaits each send. A reader that accepts nothing for
-a while is dropped; it resumes by the id of the last event that it has. What many followers of a session get at the same
-place is encoded once.
+A stream is one loop on one task, without a queue of its own. What many followers of a session get at the same place is
+encoded once. `SessionStream` also follows each session of a stream of many.
 """
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
-import anyio.lowlevel
-from msgspec import Struct
-from starlette.types import Receive, Send
+from msgspec import UNSET, Struct, UnsetType
 
-from ...actors.host.listing import SessionChanged
 from ...actors.session.session import Session
 from ...events.entries import Entry
-from ...events.errors import TreeringError
+from ...events.errors import SessionNotFound, TreeringError
 from ...events.stores.base import Cursor
-from ...projections.feed import Reset, Transient
-from ...projections.usage import UsageProjection
+from ...projections.feed import LeafMove, Reset, Transient
+from ...projections.session_state import SessionState
 from ...projections.views import Snapshot
-from ..blocks import block, entry_block
-from ..fields import Folder, Name, Since, cursor_of
+from ..blocks import block
+from ..event_stream import GONE, Bye, EventStream, Push
+from ..fields import Name, Since, cursor_of
 from ..routing import Call, Nothing, Reply, Routes
 from ..wire import encode
-from .sessions import SessionRow, row_of
+from .states import reply_of_session
 
 if TYPE_CHECKING:
-    from ..service import Service
+    from ..service import Followed, Service
 
 
 routes = Routes()
 
-HEADERS = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-store, no-transform",
-    "x-accel-buffering": "no",
-}
-"""Headers that keep proxies from holding a stream back, storing it or changing it."""
-
-_BEGINNING = b": ok\nretry: 2000\n\n"
-_ALIVE = b": alive\n\n"
-_SPREAD = 0.1
-
-View: TypeAlias = Literal["context", "tree", "labels", "usage"]
-"""The views that can be followed."""
-
-Push: TypeAlias = Callable[[bytes], Awaitable[None]]
-"""Sends a chunk, and returns when the connection has taken it."""
+Kind: TypeAlias = Literal["entry", "leaf", "transient", "state", "ready"]
+"""The events of a session that a reader can ask for."""
 
 
 class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,22 +42,29 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     Attributes:
         since: "start", "end" or a cursor; Last-Event-ID takes precedence, since a browser repeats its address.
-        kinds: Events beside entries: "transient", and "ready", which says that the reader has caught up.
-        view: A view to follow instead of entries: first its value, then its changes.
+        kinds: Events beside entries: "leaf", where the leaf is and moves to; "transient"; "state", what the session is
+            doing; "ready", which says that the reader has caught up.
+        view: A view to follow instead of entries, first its value and then its changes: "context", "tree", "labels",
+            "usage", or a projection of the program's.
         live: Whether to go on after the reader has caught up.
     """
 
     since: Since = "start"
-    kinds: tuple[Literal["entry", "transient", "ready"], ...] = ("entry",)
-    view: View | None = None
+    kinds: tuple[Kind, ...] = ("entry",)
+    view: Name | None = None
     live: bool = True
 
 
 class NewTransient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An event that no log keeps; of two with the same name, a slow reader gets only the later one."""
+    """An event that no log keeps; of two with the same name, a slow reader gets only the later one.
+
+    With `message`, it is the next piece of a text that is being written, and `text` is that piece: pieces are joined.
+    """
 
     name: Name
     data: Any = None  # any JSON
+    message: Name | None = None
+    text: str = ""
 
 
 class NewTransients(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,17 +73,12 @@ class NewTransients(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     events: tuple[NewTransient, ...]
 
 
-class ListStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sessions to follow: those of a project, or all."""
-
-    project: Folder | None = None
-
-
 class Ready(Struct, frozen=True):
-    """The reader has everything up to a cursor."""
+    """The reader has everything up to a cursor; in a stream of many sessions with its session."""
 
     cursor: str
     up_to_date: bool = True
+    session: str | UnsetType = UNSET
 
 
 class ResetEvent(Struct, frozen=True):
@@ -106,19 +89,11 @@ class ResetEvent(Struct, frozen=True):
     had: str | None
 
 
-class Bye(Struct, frozen=True):
-    """The stream ends, and whether to open another one."""
+class SessionReset(Struct, frozen=True):
+    """The log of one of the sessions of a stream was replaced."""
 
-    reason: Literal["shutdown", "rotate", "expired", "revoked", "deleted"]
-    reconnect: bool
-    retry_ms: int
-
-
-class TransientEvent(Struct, frozen=True):
-    """An event that no log has."""
-
-    name: str
-    data: Any  # any JSON value
+    session: str
+    reset: ResetEvent
 
 
 class ViewEvent(Struct, frozen=True):
@@ -136,94 +111,137 @@ class ChangeEvent(Struct, frozen=True):
     change: Any  # the type of the view's changes
 
 
-class ListReset(Struct, frozen=True):
-    """The rows of all sessions follow: a reader drops those that it has."""
-
-    epoch: str
-
-
-class SessionEvent(Struct, frozen=True):
-    """A session of the listing is new, changed or gone."""
-
-    op: Literal["changed", "deleted"]
-    id: str
-    row: SessionRow | None
-    n: int
+def place(session: Session, since: str) -> Cursor | int:
+    """Return where a stream of a session's entries begins: at "start", at "end" or after a cursor."""
+    if since == "start":
+        return 0
+    return session.cursor if since == "end" else cursor_of(since)
 
 
-class Slow(Exception):
-    """The reader accepted nothing for too long."""
-
-
-class EventStream:
-    """A reply that is a stream of events.
+class SessionStream:
+    """The events of one session.
 
     Args:
         service: The server.
-        chunks: Yields what to send; None asks for nothing but lets the stream notice that it should end.
+        session: The session.
+        after: Where to begin.
+        kinds: The events to send beside entries.
+        push: Sends events.
+        name: The session, in a stream of many.
     """
 
-    def __init__(self, service: Service, chunks: Callable[[Push], Awaitable[Bye | None]]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        session: Session,
+        after: Cursor | int,
+        kinds: Collection[Kind],
+        push: Push,
+        *,
+        name: str | None = None,
+    ) -> None:
         self._service = service
-        self._chunks = chunks
-        self._ending: Bye | None = None
-        self._sent_at = 0.0
+        self._session = session
+        self._after = after
+        self._kinds = frozenset(kinds)
+        self._push = push
+        self._name = name
+        self._had = str(after) if isinstance(after, Cursor) else None
+        self._target = session.cursor
+        self._misses_leaf = "leaf" in self._kinds
+        self._is_ready = False
 
-    async def run(self, send: Send, receive: Receive) -> None:
-        """Send events until the reader leaves, the server stops, or nothing more can follow.
+    async def run(self, *, live: bool = True) -> None:
+        """Send events until the reader has caught up, if it only wants that.
 
         Raises:
-            Slow: The reader accepted nothing for `send_for_s`.
+            SessionNotFound: The session was deleted, or the host closes.
+            TreeringError: The session cannot be read.
         """
-        limits = self._service.limits
-        lifetime_s = limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # spreads reconnects
+        if "state" not in self._kinds:
+            await self._follow(live=live)
+        elif not live:
+            await self._follow(live=False)
+            await self._send_state(await self._session.state())
+        else:
+            error: BaseException | None = None
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._follow_state)
+                    await self._follow(live=True)
+            except* TreeringError as errors:
+                error = errors
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            if error is not None:
+                raise error
 
-        is_slow: list[bool] = []
-        tasks = anyio.create_task_group()
-
-        async def push(chunk: bytes) -> None:
-            with anyio.move_on_after(limits.send_for_s) as bound:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if bound.cancelled_caught:
-                is_slow.append(True)
-                tasks.cancel_scope.cancel()
-                await anyio.lowlevel.checkpoint()
-            self._sent_at = anyio.current_time()
-
-        async def until_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            tasks.cancel_scope.cancel()
-
-        async def until_stopped() -> None:
-            with anyio.move_on_after(lifetime_s) as life:
-                await self._service.stopping.wait()
-            self._ending = Bye("rotate" if life.cancelled_caught else "shutdown", reconnect=True, retry_ms=2000)
-            tasks.cancel_scope.cancel()
-
-        async def keep_alive() -> None:
+    async def _follow(self, *, live: bool) -> None:
+        session, kinds = self._session, self._kinds
+        subscription = (
+            session.subscribe(after=self._after, transient="transient" in kinds, leaf=True)
+            if "leaf" in kinds
+            else session.subscribe(after=self._after, transient="transient" in kinds)
+        )
+        async with subscription as items:
             while True:
-                silence_s = anyio.current_time() - self._sent_at
-                if silence_s >= limits.alive_after_s:
-                    await push(_ALIVE)
-                    silence_s = 0
-                await anyio.sleep(limits.alive_after_s - silence_s)
+                await self._say_ready(items.cursor)
+                if self._is_ready and not live:
+                    return
+                try:
+                    batch = await items.receive_many()
+                except StopAsyncIteration:
+                    raise SessionNotFound(f"session {session.id!r} was deleted, or the server stops") from None
+                start = 0
+                for place_of_reset in [at for at, item in enumerate(batch) if isinstance(item, Reset)]:
+                    await self._send_items(batch[start:place_of_reset], items.cursor.generation)
+                    await self._send_reset(batch[place_of_reset])
+                    start = place_of_reset + 1
+                await self._send_items(batch[start:] if start else batch, items.cursor.generation)
+                self._had = str(items.cursor)
 
-        async with tasks:
-            await push(_BEGINNING)
-            tasks.start_soon(until_gone)
-            tasks.start_soon(until_stopped)
-            tasks.start_soon(keep_alive)
-            self._ending = await self._chunks(push)
-            tasks.cancel_scope.cancel()
-        if is_slow:
-            raise Slow
-        if self._ending is not None:
-            with anyio.move_on_after(limits.send_for_s):
-                await send(
-                    {"type": "http.response.body", "body": block("bye", encode(self._ending)), "more_body": True}
-                )
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def _say_ready(self, cursor: Cursor) -> None:
+        """Note that the reader has caught up, and say so if it asked."""
+        if self._is_ready or self._misses_leaf:
+            return
+        target = self._target
+        if cursor.generation in ("", target.generation) and cursor.seq >= target.seq:
+            self._is_ready = True
+            if "ready" in self._kinds:
+                told = Ready(str(cursor), session=UNSET if self._name is None else self._name)
+                await self._push(block("ready", encode(told), self._id(cursor)))
+
+    def _id(self, cursor: Cursor) -> str:
+        return str(cursor) if self._name is None else f"{self._name}/{cursor}"
+
+    async def _send_reset(self, reset: object) -> None:
+        assert isinstance(reset, Reset)
+        told = ResetEvent(str(reset.cursor), "replaced", self._had)
+        named = told if self._name is None else SessionReset(self._name, told)
+        await self._push(block("reset", encode(named), self._id(reset.cursor)))
+        self._is_ready, self._target = False, self._session.cursor
+        self._misses_leaf = "leaf" in self._kinds
+
+    async def _send_items(self, items: Sequence[Entry | Transient | LeafMove | Reset], generation: str) -> None:
+        shown: Any = items  # without resets
+        if not items:
+            return
+        begun_ns = time.time_ns()
+        await self._push(self._service.encoded.items(shown, generation, self._name))
+        self._service.delivered(
+            [item for item in items if not isinstance(item, (Reset, Transient, LeafMove))], begun_ns
+        )
+        if self._misses_leaf:
+            self._misses_leaf = not any(isinstance(item, LeafMove) for item in items)
+
+    async def _follow_state(self) -> None:
+        """Send what the session is doing, and whenever that changes."""
+        async with self._session.subscribe("session_state") as items:
+            async for item in items:
+                await self._send_state(item.value if isinstance(item, Snapshot) else item.change)
+
+    async def _send_state(self, state: SessionState) -> None:
+        await self._push(block("state", encode(await reply_of_session(self._service, self._session, state))))
 
 
 @routes.add(
@@ -239,10 +257,26 @@ class EventStream:
 async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     """Follow a session: its entries, those to come included, or one of its views."""
     session, query, service = await call.reading(), call.query, call.service
-    if (view := query.view) is not None:
-        return EventStream(service, lambda push: _view(service, session, view, live=query.live, push=push))
+    if query.view is not None:
+        view = service.view(query.view)
+        return EventStream(
+            service,
+            call.principal,
+            lambda push: _to_the_end(
+                service, push, lambda: _view(session, view, push, live=query.live), live=query.live
+            ),
+        )
     after = place(session, call.header(b"last-event-id") or query.since)
-    return EventStream(service, lambda push: _entries(service, session, query, after, push))
+    return EventStream(
+        service,
+        call.principal,
+        lambda push: _to_the_end(
+            service,
+            push,
+            lambda: SessionStream(service, session, after, query.kinds, push).run(live=query.live),
+            live=query.live,
+        ),
+    )
 
 
 @routes.add(
@@ -257,149 +291,38 @@ async def send_transients(call: Call[Nothing, NewTransients]) -> Reply:
     """Send events to those who follow a session now; nothing keeps them, and they may be lost."""
     session = await call.writing()
     for event in call.body.events:
-        session.emit(event.name, event.data)
+        if event.message is None:
+            session.emit(event.name, event.data)
+        else:
+            session.emit_text(event.name, event.text, message=event.message)
     return Reply()
 
 
-def place(session: Session, since: str) -> Cursor | int:
-    """Return where a stream of a session's entries begins: at "start", at "end" or after a cursor."""
-    if since == "start":
-        return 0
-    return session.cursor if since == "end" else cursor_of(since)
-
-
-async def _entries(
-    service: Service,
-    session: Session,
-    query: StreamQuery,
-    after: Cursor | int,
-    push: Push,
+async def _to_the_end(
+    service: Service, push: Push, run: Callable[[], Awaitable[None]], *, live: bool = True
 ) -> Bye | None:
-    """Send the entries of a session after a cursor, and what else was asked for between them."""
-    with_transients, with_ready = "transient" in query.kinds, "ready" in query.kinds
-    chunk_max = service.limits.chunk_bytes_max
-    had = str(after) if isinstance(after, Cursor) else None
-    target = session.cursor
-    caught_up = False
-    subscription = session.subscribe(after=after, transient=True) if with_transients else session.subscribe(after=after)
+    """Run a stream; say what cannot be read, and that nothing more follows."""
     try:
-        async with subscription as items:
-            while True:
-                if not caught_up and _is_past(items.cursor, target):
-                    caught_up = True
-                    if with_ready:
-                        await push(block("ready", encode(Ready(str(items.cursor))), str(items.cursor)))
-                if caught_up and not query.live:
-                    return None
-                try:
-                    batch = await items.receive_many()
-                except StopAsyncIteration:
-                    return Bye("deleted", reconnect=False, retry_ms=0) if not service.stopping.is_set() else None
-                generation = items.cursor.generation
-                if all(not isinstance(item, (Reset, Transient)) for item in batch):
-                    await _push_entries(service, batch, generation, chunk_max, push)  # type: ignore[arg-type]  # entries
-                    had = str(items.cursor)
-                    continue
-                for item in batch:
-                    if isinstance(item, Reset):
-                        reset = ResetEvent(str(item.cursor), "replaced", had)
-                        await push(block("reset", encode(reset), str(item.cursor)))
-                        caught_up, target = False, session.cursor
-                    elif isinstance(item, Transient):
-                        await push(block("transient", encode(TransientEvent(item.name, item.raw))))
-                    else:
-                        begun_ns = time.time_ns()
-                        await push(entry_block(item, generation))
-                        service.delivered([item], begun_ns)
-                had = str(items.cursor)
+        await run()
+    except SessionNotFound:
+        return None if service.stopping.is_set() else GONE
     except TreeringError as error:
         await push(block("problem", encode(service.problem(error))))
-        return Bye("deleted", reconnect=False, retry_ms=0)
+        return GONE
+    return GONE if live else None
 
 
-def _is_past(cursor: Cursor, target: Cursor) -> bool:
-    return cursor.generation in ("", target.generation) and cursor.seq >= target.seq
-
-
-async def _push_entries(
-    service: Service,
-    entries: Sequence[Entry],
-    generation: str,
-    chunk_max: int,
-    push: Push,
-) -> None:
-    encoded = service.encoded.entries(entries, generation)
-    begun_ns = time.time_ns()
-    for start in range(0, len(encoded), chunk_max):
-        await push(encoded[start : start + chunk_max])
-    service.delivered(entries, begun_ns)
-
-
-async def _view(service: Service, session: Session, view: View, *, live: bool, push: Push) -> Bye | None:
+async def _view(session: Session, view: Followed, push: Push, *, live: bool) -> None:
     """Send the value of a view, and its changes."""
-    subscription = session.subscribe(UsageProjection() if view == "usage" else view)
+    subscription = session.subscribe(view)
     base = ""
-    try:
-        async with subscription as items:
-            async for item in items:
-                cursor = str(item.cursor)
-                if isinstance(item, Snapshot):
-                    await push(block("view", encode(ViewEvent(cursor, item.value)), cursor))
-                else:
-                    await push(block("change", encode(ChangeEvent(base, cursor, item.change)), cursor))
-                base = cursor
-                if not live:
-                    return None
-    except TreeringError as error:
-        await push(block("problem", encode(service.problem(error))))
-    return Bye("deleted", reconnect=False, retry_ms=0)
-
-
-@routes.add(
-    "GET",
-    "/v1/events",
-    right="read",
-    query=ListStreamQuery,
-    reply=bytes,
-    media_types=("text/event-stream",),
-    streams=True,
-)
-async def follow_list(call: Call[ListStreamQuery, None]) -> EventStream:
-    """Follow the listing: each session as it is now, then each that is new, changed or gone."""
-    return EventStream(call.service, lambda push: _list(call, push))
-
-
-async def _list(call: Call[ListStreamQuery, None], push: Push) -> Bye | None:
-    service, project = call.service, call.query.project
-    project_hash: str | None = None
-    n = 0
-    shown: dict[str, str] = {}  # the id of each session that the reader has, by its ref
-
-    async def tell(op: Literal["changed", "deleted"], session_id: str, row: SessionRow | None) -> None:
-        nonlocal n
-        n += 1
-        await push(block("session", encode(SessionEvent(op, session_id, row, n)), f"{service.epoch}-{n}"))
-
-    async with service.host.subscribe_sessions() as changes:
-        async for change in changes:
-            if isinstance(change, SessionChanged):
-                row = change.summary
-                is_seen = row is not None and call.principal.sees(row.key) and not row.archived
-                if is_seen and row is not None and project is not None and project_hash != row.project_hash:
-                    is_seen = row.project == project
-                if is_seen and row is not None:
-                    shown[change.ref] = row.id
-                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
-                elif change.ref in shown:
-                    await tell("deleted", shown.pop(change.ref), None)
-                continue
-            shown.clear()
-            await push(block("reset", encode(ListReset(service.epoch)), f"{service.epoch}-{n}"))
-            rows = await service.host.list_sessions(project=project)
-            for row in rows:
-                if call.principal.sees(row.key):
-                    shown[row.ref] = row.id
-                    project_hash = row.project_hash if project is not None else None
-                    await tell("changed", row.id, row_of(call.service, row, with_state=True))
-            await push(block("ready", encode({"n": n, "up_to_date": True}), f"{service.epoch}-{n}"))
-    return None
+    async with subscription as items:
+        async for item in items:
+            cursor = str(item.cursor)
+            if isinstance(item, Snapshot):
+                await push(block("view", encode(ViewEvent(cursor, item.value)), cursor))
+            else:
+                await push(block("change", encode(ChangeEvent(base, cursor, item.change)), cursor))
+            base = cursor
+            if not live:
+                return

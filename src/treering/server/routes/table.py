@@ -8,6 +8,7 @@ from . import (
     entries,
     finding,
     gathering,
+    list_streams,
     operations,
     outlines,
     sessions,
@@ -32,6 +33,7 @@ ROUTES = RouteTable(
         *usage.routes.all,
         *transfer.routes.all,
         *streams.routes.all,
+        *list_streams.routes.all,
         *gathering.routes.all,
         *viewer.routes.all,
     ]

@@ -122,9 +122,10 @@ class SessionPage extends Component {
     }
   }
 
-  /** The listing tells when the session is renamed or archived. */
+  /** The listing tells what the session is doing, and when it is renamed or archived. */
   #takeRow() {
     const row = this.props.app.directory.rows.get(this.props.session);
+    if (row?.state && row !== this.taken) this.model.takeState(row.state);
     if (row && row !== this.taken && this.state.row) this.setState({ row: { ...this.state.row, ...row } });
     this.taken = row;
   }
@@ -134,11 +135,13 @@ class SessionPage extends Component {
   async #open(leaf, entry) {
     const known = entry !== undefined && leaf === undefined && this.model.rowOf.has(entry);
     const wasBranch = this.model.isPinnedBranch;
+    if (known) this.model.stay();
     if (
       !known &&
       (!this.model.isLoaded || entry !== undefined || leaf !== undefined || wasBranch || this.model.hasLater)
     ) {
       await this.model.open({ leaf, entry });
+      if (entry !== this.props.entry || leaf !== this.props.leaf) return; // a later step counts
     }
     if (entry !== undefined && this.model.rowOf.has(entry)) this.#goTo(entry, { isTarget: true });
     else if (this.model.isLoaded) this.#whenDrawn(() => this.#path?.toEnd());
@@ -255,12 +258,17 @@ class SessionPage extends Component {
     this.setState({});
   }
 
+  #onPinned = (pinned) => {
+    this.model.isReading = !pinned;
+    this.setState({ pinned });
+  };
+
   #onRange = (first, last) => {
     if (first === this.view.first && last === this.view.last) return;
     this.view.first = first;
     this.view.last = last;
     this.#wantBodies();
-    const reading = this.#placeBefore(Math.floor(first + (last - first) / 3));
+    const reading = this.#placeBefore(this.#path?.pinned ? last : Math.floor(first + (last - first) / 3));
     if (reading !== this.state.reading) this.setState({ reading });
   };
 
@@ -400,7 +408,7 @@ class SessionPage extends Component {
       hasLater: model.hasLater,
       onRange: this.#onRange,
       onEdge: (side) => model.loadMore(side),
-      onPinned: (is) => this.setState({ pinned: is }),
+      onPinned: this.#onPinned,
       before: model.hasEarlier ? h("p", { class: "path-edge soft" }, `${entryCount(model.start)} before these`) : null,
       after: model.hasLater
         ? h("p", { class: "path-edge soft" }, `${entryCount(total - model.start - model.items.length)} after these`)

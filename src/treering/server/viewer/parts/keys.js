@@ -81,7 +81,7 @@ export function KeysDialog({ onClose }) {
     <div class="keys">
       ${listed.filter(([, keys]) => keys.length).map(
         ([name, keys]) => html`<h3 key=${name}>${name}</h3>
-          ${keys.map((each) => html`<span>${[each.keys].flat().map((key) => html`<kbd>${key.split("+").map((part) => NAMES[part] ?? part).join(" ").replace("Control", "Ctrl")}</kbd> `)}</span><span>${each.label}</span>`)}`,
+          ${keys.map((each) => html`<span>${[each.keys].flat().map((key) => html`<kbd>${(key.length === 1 ? [key] : key.split("+")).map((part) => NAMES[part] ?? part).join(" ").replace("Control", "Ctrl")}</kbd> `)}</span><span>${each.label}</span>`)}`,
       )}
     </div>
   <//>`;

@@ -203,6 +203,7 @@ export class Path extends Component {
 
   #onScroll = () => {
     const scroller = this.element;
+    if (!scroller) return; // a last event, after the page was left
     const top = scroller.scrollTop;
     const moved = top - this.#lastTop;
     if (moved !== 0) this.#isUpward = moved < 0;

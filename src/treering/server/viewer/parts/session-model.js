@@ -10,7 +10,7 @@ import { day } from "./time.js";
 const PAGE = 500;
 const SEGMENT_MAX = 20_000;
 const PROMPTS_MAX = 20_000;
-const KINDS = ["entry"];
+const KINDS = ["entry", "leaf", "transient", "state"];
 
 /** One session, one path of it, followed. Listeners are told of every change, at most once a frame. */
 export class SessionModel {
@@ -25,6 +25,8 @@ export class SessionModel {
   error = null;
   notice = null;
   isLoaded = false;
+  isReading = false;
+  isPinnedBranch = false;
   isConversation = false;
   prompts = [];
   arrived = 0;
@@ -104,7 +106,7 @@ export class SessionModel {
       const page = await this.#pageAround(leaf, entry);
       if (opening !== this.#opening) return;
       this.leaf = page.leaf;
-      this.isPinnedBranch = leaf !== undefined || page.isOther;
+      this.isPinnedBranch = leaf !== undefined || page.isOther === true;
       if (!this.isPinnedBranch) this.liveLeaf = page.leaf;
       this.#take(page);
       this.isLoaded = true;
@@ -117,6 +119,11 @@ export class SessionModel {
       this.error = error;
     }
     this.#changed();
+  }
+
+  /** Drop an opening that is under way: what is loaded is what is wanted. */
+  stay() {
+    this.#opening += 1;
   }
 
   async #pageAround(leaf, entry) {
@@ -270,13 +277,14 @@ export class SessionModel {
     if (id) this.#cursor = id;
     if (event === "entry") this.#entry(data);
     else if (event === "leaf") this.#moved(data.leaf);
-    else if (event === "state") this.#state(data);
+    else if (event === "state") this.takeState(data);
     else if (event === "transient") this.live.receive(data, this.app.now());
     else if (event === "reset") this.#replaced();
     else if (event === "problem") this.#stopped(data);
   }
 
-  #state(state) {
+  /** Take what the session is doing. */
+  takeState(state) {
     this.state = state;
     this.#changed();
   }
@@ -309,7 +317,7 @@ export class SessionModel {
     this.liveLeaf = entry.id;
     const tip = this.items.at(-1)?.id ?? null;
     if (this.isPinnedBranch || this.hasLater || entry.parent_id !== tip) {
-      if (!this.isPinnedBranch && !this.hasLater) this.open({});
+      if (!this.isPinnedBranch && !this.hasLater) this.#left();
       else if (this.hasLater && !this.isPinnedBranch && entry.parent_id === liveBefore) {
         this.total += 1;
         this.leaf = entry.id;
@@ -354,11 +362,21 @@ export class SessionModel {
     this.touch(target);
   }
 
+  /** The session went on elsewhere: whoever is at the end goes with it, whoever reads stays on what is now a branch. */
+  #left() {
+    if (this.isReading) {
+      this.isPinnedBranch = true;
+      this.#changed();
+    } else {
+      this.open({});
+    }
+  }
+
   #moved(entry) {
     if (entry === this.liveLeaf) return;
     this.liveLeaf = entry;
     if (this.isPinnedBranch || entry === this.leaf) this.#changed();
-    else this.open({});
+    else this.#left();
   }
 
   /** Forget the notice that stands above the path. */

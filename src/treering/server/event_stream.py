@@ -1,0 +1,148 @@
+"""The reply that is a stream of events: what begins it, keeps it alive, bounds it and ends it.
+
+A stream awaits each send, and has no queue. A reader that accepts nothing for a while is dropped; it resumes by the id
+of the last event that it has. A stream ends with `bye` when the server stops, when it has been open for long, and when
+its reader's token expires or is revoked.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+from msgspec import Struct
+from starlette.types import Receive, Send
+
+from .blocks import block
+from .principals import Principal
+from .wire import encode
+
+if TYPE_CHECKING:
+    from .service import Service
+
+HEADERS = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-store, no-transform",
+    "x-accel-buffering": "no",
+}
+"""Headers that keep proxies from holding a stream back, storing it or changing it."""
+
+_BEGINNING = b": ok\nretry: 2000\n\n"
+_ALIVE = b": alive\n\n"
+_SPREAD = 0.1
+
+Push: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends whole events, and returns when the connection has taken them."""
+
+
+class Bye(Struct, frozen=True):
+    """The stream ends, and whether to open another one."""
+
+    reason: Literal["shutdown", "rotate", "expired", "revoked", "deleted"]
+    reconnect: bool
+    retry_ms: int
+
+
+GONE = Bye("deleted", reconnect=False, retry_ms=0)
+"""The end of a stream whose session is gone."""
+
+
+class Slow(Exception):
+    """The reader accepted nothing for too long."""
+
+
+class EventStream:
+    """A reply that is a stream of events.
+
+    Args:
+        service: The server.
+        principal: Who follows.
+        events: Sends the events, and returns when there are no more, with the `bye` to say.
+    """
+
+    def __init__(self, service: Service, principal: Principal, events: Callable[[Push], Awaitable[Bye | None]]) -> None:
+        self._service = service
+        self._principal = principal
+        self._events = events
+        self._ending: Bye | None = None
+        self._sent_at = 0.0
+        self._sending = anyio.Lock(fast_acquire=True)
+        self._is_slow = False
+        self._send: Send
+        self._tasks: TaskGroup
+
+    async def run(self, send: Send, receive: Receive) -> None:
+        """Send events until the reader leaves, the server stops, or nothing more can follow.
+
+        Raises:
+            Slow: The reader accepted nothing for `send_for_s`.
+        """
+        self._send = send
+        async with anyio.create_task_group() as self._tasks:
+            await self._push(_BEGINNING)
+            self._tasks.start_soon(self._until_gone, receive)
+            self._tasks.start_soon(self._until_stopped)
+            self._tasks.start_soon(self._until_refused)
+            self._tasks.start_soon(self._keep_alive)
+            self._ending = await self._events(self._push)
+            self._tasks.cancel_scope.cancel()
+        if self._is_slow:
+            raise Slow
+        if self._ending is not None:
+            with anyio.move_on_after(self._service.limits.send_for_s):
+                await send(_body(block("bye", encode(self._ending))))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _push(self, events: bytes) -> None:
+        """Send whole events in chunks; nothing else is sent between these."""
+        limits = self._service.limits
+        async with self._sending:
+            with anyio.move_on_after(limits.send_for_s) as bound:
+                for start in range(0, len(events), limits.chunk_bytes_max):
+                    await self._send(_body(events[start : start + limits.chunk_bytes_max]))
+                    bound.deadline = anyio.current_time() + limits.send_for_s
+            self._sent_at = anyio.current_time()
+        if bound.cancelled_caught:
+            self._is_slow = True
+            self._tasks.cancel_scope.cancel()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+
+    async def _until_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._tasks.cancel_scope.cancel()
+
+    async def _until_stopped(self) -> None:
+        lifetime_s = self._service.limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # spreads reconnects
+        with anyio.move_on_after(lifetime_s) as life:
+            await self._service.stopping.wait()
+        self._end(Bye("rotate" if life.cancelled_caught else "shutdown", reconnect=True, retry_ms=2000))
+
+    async def _until_refused(self) -> None:
+        """Wait until the principal is no longer known: look again and again, since other processes revoke tokens."""
+        service, principal = self._service, self._principal
+        while (left_s := service.time_left_s(principal)) > 0 and service.still_knows(principal):  # noqa: ASYNC110  # no event says that another process revoked it
+            await anyio.sleep(min(left_s, service.limits.known_every_s))
+        self._end(Bye("revoked" if left_s > 0 else "expired", reconnect=False, retry_ms=0))
+
+    def _end(self, bye: Bye) -> None:
+        if self._ending is None:
+            self._ending = bye
+        self._tasks.cancel_scope.cancel()
+
+    async def _keep_alive(self) -> None:
+        alive_after_s = self._service.limits.alive_after_s
+        while True:
+            silence_s = anyio.current_time() - self._sent_at
+            if silence_s >= alive_after_s:
+                await self._push(_ALIVE)
+                silence_s = 0
+            await anyio.sleep(alive_after_s - silence_s)
+
+
+def _body(data: bytes) -> dict[str, object]:
+    return {"type": "http.response.body", "body": data, "more_body": True}
