@@ -204,5 +204,8 @@ def write_snapshot(
         crc32(data),
         crc32(table),
     )
-    parts = [fixed, _CRC.pack(crc32(fixed)), table, data, b"" if kept is None else _encoded(kept)]
-    write_atomically(disk, path + INDEX_SUFFIX, parts, sync=False)
+    parts = [fixed, _CRC.pack(crc32(fixed)), table, data]
+    if kept is not None:
+        parts = [b"".join([*parts, _encoded(kept)])]
+    is_move = kept is not None and index is None
+    write_atomically(disk, path + INDEX_SUFFIX, parts, sync=is_move)
