@@ -79,7 +79,7 @@ async def main(kind: str, root: str) -> None:
         await uvicorn.Server(config).serve(sockets=[listening])
         return
     async with SessionHost(root) as host:
-        limits = ServerLimits(streams_max=1000, requests_max=1000)
+        limits = ServerLimits(streams_max=2000, requests_max=1000)
         await serve(app(host, limits=limits), listening, started=lambda: print(port, flush=True))
 
 

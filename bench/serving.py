@@ -1,4 +1,4 @@
-"""What HTTP costs: appends and followers of `treering serve`, beside a program on the same server that keeps nothing.
+"""What HTTP costs: appends, followers and pages of `treering serve`, beside a program that keeps nothing.
 
 Rounds of both sides alternate, each side is its median, and the figures are ratios of one run. The client shares the
 machine's cores with the servers.
@@ -7,46 +7,60 @@ machine's cores with the servers.
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
 import click
 import msgspec
-from anyio.abc import SocketStream
 from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from .http import ask, entry, reply_of, request, served
 from .served import ENTRIES
+from .serving_streams import (
+    APPENDS_PER_S,
+    FOLLOWERS,
+    PAGE,
+    SESSIONS,
+    idle_stream_bytes,
+    page_seconds,
+    receipt_p99_s,
+)
 from .workspace import Workspace
 
 _CONNECTIONS = 8
 _FOLLOWERS = 100
-_BODY = msgspec.json.encode(
-    {"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": {"content": "x" * 900}}]}}
-)
+_BODY = entry(900)
 _BURST = msgspec.json.encode(
     {"entries": [{"type": "message", "message": {"role": "user", "content": "x" * 100}}] * ENTRIES}
 )
 
 
 class Comparison(Struct):
-    """A figure of both sides, more being better."""
+    """A figure of the server, and that of something else if there is one.
+
+    Attributes:
+        what: What was measured.
+        unit: In which unit.
+        treering: The figure of the server.
+        other: The figure of the program that keeps nothing; for a page, of the library without a server.
+        aim: What the ratio, or else the figure, should be.
+    """
 
     what: str
     unit: str
     treering: float
-    constant: float
+    other: float | None
+    aim: str
 
     @property
-    def ratio(self) -> float:
-        """Treering's share of the program that keeps nothing."""
-        return self.treering / self.constant
+    def ratio(self) -> float | None:
+        """The server's figure as a share of the other one."""
+        return None if self.other is None else self.treering / self.other
 
 
 async def measure(space: Path, rounds: int = 5, appends: int = 2000, bursts: int = 50) -> list[Comparison]:
@@ -58,14 +72,25 @@ async def measure(space: Path, rounds: int = 5, appends: int = 2000, bursts: int
         appends: The appends of a round.
         bursts: The bursts of a round.
     """
-    async with _served("treering", str(space / "served")) as ours, _served("constant", "") as constant:
-        await _ask(ours, b"POST", "/v1/sessions", b'{"id":"a"}')
-        await _ask(ours, b"POST", "/v1/sessions", b'{"id":"b"}')
+    async with served("treering", str(space / "served")) as mine, served("constant", "") as other:
+        ours, constant = mine.port, other.port
+        await ask(ours, b"POST", "/v1/sessions", b'{"id":"a"}')
+        await ask(ours, b"POST", "/v1/sessions", b'{"id":"b"}')
         append = await _alternate(rounds, ours, constant, lambda port: _append(port, appends))
         fan_out = await _alternate(rounds, ours, constant, lambda port: _fan_out(port, bursts, port == ours))
+    over_http, library = await page_seconds(space)
     return [
-        Comparison(f"appends of 1 KB over {_CONNECTIONS} connections", "requests/s", *append),
-        Comparison(f"bursts of {ENTRIES} entries to {_FOLLOWERS} followers", "entries/s", *fan_out),
+        Comparison(f"appends of 1 KB over {_CONNECTIONS} connections", "requests/s", *append, "≥ 0.6"),
+        Comparison(f"bursts of {ENTRIES} entries to {_FOLLOWERS} followers", "entries/s", *fan_out, "≥ 0.7"),
+        Comparison(
+            f"append to receipt, {FOLLOWERS} followers, {APPENDS_PER_S}/s, p99",
+            "ms",
+            1000 * await receipt_p99_s(space),
+            None,
+            "≤ 50",
+        ),
+        Comparison("a stream that waits", "KB", await idle_stream_bytes(space) / 1000, None, "≤ 30"),
+        Comparison(f"a page of {PAGE} of {SESSIONS:,} sessions", "ms", 1000 * over_http, 1000 * library, "≤ 1.3"),
     ]
 
 
@@ -80,26 +105,14 @@ async def _alternate(
     return statistics.median(figures[ours][1:]), statistics.median(figures[constant][1:])
 
 
-@asynccontextmanager
-async def _served(kind: str, root: str) -> AsyncIterator[int]:
-    """Run a server as a process, and yield its port."""
-    command = [sys.executable, "-m", "bench.served", kind, root]
-    async with await anyio.open_process(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        try:
-            yield int(await process.stdout.receive())
-        finally:
-            process.terminate()
-
-
 async def _append(port: int, count: int) -> float:
     """Return the appends per second."""
 
     async def one_after_another() -> None:
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             for _ in range(count // _CONNECTIONS):
-                await stream.send(_request(b"POST", "/v1/sessions/a/entries", _BODY))
-                await _reply(stream)
+                await stream.send(request(b"POST", "/v1/sessions/a/entries", _BODY))
+                await reply_of(stream)
 
     begun = time.perf_counter()
     async with anyio.create_task_group() as tasks:
@@ -118,7 +131,7 @@ async def _fan_out(port: int, bursts: int, is_ours: bool) -> float:
     async def follow() -> None:
         nonlocal received, waiting
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-            await stream.send(_request(b"GET", "/v1/sessions/b/events?since=end", b""))
+            await stream.send(request(b"GET", "/v1/sessions/b/events?since=end", b""))
             await stream.receive()
             waiting -= 1
             if not waiting:
@@ -138,40 +151,9 @@ async def _fan_out(port: int, bursts: int, is_ours: bool) -> float:
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             for _ in range(bursts):
                 path = "/v1/sessions/b/entries" if is_ours else "/burst"
-                await stream.send(_request(b"POST", path, _BURST))
-                await _reply(stream)
+                await stream.send(request(b"POST", path, _BURST))
+                await reply_of(stream)
     return received / (time.perf_counter() - begun)
-
-
-def _request(verb: bytes, path: str, body: bytes) -> bytes:
-    return b"%b %b HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
-        verb,
-        path.encode(),
-        len(body),
-        body,
-    )
-
-
-async def _reply(stream: SocketStream) -> bytes:
-    """Receive one reply, whose length its head tells."""
-    data = await stream.receive()
-    while b"\r\n\r\n" not in data:
-        data += await stream.receive()
-    head, _, body = data.partition(b"\r\n\r\n")
-    length = next(
-        (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
-    )
-    while len(body) < length:
-        body += await stream.receive()
-    if not head.startswith(b"HTTP/1.1 2"):
-        raise RuntimeError(f"the server answered {head.splitlines()[0]!r}: {body[:200]!r}")
-    return body
-
-
-async def _ask(port: int, verb: bytes, path: str, body: bytes) -> bytes:
-    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-        await stream.send(_request(verb, path, body))
-        return await _reply(stream)
 
 
 @click.command("serve")
@@ -186,8 +168,15 @@ def serve_command(rounds: int, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("what")
-    for column in ("treering", "keeps nothing", "ratio"):
+    for column in ("treering", "beside it", "ratio", "aim"):
         table.add_column(column, justify="right")
     for each in figures:
-        table.add_row(each.what, f"{each.treering:,.0f} {each.unit}", f"{each.constant:,.0f}", f"{each.ratio:.2f}")
+        other = "" if each.other is None else f"{each.other:,.{_digits(each.other)}f}"
+        ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
+        shown = f"{each.treering:,.{_digits(each.treering)}f} {each.unit}"
+        table.add_row(each.what, shown, other, ratio, each.aim)
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def _digits(figure: float) -> int:
+    return 0 if figure >= 100 else 1

@@ -93,7 +93,7 @@ async def test_only_summaries_of_its_time_stand_in_the_report_of_an_answer(sessi
         for turn in range(42)
     ]
     chosen = budget(2_000)
-    await session.build_context(chosen, summarizer=ScriptedSummarizer())
+    await session.build_context(chosen, leaf_id=ids[38], summarizer=ScriptedSummarizer())
     later = await session.append_message("assistant", "Done.")
 
     now = await session.context_report(later, budget=chosen)

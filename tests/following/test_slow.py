@@ -55,6 +55,9 @@ def test_a_feed_keeps_the_latest_events_within_both_bounds(events_max: int, byte
         assert numbers == [*range(feed.start, len(sizes))]
         fits = sum(sizes[before:]) <= bytes_max and len(sizes) - before <= events_max
         assert (feed.start == before) is fits
+        half = before + (len(sizes) - before + 1) // 2
+        if not fits and sum(sizes[half:]) <= bytes_max:
+            assert feed.start == half
 
 
 @pytest.mark.feature("X-20")

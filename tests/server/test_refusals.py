@@ -61,7 +61,18 @@ async def test_unknown_names_paths_and_media_types_are_refused(client: Client) -
     await client.ask("POST", "/v1/sessions", {"id": "a"})
     assert "`colour`" in (await client.ask("GET", "/v1/sessions?colour=red", status=400))["detail"]
     assert "2 times" in (await client.ask("GET", "/v1/sessions?limit=1&limit=2", status=400))["detail"]
-    for query in ("limit=0", "limit=1001", "limit=many", "order=size", "count=perhaps", "status=all"):
+    for query in (
+        "since=0.5",
+        "since=2026-01-01",
+        "since=null",
+        "limit=null",
+        "limit=0",
+        "limit=1001",
+        "limit=many",
+        "order=size",
+        "count=perhaps",
+        "status=all",
+    ):
         await client.ask("GET", f"/v1/sessions?{query}", status=400)
     await client.ask("GET", "/v1/sessions/a/entries?after=nowhere", status=400)
     await client.ask("GET", "/v1/sessions/a/entries?after=1-elsewhere", status=409)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Awaitable, Callable
 from datetime import date
@@ -36,7 +37,7 @@ from treering import (
 )
 from treering.contexts import SummaryRequest
 from treering.entries import BashExecution, Label, TextPart, ToolExecution
-from treering.errors import InvalidEntry, InvalidSessionId
+from treering.errors import InvalidEntry, InvalidSessionId, UnsafeCut
 from treering.events.arguments import check_word
 from treering.events.stores.base import Cursor
 from treering.models.echo import EchoModel
@@ -523,3 +524,34 @@ async def test_an_argument_that_is_not_a_summarizer_is_refused(session: Session,
     with pytest.raises(InvalidInput, match="is not a summarizer"):
         await session.summary_for_range(before[0], before[3], 100, wrong)
     assert len(await session.entries()) == 5
+
+
+async def test_below_nothing_there_is_no_entry_to_edit_or_to_keep(session: Session) -> None:
+    first = await session.append_message("user", "one")
+    before = await session.entries()
+    with pytest.raises(InvalidEntry, match="is not on the path"):
+        await session.append_context_edit(first, None, below=None)
+    with pytest.raises(UnsafeCut, match="is not on the path to compact"):
+        await session.append_compaction("one", first, 10, below=None)
+    assert await session.entries() == before
+
+
+async def test_an_id_is_as_long_as_the_names_of_its_files_may_be_and_holds_whole_characters(
+    tmp_path: Path,
+) -> None:
+    async with SessionHost(tmp_path) as host:
+        longest = "a" * 249
+        (tmp_path / f"{longest}.jsonl").write_text(
+            json.dumps({"type": "session", "id": longest, "version": 1, "timestamp": "2026-01-01T10:00:00Z"}) + "\n"
+        )
+        assert (await host.open(longest)).id == (await host.load(longest)).id == longest
+        with pytest.raises(InvalidSessionId, match="longer than 249 bytes"):
+            await host.open("a" * 250)
+        for session_id in ("b" * 180, "\ud7ff", "\ue000", "\U0001f332"):
+            await (await host.create(session_id)).append_message("user", "Hello")
+            assert (await host.load(session_id)).id == session_id
+        with pytest.raises(InvalidSessionId, match="longer than 180 bytes"):
+            await host.create("b" * 181)
+        for wrong in ("\ud800", "a\udfff", "\x1f", "a/b", "a\\b"):
+            with pytest.raises(InvalidSessionId, match="leave out separators"):
+                await host.create(wrong)

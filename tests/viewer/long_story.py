@@ -86,20 +86,20 @@ async def tell_everything(host: SessionHost) -> Told:
 async def tell_long(host: SessionHost, turns: int) -> Session:
     """Write a session of many turns, four messages each."""
     session = await host.create("long")
+    messages: list[Message] = []
     for turn in range(turns):
-        await session.append_message("user", f"Prompt {turn}: " + "please do the next thing. " * (1 + turn % 9))
-        await session.append_message(
-            "assistant",
-            [f"Working on step {turn}. " * (1 + turn % 30), tool_use(f"c{turn}", "bash", {"command": f"make {turn}"})],
-            model="model-x",
-            provider="demo",
-        )
-        await session.append_message(
-            "tool",
-            [tool_result(f"c{turn}", f"needle{turn}\n" + "line\n" * (turn % 50), is_error=turn % 100 == 7)],
-            tool_name="bash",
-        )
-        await session.append_message(
-            "assistant", f"Done with step **{turn}**.\n\n" + "- item\n" * (turn % 12), model="model-x", provider="demo"
-        )
+        prompt = f"Prompt {turn}: " + "please do the next thing. " * (1 + turn % 9)
+        work = f"Working on step {turn}. " * (1 + turn % 30)
+        call = tool_use(f"c{turn}", "bash", {"command": f"make {turn}"})
+        output = f"needle{turn}\n" + "line\n" * (turn % 50)
+        result = tool_result(f"c{turn}", output, is_error=turn % 100 == 7)
+        done = f"Done with step **{turn}**.\n\n" + "- item\n" * (turn % 12)
+        messages += [
+            Message("user", (text(prompt),)),
+            Message("assistant", (text(work), call), model="model-x", provider="demo"),
+            Message("tool", (result,), tool_name="bash"),
+            Message("assistant", (text(done),), model="model-x", provider="demo"),
+        ]
+    for start in range(0, len(messages), 500):
+        await session.append_many(messages[start : start + 500])
     return session

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from playwright.async_api import Page
 
-from treering import Session, SessionHost, Snapshot, Usage
+from treering import Entry, Header, MessageEntry, Session, SessionHost, Snapshot, Usage, plain_text
 from treering.projections.usage import UsageProjection
 
 from .chromium import until
@@ -38,6 +38,8 @@ FOLLOW = """(id) => {
 
 REPLICAS = """(id) => {
   window.replicas = {};
+  const apply = (words, [word, count]) => ({ ...words, [word]: count });
+  replicas.first_words = server.session(id).replica("first_words", { apply });
   for (const name of ["context", "tree", "labels", "usage"]) replicas[name] = server.session(id).replica(name);
 }"""
 
@@ -60,6 +62,28 @@ VALUES = """async (cursors) => {
 async def open_client(page: Page, url: str, **timing: float) -> None:
     await page.goto(f"{url}client.js")  # a page that does nothing by itself
     await page.evaluate(START, timing)
+
+
+class FirstWords:
+    """A view of the program's own: how often messages begin with each word; a change is a word and its number."""
+
+    name = "first_words"
+
+    def initial(self, header: Header) -> dict[str, int]:
+        return {}
+
+    def apply(self, value: dict[str, int], entry: Entry) -> tuple[dict[str, int], tuple[str, int] | None]:
+        words = plain_text(entry.message.content).split() if isinstance(entry, MessageEntry) else []
+        if not words:
+            return value, None
+        change = words[0], value.get(words[0], 0) + 1
+        return {**value, change[0]: change[1]}, change
+
+    def dump(self, value: dict[str, int]) -> bytes:
+        return msgspec.json.encode(value)
+
+    def load(self, blob: bytes) -> dict[str, int]:
+        return msgspec.json.decode(blob, type=dict[str, int])
 
 
 def as_json(value: object) -> Json:
@@ -92,14 +116,16 @@ async def write_at_random(session: Session, count: int, seed: int) -> None:
                 ids.append(await session.branch_with_summary(choose.choice(ids), f"left at {number}"))
 
 
+@pytest.mark.feature("S-14")
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_replicas_equal_the_librarys_views_after_a_random_history(
-    host: SessionHost, site: Site, page: Page, allowed: list[str], seed: int
+    host: SessionHost, serving: Serving, page: Page, allowed: list[str], seed: int
 ) -> None:
     allowed.append(CUT)
     session = await host.create("one")
     await write_at_random(session, 30, seed)
-    async with cutting(site.port, seed) as proxy:
+    words = FirstWords()
+    async with serving(host, projections=[words]) as site, cutting(site.port, seed) as proxy:
         await open_client(page, proxy.url)
         await page.evaluate(REPLICAS, "one")
         await page.evaluate("Promise.all(Object.values(replicas).map((replica) => replica.ready))")
@@ -109,7 +135,7 @@ async def test_replicas_equal_the_librarys_views_after_a_random_history(
             await page.evaluate("new Promise((resolve) => setTimeout(resolve, 30))")
         proxy.cuts = None
         end = await session.append_message("assistant", "the end", model="m1", usage=Usage(total_tokens=1))
-        cursors = {"usage": str(session.cursor)}
+        cursors = {"usage": str(session.cursor), "first_words": str(session.cursor)}
         await session.set_label(end, "the end")
         cursors |= dict.fromkeys(["context", "tree", "labels"], str(session.cursor))
         await page.evaluate(VALUES, cursors)
@@ -119,6 +145,7 @@ async def test_replicas_equal_the_librarys_views_after_a_random_history(
     context = as_json(await session.context())
     assert {name: found["context"][name] for name in context} == context
     assert found["tree"] == as_json(session.tree())
+    assert found["first_words"] == await session.view(words)
     assert found["labels"] == dict(session.labels())
     async with session.subscribe(UsageProjection()) as steps:
         first = await anext(steps)

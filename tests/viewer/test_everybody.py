@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from treering import SessionHost
 
@@ -113,3 +113,21 @@ async def test_axe_finds_nothing_on_any_page(
     await context.close()
     watch.check()
     assert found == {}
+
+
+async def test_pages_print_what_they_show(browser: Browser, full: Full) -> None:
+    context = await browser.new_context(viewport={"width": 1000, "height": 700}, color_scheme="dark")
+    page = await context.new_page()
+    for name, words in (("sessions", "Close the month of October"), ("usage", "By project"), ("session", "Only look")):
+        await page.goto(full.site.url + full.pages[name])
+        await settled(page)
+        await page.emulate_media(media="print")
+        assert not await page.locator(".head").is_visible()
+        assert await page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert words in await page.locator("main").inner_text()
+        # a list is printed as long as its rows are, not as long as it scrolls
+        assert 1 <= (await page.pdf()).count(b"/Type /Page\n") <= 12, name
+        if name == "sessions":
+            await expect(page.locator(".list-row")).to_have_count(62)
+        await page.emulate_media(media="screen")
+    await context.close()

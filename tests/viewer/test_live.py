@@ -160,6 +160,6 @@ async def test_what_an_empty_and_an_absent_server_say(
         await expect(page.locator(".list-row")).to_have_count(1)
         await fail(session)
         async with serving(host, port=site.port):
-            await expect(page.locator(".list-row")).to_contain_text("exit code 3")
+            await expect(page.locator(".list-row")).to_contain_text("exit code 3", timeout=30_000)
             await expect(page.locator(".connection")).to_have_text("live")
             assert await page.locator(".list-row").count() == 1

@@ -205,6 +205,13 @@ async def test_a_tree_of_5000_entries_and_300_branches(site: Site, host: Session
     await expect(page.get_by_text("5,001 entries")).to_be_visible()
     await expect(page).to_have_url(f"{site.url}s/huge/tree")
     await expect(side).to_contain_text(f"{len(path) + 1:,} entries on its path")
+    # the leaf moves to an earlier entry without any: its path is the left lane then, what was below it a branch
+    await session.branch(path[10])
+    await expect(side).to_contain_text("11 entries on its path")
+    await page.keyboard.press("l")
+    await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("live leaf")
+    await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("1 branch")
+    assert len(session.path()) == 11
 
 
 async def test_the_tree_is_walked_by_keys_and_is_an_indented_list_on_the_phone(

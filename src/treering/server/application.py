@@ -9,6 +9,7 @@ import anyio
 from starlette.types import Receive, Scope, Send
 
 from ..actors.host.host import SessionHost
+from ..projections.base import Projection
 from .exchange import Exchange
 from .guard import LOOPBACK, Guard
 from .limits import ServerLimits
@@ -32,6 +33,7 @@ class Application:
         allowed_hosts: The names by which requests may address the server, without ports; ("*",) for any, behind a proxy
             that checks them.
         allow_origins: Other origins whose pages may ask, such as "https://app.example".
+        projections: Views of the program's own that can be followed, by their names.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Application:
         read_only: bool = False,
         allowed_hosts: Sequence[str] = LOOPBACK,
         allow_origins: Sequence[str] = (),
+        projections: Sequence[Projection[Any, Any]] = (),
     ) -> None:
         guard = Guard(
             authorize,
@@ -53,7 +56,14 @@ class Application:
             allowed_hosts=allowed_hosts,
             allow_origins=allow_origins,
         )
-        self.service = Service(host, limits or ServerLimits(), tokens, describe=document, read_only=read_only)
+        self.service = Service(
+            host,
+            limits or ServerLimits(),
+            tokens,
+            describe=document,
+            read_only=read_only,
+            projections=projections,
+        )
         self._guard = guard
         self._open = 0
 

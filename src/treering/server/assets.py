@@ -86,7 +86,7 @@ class Assets:
 @cache
 def assets() -> Assets:
     """Return the files that are installed with treering."""
-    return Assets(files(__package__).joinpath("viewer"))
+    return Assets(files("treering.server").joinpath("viewer"))
 
 
 def _contents(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

@@ -70,6 +70,7 @@ class EventStream:
         self._events = events
         self._ending: Bye | None = None
         self._sent_at = 0.0
+        self._sending_since: float | None = None
         self._sending = anyio.Lock(fast_acquire=True)
         self._is_slow = False
         self._send: Send
@@ -85,9 +86,7 @@ class EventStream:
         async with anyio.create_task_group() as self._tasks:
             await self._push(_BEGINNING)
             self._tasks.start_soon(self._until_gone, receive)
-            self._tasks.start_soon(self._until_stopped)
-            self._tasks.start_soon(self._until_refused)
-            self._tasks.start_soon(self._keep_alive)
+            self._tasks.start_soon(self._watch)
             self._ending = await self._events(self._push)
             self._tasks.cancel_scope.cancel()
         if self._is_slow:
@@ -99,16 +98,13 @@ class EventStream:
 
     async def _push(self, events: bytes) -> None:
         """Send whole events in chunks; nothing else is sent between these."""
-        limits = self._service.limits
+        chunk_max = self._service.limits.chunk_bytes_max
         async with self._sending:
-            with anyio.move_on_after(limits.send_for_s) as bound:
-                for start in range(0, len(events), limits.chunk_bytes_max):
-                    await self._send(_body(events[start : start + limits.chunk_bytes_max]))
-                    bound.deadline = anyio.current_time() + limits.send_for_s
+            for start in range(0, len(events), chunk_max):
+                self._sending_since = anyio.current_time()
+                await self._send(_body(events[start : start + chunk_max]))
+            self._sending_since = None
             self._sent_at = anyio.current_time()
-        if bound.cancelled_caught:
-            self._is_slow = True
-            self._tasks.cancel_scope.cancel()
         await anyio.lowlevel.checkpoint_if_cancelled()
 
     async def _until_gone(self, receive: Receive) -> None:
@@ -116,32 +112,47 @@ class EventStream:
             pass
         self._tasks.cancel_scope.cancel()
 
-    async def _until_stopped(self) -> None:
-        lifetime_s = self._service.limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # spreads reconnects
-        with anyio.move_on_after(lifetime_s) as life:
-            await self._service.stopping.wait()
-        self._end(Bye("rotate" if life.cancelled_caught else "shutdown", reconnect=True, retry_ms=2000))
+    async def _watch(self) -> None:
+        """Say that the stream lives, and end it when its reader accepts nothing, is no longer known, or must change.
 
-    async def _until_refused(self) -> None:
-        """Wait until the principal is no longer known: look again and again, since other processes revoke tokens."""
-        service, principal = self._service, self._principal
-        while (left_s := service.time_left_s(principal)) > 0 and service.still_knows(principal):  # noqa: ASYNC110  # no event says that another process revoked it
-            await anyio.sleep(min(left_s, service.limits.known_every_s))
-        self._end(Bye("revoked" if left_s > 0 else "expired", reconnect=False, retry_ms=0))
+        Whether the reader is known is looked at again and again, since other processes revoke tokens.
+        """
+        service, limits = self._service, self._service.limits
+        ends_at = anyio.current_time() + limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)
+        known_until = 0.0
+        while True:
+            now = anyio.current_time()
+            if now >= known_until:
+                left_s = service.time_left_s(self._principal)
+                if left_s <= 0 or not service.still_knows(self._principal):
+                    return self._end(Bye("revoked" if left_s > 0 else "expired", reconnect=False, retry_ms=0))
+                known_until = now + min(left_s, limits.known_every_s)
+            if now >= ends_at:
+                return self._end(Bye("rotate", reconnect=True, retry_ms=2000))
+            if self._sending_since is None:
+                due = self._sent_at + limits.alive_after_s
+                if now >= due:
+                    with anyio.move_on_after(limits.send_for_s) as bound:
+                        await self._push(_ALIVE)
+                    if bound.cancelled_caught:
+                        return self._drop()
+                    continue
+            else:
+                due = self._sending_since + limits.send_for_s
+                if now >= due:
+                    return self._drop()
+            with anyio.move_on_after(min(due, ends_at, known_until, now + limits.send_for_s) - now):
+                await service.stopping.wait()
+                return self._end(Bye("shutdown", reconnect=True, retry_ms=2000))
+
+    def _drop(self) -> None:
+        self._is_slow = True
+        self._tasks.cancel_scope.cancel()
 
     def _end(self, bye: Bye) -> None:
         if self._ending is None:
             self._ending = bye
         self._tasks.cancel_scope.cancel()
-
-    async def _keep_alive(self) -> None:
-        alive_after_s = self._service.limits.alive_after_s
-        while True:
-            silence_s = anyio.current_time() - self._sent_at
-            if silence_s >= alive_after_s:
-                await self._push(_ALIVE)
-                silence_s = 0
-            await anyio.sleep(alive_after_s - silence_s)
 
 
 def _body(data: bytes) -> dict[str, object]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 
@@ -17,6 +17,7 @@ from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
 from ..events.entries import Entry
 from ..events.errors import (
+    InvalidInput,
     InvalidSessionId,
     LeafMoved,
     LogReplaced,
@@ -31,7 +32,9 @@ from ..events.errors import (
 from ..events.problem import Problem
 from ..events.stores.base import Ref
 from ..events.stores.capabilities import TriesWriting
+from ..projections.base import Projection
 from ..projections.summary import CORRUPTED, SessionSummary
+from ..projections.usage import UsageProjection
 from .blocks import Encoded
 from .fields import cursor_of
 from .limits import ServerLimits
@@ -60,6 +63,29 @@ def not_found(session_id: str) -> SessionNotFound:
     return SessionNotFound(f"no session has the id {session_id[:200]!r}, or no longer: load or create another one")
 
 
+Followed: TypeAlias = Literal["context", "tree", "labels"] | Projection[Any, Any]
+"""What a session can be asked to keep current for a follower."""
+
+
+def views_of(projections: Sequence[Projection[Any, Any]]) -> dict[str, Followed]:
+    """Return what can be followed, by its names.
+
+    Raises:
+        InvalidInput: Two have the same name.
+    """
+    views: dict[str, Followed] = {
+        "context": "context",
+        "tree": "tree",
+        "labels": "labels",
+        "usage": UsageProjection(),
+    }
+    for each in projections:
+        if each.name in views:
+            raise InvalidInput(f"there is a view {each.name!r} already: give the projection another name")
+        views[each.name] = each
+    return views
+
+
 class Service:
     """The state of one server.
 
@@ -69,6 +95,7 @@ class Service:
         tokens: The tokens that are known, if any.
         describe: Returns the description of the interface.
         read_only: Whether all writes are refused.
+        projections: Views of the program's own that can be followed.
 
     Attributes:
         stopping: Set when the server stops; streams end then.
@@ -85,11 +112,13 @@ class Service:
         *,
         describe: Callable[[], bytes],
         read_only: bool = False,
+        projections: Sequence[Projection[Any, Any]] = (),
     ) -> None:
         self.host = host
         self.limits = limits
         self.tokens = tokens
         self.read_only = read_only
+        self._views = views_of(projections)
         self.metrics = Metrics(host)
         self.encoded = Encoded()
         self.tracing = _tracing_of(host.core.runtime)
@@ -211,6 +240,17 @@ class Service:
         if known is None or isinstance(error, Stale):
             return error
         return Stale(error.message, leaf=known[0].leaf_id, cursor=str(known[0].cursor))
+
+    def view(self, name: str) -> Followed:
+        """Return what to subscribe to for a view.
+
+        Raises:
+            NotFound: There is none with this name.
+        """
+        view = self._views.get(name)
+        if view is None:
+            raise NotFound(f"there is no view {name[:200]!r}: choose {', '.join(map(repr, self._views))}")
+        return view
 
     def problem(self, error: BaseException, *, instance: str | None = None) -> Problem:
         """Return the document that tells a client of an error; see `problem_of`."""

@@ -223,6 +223,8 @@ def read_query(fields: Mapping[str, Sequence[str]], kind: type[T]) -> T:
         _check_str(given[0])
         if given[0].lower() == "null" and name in _without_text(kind):  # type: ignore[arg-type]  # a class is hashable
             raise Malformed(f"Expected a value, got `null` - at `$.{name}`: leave it out")
+        if name in _times_of(kind) and "T" not in given[0].upper():  # type: ignore[arg-type]  # a class is hashable
+            raise Malformed(f"Expected a time such as 2026-01-31T12:00:00Z - at `$.{name}`")
         value[name] = [each for each in given[0].split(",") if each] if name in lists else given[0]
     try:
         return msgspec.convert(value, kind, strict=False)
@@ -238,6 +240,13 @@ def _without_text(kind: type) -> frozenset[str]:
         if not {str, tuple} & {get_origin(each) or each for each in (hint, *get_args(hint))}:
             found.add(name)
     return frozenset(found)
+
+
+@cache
+def _times_of(kind: type) -> frozenset[str]:
+    """Return the names of the query that hold times, which msgspec would also take as numbers of seconds."""
+    hints = get_type_hints(kind).items()
+    return frozenset(name for name, hint in hints if datetime in (hint, *get_args(hint)))
 
 
 @cache

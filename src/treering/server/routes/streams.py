@@ -19,7 +19,6 @@ from ...events.errors import SessionNotFound, TreeringError
 from ...events.stores.base import Cursor
 from ...projections.feed import LeafMove, Reset, Transient
 from ...projections.session_state import SessionState
-from ...projections.usage import UsageProjection
 from ...projections.views import Snapshot
 from ..blocks import block
 from ..event_stream import GONE, Bye, EventStream, Push
@@ -29,13 +28,10 @@ from ..wire import encode
 from .states import reply_of_session
 
 if TYPE_CHECKING:
-    from ..service import Service
+    from ..service import Followed, Service
 
 
 routes = Routes()
-
-View: TypeAlias = Literal["context", "tree", "labels", "usage"]
-"""The views that can be followed."""
 
 Kind: TypeAlias = Literal["entry", "leaf", "transient", "state", "ready"]
 """The events of a session that a reader can ask for."""
@@ -48,13 +44,14 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         since: "start", "end" or a cursor; Last-Event-ID takes precedence, since a browser repeats its address.
         kinds: Events beside entries: "leaf", where the leaf is and moves to; "transient"; "state", what the session is
             doing; "ready", which says that the reader has caught up.
-        view: A view to follow instead of entries: first its value, then its changes.
+        view: A view to follow instead of entries, first its value and then its changes: "context", "tree", "labels",
+            "usage", or a projection of the program's.
         live: Whether to go on after the reader has caught up.
     """
 
     since: Since = "start"
     kinds: tuple[Kind, ...] = ("entry",)
-    view: View | None = None
+    view: Name | None = None
     live: bool = True
 
 
@@ -260,7 +257,8 @@ class SessionStream:
 async def follow_session(call: Call[StreamQuery, None]) -> EventStream:
     """Follow a session: its entries, those to come included, or one of its views."""
     session, query, service = await call.reading(), call.query, call.service
-    if (view := query.view) is not None:
+    if query.view is not None:
+        view = service.view(query.view)
         return EventStream(
             service,
             call.principal,
@@ -314,9 +312,9 @@ async def _to_the_end(
     return GONE if live else None
 
 
-async def _view(session: Session, view: View, push: Push, *, live: bool) -> None:
+async def _view(session: Session, view: Followed, push: Push, *, live: bool) -> None:
     """Send the value of a view, and its changes."""
-    subscription = session.subscribe(UsageProjection() if view == "usage" else view)
+    subscription = session.subscribe(view)
     base = ""
     async with subscription as items:
         async for item in items:

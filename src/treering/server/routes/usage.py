@@ -34,7 +34,7 @@ class UsageQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     by: Literal["day", "project", "session", "model"] = "day"
-    tz_minutes: Annotated[int, Meta(ge=-24 * 60, le=24 * 60)] = 0
+    tz_minutes: Annotated[int, Meta(gt=-24 * 60, lt=24 * 60)] = 0
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import { connect, signIn } from "./client.js";
 import { App, AppContext, useConnection } from "./parts/app.js";
+import { useQueryField } from "./parts/filter.js";
 import { Icon, Mark } from "./parts/icons.js";
 import { KeysDialog, useKeys } from "./parts/keys.js";
 import { Empty, Failure } from "./parts/notices.js";
@@ -76,11 +77,8 @@ function skip(event) {
 
 /** The one search field: typing goes to the sessions, and searches there as one types. */
 function Search({ app, field }) {
-  const { name, query } = app.route;
-  const shown = name === "sessions" ? (query.get("q") ?? "") : "";
-  useEffect(() => {
-    if (field.current && field.current.value !== shown) field.current.value = shown;
-  }, [shown, name]);
+  const { name } = app.route;
+  useQueryField(field);
   const typed = (event) => {
     const text = event.currentTarget.value;
     if (name === "sessions") app.setQuery({ q: text, find: null });

@@ -528,6 +528,11 @@ export class Gathering {
     return Object.fromEntries([...this._wanted].map(([id, each]) => [id, each.since]));
   }
 
+  /** Where a session is, or undefined if it is not followed. @param {string} id @returns {string|undefined} */
+  cursor(id) {
+    return this._wanted.get(id)?.since;
+  }
+
   /** Follow more sessions; one that is followed begins again there. @param {Record<string, Following>} sessions */
   add(sessions) {
     for (const [id, { since = "start", kinds }] of Object.entries(sessions)) {

@@ -268,7 +268,7 @@ class SessionPage extends Component {
     this.view.first = first;
     this.view.last = last;
     this.#wantBodies();
-    const reading = this.#placeBefore(Math.floor(first + (last - first) / 3));
+    const reading = this.#placeBefore(this.#path?.pinned ? last : Math.floor(first + (last - first) / 3));
     if (reading !== this.state.reading) this.setState({ reading });
   };
 

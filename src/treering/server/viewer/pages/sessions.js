@@ -3,7 +3,7 @@
 import { useTitle } from "../parts/app.js";
 import { agentAddress } from "../parts/agents.js";
 import { useDirectory, useHeld } from "../parts/directory.js";
-import { FILTERS, FilterChips, GroupChips, filterOf } from "../parts/filter.js";
+import { FILTERS, FilterChips, GroupChips, filterOf, useQueryField } from "../parts/filter.js";
 import { useKeys } from "../parts/keys.js";
 import { ListedRow, HitRow, Caption, Waiting } from "../parts/listed.js";
 import { Empty, Failure, Skeleton } from "../parts/notices.js";
@@ -96,7 +96,7 @@ export default function Sessions({ query, app }) {
     <div class="list-head">
       <h1 class="sr">Sessions</h1>
       <${FindField} app=${app} query=${query} />
-      ${rows.counts && html`<div class="chips filters"><${GroupChips} counts=${rows.counts} chosen=${filter.groups} onChoose=${choose} /><${FilterChips} app=${app} query=${query} /></div>`}
+      ${rows.counts && html`<div class="chips filters"><${GroupChips} counts=${rows.counts} chosen=${filter.groups ?? []} onChoose=${choose} /><${FilterChips} app=${app} query=${query} /></div>`}
       ${rows.moved && html`<button class="button sort-now" type="button" onClick=${rows.refresh}>Order changed: sort now</button>`}
       <span class="total" role="status">${total}</span>
     </div>
@@ -122,11 +122,12 @@ function keyOf(line, rows) {
 /** The search field of the phone, whose header has none. */
 function FindField({ app, query }) {
   const field = useRef(null);
+  useQueryField(field);
   useEffect(() => {
     if (query.get("find") && field.current?.offsetParent) field.current.focus();
     if (query.get("find")) app.setQuery({ find: null });
   }, [query.get("find")]);
-  return html`<div class="find-field" role="search"><input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions" value=${query.get("q") ?? ""} onInput=${(event) => app.setQuery({ q: event.currentTarget.value })} autocomplete="off" spellcheck=${false} enterkeyhint="search" /></div>`;
+  return html`<div class="find-field" role="search"><input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions" onInput=${(event) => app.setQuery({ q: event.currentTarget.value })} autocomplete="off" spellcheck=${false} enterkeyhint="search" /></div>`;
 }
 
 function Nothing({ filtered, clear }) {

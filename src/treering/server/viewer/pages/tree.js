@@ -101,8 +101,7 @@ function Tree({ app, session, loaded, at, reload }) {
         onClick=${() => setFolded(new Set(branchPoints))}>Fold all</button>
       <button type="button" class="button" disabled=${!folded.size && !openRuns.size}
         onClick=${() => { setFolded(new Set()); setOpenRuns(new Set()); }}>Unfold all</button>
-      <button type="button" class="button" disabled=${selected === model.leaf}
-        onClick=${() => select(model.leaf, true)}>Back to the leaf</button>
+      <button type="button" class="button" onClick=${() => select(model.leaf, true)}>Back to the leaf</button>
       ${phone ? null : html`<${Sizes} zoom=${zoom} zoomBy=${zoomBy} reset=${() => setZoom(1)} />`}
       <p class="meta tree-total">${entries(model.size)} · ${counted(sides, "branch", "branches")} · ${
         counted(model.labels.size, "label")}${folded.size ? ` · ${count(folded.size)} folded` : ""}${
@@ -158,12 +157,15 @@ function useGrowing(app, session, model, cursor, reload) {
   const timer = useRef(0);
   useEffect(() => {
     const changed = () => { timer.current ||= setTimeout(() => { timer.current = 0; redraw(); }, 16 + model.size / 200); };
-    const stop = feedOf(app.server).session(session, { kinds: ["entry"], since: cursor }, (event) => {
+    const stop = feedOf(app.server).session(session, { kinds: ["entry", "leaf"], since: cursor }, (event) => {
       if (event.event === "entry") {
         if (model.append(event.data)) changed();
       } else if (event.event === "leaf") {
-        model.leaf = model.seqOf(event.data.entry);
-        changed();
+        const leaf = model.seqOf(event.data.leaf);
+        if (leaf !== model.leaf) {
+          model.leaf = leaf;
+          changed();
+        }
       } else if (event.event === "reset") reload();
     });
     return () => {

@@ -78,7 +78,7 @@ export function DayChart({ rows, measure }) {
         const bar = Math.min(40, Math.max(1, slot * 0.7));
         return html`<g key=${day.name}>
           <rect class="bar" x=${x + (slot - bar) / 2} y=${y(value)} width=${bar} height=${Math.max(value > 0 ? 1 : 0, y(0) - y(value))} rx=${Math.min(2, bar / 3)}><title>${day.name}: ${worded(value, measure)}, ${counted(day.sessions, "session")}</title></rect>
-          ${(days.length - 1 - place) % every === 0 && x + slot / 2 > LEFT + 14 && html`<text x=${Math.min(x + slot / 2, width - 18)} y=${HEIGHT - 6} text-anchor="middle">${name.format(Date.parse(day.name))}</text>`}
+          ${(days.length - 1 - place) % every === 0 && x + slot / 2 > LEFT + 14 && html`<text x=${Math.min(x + slot / 2, width - 24)} y=${HEIGHT - 6} text-anchor="middle">${name.format(Date.parse(day.name))}</text>`}
         </g>`;
       })}
     </svg>`}

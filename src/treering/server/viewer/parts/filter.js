@@ -1,6 +1,6 @@
 /** The filter of lists: counts that filter by state, and chips for project, key, time and archived sessions. */
 
-import { html } from "../vendor/preact.js";
+import { html, useEffect } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { Menu } from "./menu.js";
 import { count } from "./numbers.js";
@@ -35,8 +35,9 @@ export function GroupChips({ counts, chosen, onChoose }) {
 /** The filter that an address says, as the server takes it. */
 export function filterOf(query, now) {
   const days = Number(query.get("days"));
+  const groups = query.get("state")?.split(",").filter(Boolean) ?? [];
   return {
-    groups: query.get("state")?.split(",").filter(Boolean) ?? [],
+    groups: groups.length ? groups : undefined,
     project: query.get("project") ?? undefined,
     key_prefix: query.get("key") ?? undefined,
     status: query.get("archived") ? "archived" : undefined,
@@ -79,4 +80,15 @@ function Choice({ name, value, options, set }) {
   ];
   return html`<${Menu} name=${`${name}: ${shown ?? "any"}`} chip=${value ? "is-set" : ""} items=${items}
     label=${html`<span><span class="soft">${name}</span> <bdi>${shown ?? "any"}</bdi></span><${Icon} name="fold" open />`} />`;
+}
+
+/**
+ * Keeps a search field as the address says: as it says now, since a person types faster than the page is drawn.
+ * @param {{ current: HTMLInputElement | null }} field
+ */
+export function useQueryField(field) {
+  useEffect(() => {
+    const now = new URLSearchParams(location.search).get("q") ?? "";
+    if (field.current && field.current.value !== now) field.current.value = now;
+  });
 }

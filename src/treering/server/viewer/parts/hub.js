@@ -103,7 +103,7 @@ export class Hub {
   _joinSession(member) {
     const members = this._sessions.get(member.id) ?? new Set();
     this._sessions.set(member.id, members.add(member));
-    const here = this._gathering?.cursors[member.id];
+    const here = this._gathering?.cursor(member.id);
     if (member.since === "end" && here !== undefined) member.seq = seqOf(here);
     if (this._gathering) this._gathering.add({ [member.id]: this._following(member.id, here) });
     else this._follow();

@@ -9,6 +9,8 @@ import { StateChip } from "./state.js";
 import { Time } from "./time.js";
 
 const SEEN = "treering.seen/";
+const BEFORE = 24;
+const BEFORE_MAX = 36;
 const ROLES = { user: "You", assistant: "Agent", tool: "Tool", system: "System", session_info: "Title", label: "Label" };
 
 /** When a person last looked at a session in this browser, in milliseconds; 0 for never. */
@@ -36,12 +38,21 @@ export function ListedRow({ row, app }) {
   </a>`;
 }
 
+/** The beginning of a word at or after a place. */
+function nearWord(characters, from) {
+  const space = characters.indexOf(" ", from);
+  return space === -1 || space - from > BEFORE ? from : space + 1;
+}
+
 /** An entry that holds the words, with the words marked. */
 export function HitRow({ hit, app }) {
   const characters = Array.from(hit.snippet);
-  const parts = [];
-  let at = 0;
+  // a narrow row shows its beginning alone, so the first word that was found stands near it
+  const first = hit.ranges[0]?.[0] ?? 0;
+  let at = first > BEFORE_MAX ? nearWord(characters, first - BEFORE) : 0;
+  const parts = at > 0 ? ["…"] : [];
   for (const [from, to] of hit.ranges) {
+    if (to <= at) continue;
     if (from > at) parts.push(characters.slice(at, from).join(""));
     parts.push(html`<mark>${characters.slice(from, to).join("")}</mark>`);
     at = to;

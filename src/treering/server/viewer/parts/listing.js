@@ -29,7 +29,7 @@ export function useWindow(app, filter, { held, version }) {
       if (asked.current.has(number) || (blocks.current.has(number) && !fresh)) return;
       const control = new AbortController();
       asked.current.set(number, control);
-      const query = { ...filter, with: "state", order: "modified", start: number * BLOCK, limit: BLOCK, count: true };
+      const query = { ...filter, with: "state", order: "modified", start: number * BLOCK, limit: BLOCK, count: number === 0 };
       app.server.get("sessions", { query, signal: control.signal }).then(
         (page) => {
           if (asked.current.get(number) !== control) return;
@@ -38,8 +38,13 @@ export function useWindow(app, filter, { held, version }) {
           blocks.current.delete(number);
           blocks.current.set(number, page.items.map((row) => row.id));
           while (blocks.current.size > BLOCKS_MAX) blocks.current.delete(blocks.current.keys().next().value);
-          const everything = Object.values(page.counts).reduce((sum, each) => sum + each, 0);
-          setState({ total: page.total, everything, counts: page.counts, error: null });
+          // all are counted once, with the first rows
+          setState((before) => ({
+            total: page.total ?? before.total,
+            everything: page.counts ? Object.values(page.counts).reduce((sum, each) => sum + each, 0) : before.everything,
+            counts: page.counts ?? before.counts,
+            error: null,
+          }));
         },
         (error) => {
           if (asked.current.get(number) !== control) return;

@@ -88,39 +88,41 @@ export class Outline extends Component {
   render({ places, current, app, session, onGo }, { top, height }) {
     const first = Math.max(0, Math.floor(top / rowPx()) - AROUND);
     const last = Math.min(places.length, Math.ceil((top + height) / rowPx()) + AROUND);
+    const space = {
+      paddingTop: `${first * rowPx()}px`,
+      paddingBottom: `${Math.max(0, places.length - last) * rowPx()}px`,
+    };
     return h(
       "nav",
       { class: "outline", "aria-label": "Outline" },
       h(
-        "ol",
-        { ref: this.#list, onScroll: this.#onScroll },
-        h("li", { class: "outline-space", role: "presentation", style: { height: `${first * rowPx()}px` } }),
-        places.slice(first, last).map((place) =>
-          h(
-            "li",
-            { key: place.key, class: `outline-${place.kind}` },
+        "div",
+        { class: "outline-list", ref: this.#list, onScroll: this.#onScroll },
+        h(
+          "ol",
+          { style: space },
+          places.slice(first, last).map((place) =>
             h(
-              "a",
-              {
-                href: app.href(path.entry(session, place.id)),
-                onClick: onGo,
-                title: place.words,
-                "aria-current": place.key === current ? "true" : undefined,
-              },
-              place.turn
-                ? h("span", { class: "turn num" }, place.turn)
-                : ICONS[place.kind]
-                  ? h(Icon, { name: ICONS[place.kind] })
-                  : null,
-              h("bdi", { class: place.kind === "label" ? "pill" : "clip" }, place.words),
+              "li",
+              { key: place.key, class: `outline-${place.kind}` },
+              h(
+                "a",
+                {
+                  href: app.href(path.entry(session, place.id)),
+                  onClick: onGo,
+                  title: place.words,
+                  "aria-current": place.key === current ? "true" : undefined,
+                },
+                place.turn
+                  ? h("span", { class: "turn num" }, place.turn)
+                  : ICONS[place.kind]
+                    ? h(Icon, { name: ICONS[place.kind] })
+                    : null,
+                h("bdi", { class: place.kind === "label" ? "pill" : "clip" }, place.words),
+              ),
             ),
           ),
         ),
-        h("li", {
-          class: "outline-space",
-          role: "presentation",
-          style: { height: `${(places.length - last) * rowPx()}px` },
-        }),
       ),
       places.length ? null : h("p", { class: "soft" }, "Nothing to jump to yet."),
     );

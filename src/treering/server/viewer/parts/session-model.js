@@ -10,7 +10,7 @@ import { day } from "./time.js";
 const PAGE = 500;
 const SEGMENT_MAX = 20_000;
 const PROMPTS_MAX = 20_000;
-const KINDS = ["entry"];
+const KINDS = ["entry", "leaf", "transient", "state"];
 
 /** One session, one path of it, followed. Listeners are told of every change, at most once a frame. */
 export class SessionModel {
@@ -316,17 +316,19 @@ export class SessionModel {
     const liveBefore = this.liveLeaf;
     this.liveLeaf = entry.id;
     const tip = this.items.at(-1)?.id ?? null;
+    const isAnswer = entry.type === "message" && entry.message?.role === "assistant";
     if (this.isPinnedBranch || this.hasLater || entry.parent_id !== tip) {
       if (!this.isPinnedBranch && !this.hasLater) this.#left();
       else if (this.hasLater && !this.isPinnedBranch && entry.parent_id === liveBefore) {
         this.total += 1;
         this.leaf = entry.id;
       }
+      if (isAnswer) this.live.clear();
       this.#changed();
       return;
     }
     const item = { ...itemOf(entry), place: this.start + this.items.length };
-    if (this.live.item && entry.type === "message" && entry.message?.role === "assistant") {
+    if (this.live.item && isAnswer) {
       this.#keys.set(entry.id, this.live.key);
       this.live.clear();
     }

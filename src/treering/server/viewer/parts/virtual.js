@@ -7,8 +7,10 @@
 
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { useApp } from "./app.js";
+import { count as whole } from "./numbers.js";
 
 const OVERSCAN = 8;
+const DRAWN_MAX = 400;
 const SELECTED_MAX = 200;
 const ITEM_ROLES = { list: "listitem", listbox: "option", tree: "treeitem" };
 
@@ -58,7 +60,8 @@ export function VirtualList(props) {
   const measure = useCallback(() => {
     const { scrollTop, clientHeight } = box.current;
     const first = Math.max(0, Math.floor(scrollTop / rowHeight) - OVERSCAN);
-    const last = Math.ceil((scrollTop + clientHeight) / rowHeight) + OVERSCAN;
+    // a list that is laid out whole, as for printing, draws some hundred rows, not all
+    const last = Math.min(first + DRAWN_MAX, Math.ceil((scrollTop + clientHeight) / rowHeight) + OVERSCAN);
     setView((before) => (before.first === first && before.last === last ? before : { first, last }));
   }, [rowHeight]);
 
@@ -106,8 +109,9 @@ export function VirtualList(props) {
   const focusRow = (index) => {
     const element = box.current.querySelector(`[data-index="${index}"]`);
     if (!element) return false;
-    (element.querySelector("a, button") ?? element).focus({ preventScroll: true });
-    return true;
+    const target = element.querySelector("a, button");
+    (target ?? element).focus({ preventScroll: true });
+    return target !== null || role !== "list"; // a row that has not come yet gets the focus again when it comes
   };
   const show = (index) => {
     const { scrollTop, clientHeight } = box.current;
@@ -147,6 +151,7 @@ export function VirtualList(props) {
   const focused = (event) => {
     hadFocus.current = true;
     const inRow = event.target.closest("[data-index]");
+    if (inRow && Number(inRow.dataset.index) !== wants.current) wants.current = null;
     if (inRow && Number(inRow.dataset.index) !== active) onActive?.(Number(inRow.dataset.index));
   };
   const blurred = (event) => {
@@ -157,7 +162,7 @@ export function VirtualList(props) {
   const add = (index) => {
     const { style, class: extra, ...more } = itemProps?.(index) ?? {};
     shown.push(html`<div key=${keyOf(index)} class=${`list-row${extra ? ` ${extra}` : ""}`} data-index=${index} role=${ITEM_ROLES[role]} aria-setsize=${count} aria-posinset=${index + 1}
-      tabindex=${role === "list" ? undefined : "-1"} style=${{ transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px`, ...style }} ...${more}>${row(index, { active: index === active })}</div>`);
+      tabindex="-1" style=${{ transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px`, ...style }} ...${more}>${row(index, { active: index === active })}</div>`);
   };
   const kept = new Set();
   if (hadFocus.current && active >= 0) kept.add(active);
@@ -169,5 +174,6 @@ export function VirtualList(props) {
 
   return html`<div class="list" ref=${box} role=${role} aria-label=${label} tabindex="0" onScroll=${scrolled} onKeyDown=${press} onFocusIn=${focused} onFocusOut=${blurred}>
     <div class="list-inside" role="presentation" style=${{ height: `${count * rowHeight}px` }}>${shown}</div>
+    ${shown.length < count && html`<p class="print-only">${whole(first + 1)} to ${whole(last)} of ${whole(count)}: the rows that were in view. ${location.href}</p>`}
   </div>`;
 }
