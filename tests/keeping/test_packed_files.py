@@ -193,6 +193,7 @@ async def test_both_forms_exist_until_the_new_one_is_durable() -> None:
         f"write {PATH}.zst*",
         f"datasync {PATH}.zst*",
         f"open {PATH}.zst*",
+        "sync_directory /s",  # where the log is, for followers
         f"rename {PATH}.zst",
         "sync_directory /s",
         f"unlink {PATH}",
@@ -204,6 +205,7 @@ async def test_both_forms_exist_until_the_new_one_is_durable() -> None:
         f"write {PATH}*",
         f"datasync {PATH}*",
         f"open {PATH}*",
+        "sync_directory /s",  # where the log is, for followers
         f"rename {PATH}",
         "sync_directory /s",
         f"unlink {PATH}.zst",
