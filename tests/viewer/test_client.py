@@ -134,6 +134,9 @@ async def test_replicas_equal_the_librarys_views_after_a_random_history(
             await write_at_random(session, 40, seed * 100 + part)
             await page.evaluate("new Promise((resolve) => setTimeout(resolve, 30))")
         proxy.cuts = None
+        for part in range(5, 10):  # in which changes are applied to what is there already, uncut
+            await page.evaluate("new Promise((resolve) => setTimeout(resolve, 30))")
+            await write_at_random(session, 40, seed * 100 + part)
         end = await session.append_message("assistant", "the end", model="m1", usage=Usage(total_tokens=1))
         cursors = {"usage": str(session.cursor), "first_words": str(session.cursor)}
         await session.set_label(end, "the end")
