@@ -18,6 +18,7 @@ from .house import house_command
 from .path import path_command
 from .peer import Peer
 from .peers import all_peers
+from .remote import remote_command
 from .report import Report, describe_machine, show
 from .scenario import SCALES, Scale, Scenario
 from .scenarios import all_scenarios
@@ -275,6 +276,7 @@ def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
 
 main.add_command(house_command)
 main.add_command(path_command)
+main.add_command(remote_command)
 main.add_command(serve_command)
 
 if __name__ == "__main__":

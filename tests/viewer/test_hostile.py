@@ -155,6 +155,9 @@ async def test_nothing_of_a_hostile_session_runs_or_loads(host: SessionHost, sit
 
         # and the page is still usable: nothing wider than the window, keys, folds and the outline work
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate(
+            "[...document.querySelectorAll('.outline li')].every((each) => each.scrollHeight < 48)"
+        )
         await page.get_by_role("button", name="Collapse all").click()
         await page.keyboard.press("[")
         await expect(page.locator(".row.is-active")).to_have_count(1)

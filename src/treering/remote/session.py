@@ -20,7 +20,7 @@ from ..actors.commands import Append, MoveLeaf
 from ..actors.host.core import HostCore
 from ..actors.host.names import checked_id, checked_path
 from ..actors.log.open_log import encode_leaf
-from ..actors.log.source import Source
+from ..actors.log.source import Source, State
 from ..actors.session.exporting import ExportFormat
 from ..actors.session.open_calls import Recovery
 from ..actors.session.session import Session
@@ -29,7 +29,8 @@ from ..events.arguments import check_count, check_text
 from ..events.dialects.base import as_object
 from ..events.dialects.native import NativeDialect
 from ..events.entries import EPOCH, Entry, Payload, entry_of
-from ..events.errors import AppendInDoubt, EntryNotFound, InvalidEntry, ReadOnly
+from ..events.errors import AppendInDoubt, EntryNotFound, InvalidEntry, NotLive, ReadOnly, SessionNotFound
+from ..events.index import LogIndex
 from ..events.redaction import Redaction
 from ..events.stores.base import Blob, Cursor
 from ..projections.feed import transient
@@ -66,6 +67,14 @@ class RemoteSession(Session):
         """Return whether this is a session of that host."""
         return self._core is core
 
+    def _index(self) -> LogIndex:
+        try:
+            return super()._index()
+        except NotLive:
+            if self._source.state is not State.GONE:
+                raise
+            raise SessionNotFound(f"session {self.ref!r} was deleted: load or create another one") from None
+
     # -- commands
 
     def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
@@ -79,6 +88,9 @@ class RemoteSession(Session):
         if isinstance(command, MoveLeaf):
             await self._move(command.leaf_id)
             return []
+        if not command.payloads:
+            await self._source.ready()  # which says if there is no such session any more
+            raise InvalidEntry("nothing to append: give at least one payload")
         body, headers = _request(command, self._core.runtime.new_id)
         appended = await self._connection.ask(Appended, "POST", f"{self._path}/entries", body=body, headers=headers)
         return await self._see(appended)
@@ -208,8 +220,6 @@ async def opened(core: HostCore, session_id: str, connection: Connection, *, rea
 
 def _request(command: Append, new_id: Any) -> tuple[bytes, dict[str, str]]:  # noqa: ANN401
     """Return the body of the request for an append, and its headers."""
-    if not command.payloads:
-        raise InvalidEntry("nothing to append: give at least one payload")
     body: dict[str, object] = {"entries": [_checked(each) for each in command.payloads]}
     if command.below is not UNSET:
         if command.below is not None and not isinstance(command.below, str):

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
+from pathlib import Path
 from random import Random
 from string import Template
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 _CALL = re.compile(r"(?P<tool>\w+) (?P<seconds>[\d.]+)(?: exit (?P<exit>\d+))? (?P<arguments>\{.*\})")
 _ROWS = re.compile(r"\*(\d+) (.*)")
@@ -46,7 +46,7 @@ class Call(Struct):
     seconds: float
     exit_code: int | None
     arguments: str
-    output: list[str] = field(default_factory=list)
+    output: list[str] = []
     reason: str | None = None
 
 
@@ -61,9 +61,9 @@ class Answer(Struct):
         is_final: Whether that ends the turn.
     """
 
-    thinking: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    thinking: list[str] = []
+    said: list[str] = []
+    calls: list[Call] = []
     failure: str | None = None
     is_final: bool = False
 
@@ -80,8 +80,8 @@ class Turn(Struct):
         summary: The summary to which the session is compacted; None if it is not.
     """
 
-    prompt: list[str] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    prompt: list[str] = []
+    answers: list[Answer] = []
     label: str | None = None
     goes_back: bool = False
     left: str = ""
@@ -94,7 +94,7 @@ class Story(Struct):
     name: str
     title: str = ""
     project: str = ""
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[Turn] = []
 
 
 class Words:
@@ -153,7 +153,7 @@ class Script(Struct):
         """Return the stories of the demo."""
         choices: dict[str, list[str]] = {}
         stories: list[Story] = []
-        for line in files(__package__).joinpath("stories.txt").read_text(encoding="utf-8").splitlines():
+        for line in Path(__file__).with_name("stories.txt").read_text(encoding="utf-8").splitlines():
             if line.startswith("== "):
                 name, title, project = [*line[3:].split(" · "), "", ""][:3]
                 stories.append(Story(name, title, project))

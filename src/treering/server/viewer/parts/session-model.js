@@ -316,17 +316,19 @@ export class SessionModel {
     const liveBefore = this.liveLeaf;
     this.liveLeaf = entry.id;
     const tip = this.items.at(-1)?.id ?? null;
+    const isAnswer = entry.type === "message" && entry.message?.role === "assistant";
     if (this.isPinnedBranch || this.hasLater || entry.parent_id !== tip) {
       if (!this.isPinnedBranch && !this.hasLater) this.#left();
       else if (this.hasLater && !this.isPinnedBranch && entry.parent_id === liveBefore) {
         this.total += 1;
         this.leaf = entry.id;
       }
+      if (isAnswer) this.live.clear();
       this.#changed();
       return;
     }
     const item = { ...itemOf(entry), place: this.start + this.items.length };
-    if (this.live.item && entry.type === "message" && entry.message?.role === "assistant") {
+    if (this.live.item && isAnswer) {
       this.#keys.set(entry.id, this.live.key);
       this.live.clear();
     }
