@@ -18,7 +18,7 @@ from msgspec import Struct
 from ..dialects.detect import Detected
 from ..disk import Disk, opened
 from ..disk.disk import PRIVATE_FOLDER
-from ..disk.packed import packed_forms
+from ..disk.packed import PackedDisk, packed_forms
 from ..errors import LogError
 from ..findings import Finding, Severity
 from ..index import LogIndex
@@ -178,11 +178,10 @@ class Surroundings:
         if snapshot is None or ends is None or data is None:
             self._add(path, "index_torn", "warning", "the snapshot is damaged; it is derived, and will be rebuilt")
             return 0 if snapshot is None else snapshot.counter
-        status = self._disk.fstat(log.fd)
-        if not snapshot.describes(self._disk, log.fd, status, log.crc, log.table.ends[0]):
-            if snapshot.kept is not None and any(
-                self._disk.stat(packed).inode in snapshot.kept.inodes for packed in packed_forms(self._disk, self._path)
-            ):
+        status, is_packed = self._disk.fstat(log.fd), isinstance(self._disk, PackedDisk)
+        if not snapshot.describes(self._disk, log.fd, status, log.crc, log.table.ends[0], packed=is_packed):
+            packed = [self._disk.stat(each).inode for each in packed_forms(self._disk, self._path)]
+            if snapshot.kept is not None and snapshot.kept.packed in packed:
                 return snapshot.counter  # it is of the packed form, which is reported
             what = "the snapshot is of another file, or of this one before it was replaced; it will be rebuilt"
             self._add(path, "index_foreign", "warning", what)

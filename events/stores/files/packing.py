@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from typing import TypeAlias
@@ -22,8 +22,8 @@ from ...errors import Conflict, ExtraMissing, LogDamaged, LogReplaced
 from ...telemetry import logger
 from ..checks import VIEW
 
-Moved: TypeAlias = Callable[[FileStat, Sequence[int]], None]
-"""Notes which file a log moves to, and the inodes of the files that are the log: both before the old one is removed."""
+Moved: TypeAlias = Callable[[FileStat, FileStat], None]
+"""Notes which files are the log and its packed form, before the one that is made of the other gets its name."""
 
 
 def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool], moved: Moved) -> None:
@@ -60,14 +60,11 @@ def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool], moved: Moved) 
             if _content_of(disk, temporary, packed) != content:
                 raise OSError(errno.EIO, "the file read back differs from what was written", packed)
             refuse_change()
-            stat = disk.stat(temporary)
-            moved(stat, [stat.inode, before.inode])
+            moved(before, disk.stat(temporary))
 
         write_checked(disk, packed, (codec.pack(content.add(piece)) for piece in pieces), check)
     disk.unlink(path)
     _remove_checkpoints(disk, path)
-    stat = disk.stat(packed)
-    moved(stat, [stat.inode])
     disk.sync_directory(os.path.dirname(path))
 
 
@@ -101,13 +98,10 @@ def unpack(disk: Disk, path: str, moved: Moved) -> None:
                 raise OSError(errno.EIO, "the file read back differs from what was written", path)
             if stat_if_exists(disk, path) is not None:
                 raise _replaced_error(path)
-            stat = disk.stat(temporary)
-            moved(stat, [stat.inode, before.inode])
+            moved(disk.stat(temporary), before)
 
         write_checked(disk, path, (content.add(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
     disk.unlink(packed)
-    stat = disk.stat(path)
-    moved(stat, [stat.inode])
     if len(forms) > 1:  # for example after the folders of two machines were merged
         remove_leftovers(disk, path)
     disk.sync_directory(os.path.dirname(path))

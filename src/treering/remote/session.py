@@ -73,7 +73,9 @@ class RemoteSession(Session):
         except NotLive:
             if self._source.state is not State.GONE:
                 raise
-            raise SessionNotFound(f"session {self.ref!r} was deleted: load or create another one") from None
+            raise SessionNotFound(
+                f"there is no session {self.ref!r}, or no longer: load or create another one"
+            ) from None
 
     # -- commands
 

@@ -204,7 +204,8 @@ class Log(LogState):
         crc = header_crc(block)
         table, flushed_end, kept = Table(array("Q", [detected.size])), 0, ""
         if snapshot is not None:
-            if not snapshot.describes(disk, fd, stat, crc, detected.size):
+            packed = self.packed is not None
+            if not snapshot.describes(disk, fd, stat, crc, detected.size, packed=packed):
                 changed = True
             elif ends is not None:
                 table = Table(ends)
@@ -426,20 +427,15 @@ class Log(LogState):
             if not self.is_same(stat):
                 raise self.replaced_error()
             extent = self.extent(fd, table, seq)
-        ends, kept = table.ends[: seq + 1], snapshots.Kept(self.kept, (stat.inode,)) if self.kept else None
+        ends, kept = table.ends[: seq + 1], snapshots.Kept(self.kept, stat.inode, 0) if self.kept else None
         snapshots.write_snapshot(
             self.disk, self.path, self.counter, stat, extent, ends, index, flushed=flushed, kept=kept
         )
 
-    def keep_generation(self, disk: Disk, stat: FileStat, inodes: Sequence[int]) -> None:
-        """Let the files into which the log is packed or unpacked have its generation; see `snapshots`.
-
-        Args:
-            disk: The disk to write to.
-            stat: The status of the file that the log moves to.
-            inodes: The files that have the generation.
-        """
-        start, kept = self.table.ends[0], snapshots.Kept(self.generation, tuple(inodes))
+    def keep_generation(self, disk: Disk, log: FileStat, packed: FileStat) -> None:
+        """Let the log and its packed form, of which one is made of the other, have one generation; see `snapshots`."""
+        stat = log if self.packed is not None else packed  # of the one that is made
+        start, kept = self.table.ends[0], snapshots.Kept(self.generation, log.inode, packed.inode)
         extent = Extent(start, start, self.header_crc, 0)
         try:
             snapshots.write_snapshot(

@@ -47,11 +47,13 @@ class Kept(Struct, frozen=True):
 
     Attributes:
         generation: The generation.
-        inodes: The files that have it: one, or two while the log is being moved.
+        log: The inode of the log that has it.
+        packed: The inode of the packed form that has it.
     """
 
     generation: str
-    inodes: tuple[int, ...]
+    log: int
+    packed: int
 
 
 class Snapshot(Struct, frozen=True):
@@ -85,10 +87,14 @@ class Snapshot(Struct, frozen=True):
     index_size: int
     kept: Kept | None = None
 
-    def describes(self, disk: Disk, fd: int, stat: FileStat, header_crc: int, start: int) -> bool:
-        """Tell whether the log still begins with the bytes for which the snapshot was written."""
+    def describes(
+        self, disk: Disk, fd: int, stat: FileStat, header_crc: int, start: int, *, packed: bool = False
+    ) -> bool:
+        """Tell whether the log, or its packed form, still begins with the bytes for which the snapshot was written."""
+        kept = self.kept
+        inode = self.inode if kept is None else kept.packed if packed else kept.log
         return (
-            (self.inode == stat.inode or (self.kept is not None and stat.inode in self.kept.inodes))
+            inode == stat.inode
             and self.extent.end <= stat.size
             and (self.extent.start, self.extent.header_crc) == (start, header_crc)
             and self.extent == extent_of(disk, fd, start, self.extent.end, header_crc)
@@ -198,5 +204,8 @@ def write_snapshot(
         crc32(data),
         crc32(table),
     )
-    parts = [fixed, _CRC.pack(crc32(fixed)), table, data, b"" if kept is None else _encoded(kept)]
-    write_atomically(disk, path + INDEX_SUFFIX, parts, sync=False)
+    parts = [fixed, _CRC.pack(crc32(fixed)), table, data]
+    if kept is not None:
+        parts = [b"".join([*parts, _encoded(kept)])]
+    is_move = kept is not None and index is None
+    write_atomically(disk, path + INDEX_SUFFIX, parts, sync=is_move)

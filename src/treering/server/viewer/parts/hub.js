@@ -177,7 +177,7 @@ export class Hub {
         const { n } = placeOf(id ?? undefined);
         for (const member of list.members) {
           if (event === "reset") member.seq = 0;
-          else if (n && n <= member.seq) continue;
+          else if (n && n < member.seq) continue; // several events have one position: those after a reset, for example
           if (n) member.seq = n;
           if (id !== null) member.since = id;
           member.port.give(member, { event, id, data });
