@@ -90,6 +90,7 @@ async def settled(page: Page) -> None:
     await page.evaluate(SETTLED)
 
 
+@pytest.mark.feature("S-43")
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 async def test_axe_finds_nothing_on_any_page(
     browser: Browser, full: Full, width: int, scheme: Literal["light", "dark"]
@@ -115,6 +116,7 @@ async def test_axe_finds_nothing_on_any_page(
     assert found == {}
 
 
+@pytest.mark.feature("S-43")
 async def test_pages_print_what_they_show(browser: Browser, full: Full) -> None:
     context = await browser.new_context(viewport={"width": 1000, "height": 700}, color_scheme="dark")
     page = await context.new_page()

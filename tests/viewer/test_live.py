@@ -31,8 +31,10 @@ SEEN = """
   watch.observe(document.getElementById("main"), { subtree: true, childList: true, characterData: true });
 })
 """
-NAMES = "() => [...document.querySelectorAll('.list-row')].sort((a, b) => a.dataset.index - b.dataset.index)"
-NAMES += ".map((each) => each.querySelector('.agent-name bdi')?.textContent ?? each.textContent.trim())"
+NAMES = """
+() => [...document.querySelectorAll(".list-row")].sort((a, b) => a.dataset.index - b.dataset.index)
+  .map((each) => each.querySelector(".agent-name bdi")?.textContent ?? each.textContent.trim())
+"""
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Request, expect
 
 from treering import SessionHost
 
@@ -15,12 +16,14 @@ from .filling import fill, wake
 
 pytestmark = pytest.mark.browser
 
+MANY = 100_000
 NAMES = """
 () => [...document.querySelectorAll(".list-row")].sort((a, b) => a.dataset.index - b.dataset.index)
   .map((each) => each.querySelector(".name bdi")?.textContent)
 """
 
 
+@pytest.mark.feature("S-34")
 @pytest.mark.timeout(300)
 async def test_the_list_is_live_searched_as_one_types_and_filtered(
     page: Page, tmp_path: Path, serving: Serving
@@ -75,6 +78,7 @@ async def test_the_list_is_live_searched_as_one_types_and_filtered(
         await page.get_by_role("button", name="Archived").click()
         await host.delete("brand-new")
         await expect(page.locator(".total")).to_have_text("62 sessions")
+        await page.goto("about:blank")  # before the server goes
 
 
 async def shown_ids(page: Page) -> set[str]:
@@ -82,6 +86,51 @@ async def shown_ids(page: Page) -> set[str]:
     await page.locator(".list-row").first.wait_for()
     links = await page.evaluate("() => [...document.querySelectorAll('a.listed')].map((each) => each.pathname)")
     return {link.split("/")[2] for link in links}
+
+
+@pytest.fixture
+async def many() -> AsyncIterator[SessionHost]:
+    """A host of a hundred thousand sessions."""
+    async with SessionHost() as host:
+        for number in range(MANY):
+            session = await host.create(f"agent-{number:06}")
+            await session.append_message("user", "Go")
+        yield host
+
+
+@pytest.mark.feature("S-34")
+@pytest.mark.timeout(300)
+async def test_a_hundred_thousand_scroll_by_range_with_the_keyboard(
+    page: Page, many: SessionHost, serving: Serving
+) -> None:
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/v1/sessions?" in request.url:
+            asked.append(request.url)
+
+    async with serving(many) as site:
+        page.on("request", note)
+        await page.goto(site.url + "sessions")
+        await expect(page.locator(".total")).to_have_text("100,000 sessions", timeout=20_000)
+        await page.locator("[role=list]").focus()
+        await page.keyboard.press("End")
+        last = page.locator(f"[data-index='{MANY - 1}']")
+        await expect(last.locator("bdi").first).to_have_text("Go", timeout=20_000)
+        assert await last.get_attribute("aria-posinset") == "100000"
+        assert await last.get_attribute("aria-setsize") == "100000"
+        await expect(last.locator("a")).to_be_focused(timeout=20_000)
+        await page.keyboard.press("Home")
+        await page.keyboard.press("PageDown")
+        await page.evaluate("() => { document.querySelector('.list').scrollTop = 44 * 50_000; }")
+        await expect(page.locator("[data-index='50002'] bdi").first).to_have_text("Go", timeout=20_000)
+        assert await page.locator(".list-row").count() < 60
+        assert await page.evaluate("() => document.querySelectorAll('*').length") < 1500
+        assert len(asked) < 20
+        await page.locator("[data-index='50002'] a").click()
+        await until(page, "() => location.pathname.startsWith('/s/agent-')")
+        await page.go_back()
+        await expect(page.locator("[data-index='50002'] bdi").first).to_have_text("Go", timeout=20_000)
 
 
 async def test_the_order_holds_under_the_pointer(page: Page, host: SessionHost, site: Site) -> None:

@@ -78,6 +78,7 @@ async def test_charts_and_tables_say_what_sessions_cost(page: Page, tmp_path: Pa
         assert "days=7" in page.url
         assert "project=" in page.url
         await page.locator(".listed").nth(1).wait_for()
+        await page.goto("about:blank")  # before the server goes
 
 
 async def test_what_is_not_counted_is_not_shown_as_nothing(page: Page, host: SessionHost, site: Site) -> None:
