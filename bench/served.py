@@ -4,7 +4,8 @@
     python -m bench.served constant
 
 Both run on the same uvicorn with the same settings. The constant program parses the JSON of a request and answers what
-it always answers; its stream repeats one chunk to each follower as often as it is told by `POST /burst`.
+it always answers, under the same headers; its stream repeats to each follower the same chunk, as long as one of
+treering, once for each `POST /burst`.
 """
 
 from __future__ import annotations
@@ -27,24 +28,38 @@ from treering.server.serving import listen, serve
 ENTRIES = 20
 """The entries of a burst."""
 
+_TEXT = 374
+"""The characters with which an event of the constant program is as long as one of treering."""
+
 
 def constant_program() -> Starlette:
     """Return the program that keeps nothing."""
     reply = {"ids": ["0" * 36], "seqs": [1], "leaf": "0" * 36, "cursor": "1-0"}
-    entry = b"id: 1-0\nevent: entry\ndata: %b\n\n" % json.dumps({"message": "x" * 250, "id": "0" * 36}).encode()
+    headers = {
+        "x-request-id": "00000000-1",
+        "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+        "vary": "Authorization, Cookie, Accept-Encoding, Origin",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "private, no-cache",
+    }
+    entry = b"id: 1-0\nevent: entry\ndata: %b\n\n" % json.dumps({"message": "x" * _TEXT, "id": "0" * 36}).encode()
+    chunk = entry * ENTRIES
     wake: list[anyio.Event] = [anyio.Event()]
     bursts = 0
 
     async def append(request: Request) -> Response:
         json.loads(await request.body())
-        return JSONResponse(reply, status_code=201)
+        return JSONResponse(reply, status_code=201, headers=headers)
 
     async def burst(request: Request) -> Response:
         nonlocal bursts
+        json.loads(await request.body())
         bursts += 1
         wake[0].set()
         wake[0] = anyio.Event()
-        return Response(status_code=204)
+        return JSONResponse(reply, status_code=201, headers=headers)
 
     async def chunks() -> AsyncIterator[bytes]:
         sent = bursts
@@ -52,11 +67,11 @@ def constant_program() -> Starlette:
         while True:
             while sent == bursts:
                 await wake[0].wait()
-            behind, sent = bursts - sent, bursts
-            yield entry * (ENTRIES * behind)
+            sent += 1
+            yield chunk
 
     async def follow(request: Request) -> Response:
-        return StreamingResponse(chunks(), media_type="text/event-stream")
+        return StreamingResponse(chunks(), media_type="text/event-stream", headers=headers)
 
     return Starlette(
         routes=[
@@ -73,7 +88,13 @@ async def main(kind: str, root: str) -> None:
     port = listening.getsockname()[1]
     if kind == "constant":
         config = uvicorn.Config(
-            constant_program(), http="httptools", ws="none", lifespan="off", access_log=False, log_config=None
+            constant_program(),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
         )
         print(port, flush=True)
         await uvicorn.Server(config).serve(sockets=[listening])

@@ -157,7 +157,6 @@ async def attack(port: int, counts: Counter[str], connections: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@pytest.mark.feature("S-32")
 async def test_agents_go_on_while_a_server_is_attacked(tmp_path: Path, scale: float) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     connections = 10_000

@@ -8,6 +8,7 @@ its reader's token expires or is revoked.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -71,7 +72,8 @@ class EventStream:
         self._ending: Bye | None = None
         self._sent_at = 0.0
         self._sending_since: float | None = None
-        self._sending = anyio.Lock(fast_acquire=True)
+        self._sent: anyio.Event | None = None  # of who waits until another task has sent
+        self._chunk_max = service.limits.chunk_bytes_max
         self._is_slow = False
         self._send: Send
         self._tasks: TaskGroup
@@ -98,14 +100,29 @@ class EventStream:
 
     async def _push(self, events: bytes) -> None:
         """Send whole events in chunks; nothing else is sent between these."""
-        chunk_max = self._service.limits.chunk_bytes_max
-        async with self._sending:
-            for start in range(0, len(events), chunk_max):
-                self._sending_since = anyio.current_time()
-                await self._send(_body(events[start : start + chunk_max]))
+        while self._sending_since is not None:  # another task of this stream sends
+            if self._sent is None:
+                self._sent = anyio.Event()
+            await self._sent.wait()
+        self._sending_since = self._sent_at = time.monotonic()
+        try:
+            if len(events) <= self._chunk_max:
+                await self._send(_body(events))
+            else:
+                await self._send_chunks(events)
+        finally:
             self._sending_since = None
-            self._sent_at = anyio.current_time()
-        await anyio.lowlevel.checkpoint_if_cancelled()
+            if self._sent is not None:
+                self._sent.set()
+                self._sent = None
+        if self._tasks.cancel_scope.cancel_called:  # a send need not wait
+            await anyio.lowlevel.checkpoint_if_cancelled()
+
+    async def _send_chunks(self, events: bytes) -> None:
+        for start in range(0, len(events), self._chunk_max):
+            self._sending_since = time.monotonic()
+            await self._send(_body(events[start : start + self._chunk_max]))
+        self._sent_at = time.monotonic()
 
     async def _until_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -118,10 +135,10 @@ class EventStream:
         Whether the reader is known is looked at again and again, since other processes revoke tokens.
         """
         service, limits = self._service, self._service.limits
-        ends_at = anyio.current_time() + limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)
+        ends_at = time.monotonic() + limits.stream_for_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)
         known_until = 0.0
         while True:
-            now = anyio.current_time()
+            now = time.monotonic()
             if now >= known_until:
                 left_s = service.time_left_s(self._principal)
                 if left_s <= 0 or not service.still_knows(self._principal):

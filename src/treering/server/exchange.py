@@ -11,6 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -50,19 +51,26 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _RUN = secrets.token_hex(4)
 _numbers = itertools.count(1)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _EVERY_REPLY = (
+    (b"content-security-policy", _POLICY.encode()),
     (b"vary", b"Authorization, Cookie, Accept-Encoding, Origin"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-_POLICY = "default-src 'none'; frame-ancestors 'none'"
+_EVERY_PAGE = ((b"content-security-policy", VIEWER_POLICY.encode()), *_EVERY_REPLY[1:])
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
 _NAMES_MAX = 100
 _SENT_AT_ONCE_MAX = 64 * 1024
 """Bytes of a reply that may wait in the connection while its request no longer counts."""
 _JSON = b"application/json"
 _NOTHING = Nothing()
+
+
+@lru_cache(100)
+def _name_sent(name: str) -> bytes:
+    return name.encode()
 
 
 class Exchange:
@@ -192,14 +200,16 @@ class Exchange:
                 raise
         return await route.handler(call)
 
-    def _finished(self, route: Route, call: Call[Any, Any], value: object) -> object:
+    @staticmethod
+    def _finished(route: Route, call: Call[Any, Any], value: object) -> object:
         if isinstance(value, (EventStream, FileReply)):
             return value
         reply = value if isinstance(value, Reply) else Reply(value)
-        headers = dict(reply.headers)
+        if reply.status is None:
+            reply.status = route.status
         if call.etag is not None:
-            headers["etag"] = call.etag
-        return Reply(reply.body, status=reply.status or route.status, headers=headers, media_type=reply.media_type)
+            reply.headers = {**reply.headers, "etag": call.etag}
+        return reply
 
     # -- the request
 
@@ -370,9 +380,8 @@ class Exchange:
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
         is_page = self._route is not None and self._route.page
-        policy = VIEWER_POLICY if is_page else _POLICY
-        sent = [(b"x-request-id", self._id.encode()), (b"content-security-policy", policy.encode()), *_EVERY_REPLY]
-        sent += [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        sent = [(b"x-request-id", self._id.encode()), *(_EVERY_PAGE if is_page else _EVERY_REPLY)]
+        sent += [(_name_sent(name), value.encode("latin-1")) for name, value in headers.items()]
         if cors := self._guard.cors(self._headers):
             sent += [(name.encode(), value.encode("latin-1")) for name, value in cors.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": sent})

@@ -15,7 +15,6 @@ import anyio
 
 from ..actors.host.host import SessionHost
 from ..actors.session.session import Session
-from ..events.entries import Entry
 from ..events.errors import (
     InvalidInput,
     InvalidSessionId,
@@ -264,11 +263,6 @@ class Service:
         """Refuse a write if the server is read-only."""
         if self.read_only:
             raise ReadOnly("this server was started with --read-only: it writes nothing")
-
-    def delivered(self, entries: Sequence[Entry], begun_ns: int) -> None:
-        """Note in traces that a stream has sent entries, which it began to do at this time."""
-        if self.tracing is not None:
-            self.tracing.delivered(entries, begun_ns)
 
     def time_left_s(self, principal: Principal) -> float:
         """Return for how many seconds a principal is known from now on."""

@@ -25,7 +25,7 @@ from .http.connections import BoundedProtocol
 _BACKLOG = 2048
 """Connections that wait to be accepted."""
 
-_ACCEPTED_AT_ONCE = 16
+_ACCEPTED_AT_ONCE = 4
 """Connections that are accepted before anything else gets its turn."""
 
 _VANISHED_AFTER_MS = 60_000

@@ -9,7 +9,7 @@ import http
 from asyncio import TimerHandle, Transport
 from typing import Literal, TypeAlias
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ...events.errors import TooLarge, TreeringError, Unavailable
 from ...events.problem import MEDIA_TYPE
@@ -24,6 +24,36 @@ _REFUSED_MAX = 256
 
 _REFUSED_FOR_S = 1.0
 """Seconds that a connection stays open after it was refused, so that its client can read why."""
+
+
+class _ReplyTransport(Transport):
+    """Writes the head of one reply together with what comes first of its body: each write is a call of the system."""
+
+    __slots__ = ("_cycle", "_head", "_is_begun", "_transport")
+
+    def __init__(self, transport: Transport, cycle: RequestResponseCycle) -> None:
+        self._transport = transport
+        self._cycle = cycle
+        self._head = b""
+        self._is_begun = False
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]  # narrower than asyncio's
+        """Write bytes, but keep the head until the body begins."""
+        if not self._is_begun and self._cycle.response_started:
+            self._is_begun, self._head = True, data
+            return
+        head, self._head = self._head, b""
+        self._transport.write(head + data if head else data)
+
+    def is_closing(self) -> bool:
+        """Return whether the connection closes."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close the connection when everything is written."""
+        if self._head:
+            self._transport.write(self._head)
+        self._transport.close()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -93,6 +123,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._part, self._bytes = "body", 0
         self.scope["extensions"] = {"treering.abort": {"abort": self.transport.abort}}
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":  # its reply has nothing that the head could go with
+            self.cycle.transport = _ReplyTransport(self.transport, self.cycle)
 
     def on_message_complete(self) -> None:
         """Let the application read the body without a deadline, since all of it has come."""

@@ -146,7 +146,7 @@ class SessionStream:
         self._kinds = frozenset(kinds)
         self._push = push
         self._name = name
-        self._had = str(after) if isinstance(after, Cursor) else None
+        self._had = after if isinstance(after, Cursor) else None
         self._target = session.cursor
         self._misses_leaf = "leaf" in self._kinds
         self._is_ready = False
@@ -185,24 +185,32 @@ class SessionStream:
         )
         async with subscription as items:
             while True:
-                await self._say_ready(items.cursor)
-                if self._is_ready and not live:
-                    return
+                if not self._is_ready:
+                    await self._say_ready(items.cursor)
+                    if self._is_ready and not live:
+                        return
                 try:
                     batch = await items.receive_many()
                 except StopAsyncIteration:
                     raise SessionNotFound(f"session {session.id!r} was deleted, or the server stops") from None
-                start = 0
-                for place_of_reset in [at for at, item in enumerate(batch) if isinstance(item, Reset)]:
-                    await self._send_items(batch[start:place_of_reset], items.cursor.generation)
-                    await self._send_reset(batch[place_of_reset])
-                    start = place_of_reset + 1
-                await self._send_items(batch[start:] if start else batch, items.cursor.generation)
-                self._had = str(items.cursor)
+                cursor = items.cursor
+                if Reset in set(map(type, batch)):
+                    await self._send_around_resets(batch, cursor.generation)
+                else:
+                    await self._send_items(batch, cursor.generation)
+                self._had = cursor
+
+    async def _send_around_resets(self, batch: Sequence[Entry | Transient | LeafMove | Reset], generation: str) -> None:
+        start = 0
+        for place_of_reset in [at for at, item in enumerate(batch) if isinstance(item, Reset)]:
+            await self._send_items(batch[start:place_of_reset], generation)
+            await self._send_reset(batch[place_of_reset])
+            start = place_of_reset + 1
+        await self._send_items(batch[start:], generation)
 
     async def _say_ready(self, cursor: Cursor) -> None:
         """Note that the reader has caught up, and say so if it asked."""
-        if self._is_ready or self._misses_leaf:
+        if self._misses_leaf:
             return
         target = self._target
         if cursor.generation in ("", target.generation) and cursor.seq >= target.seq:
@@ -216,7 +224,7 @@ class SessionStream:
 
     async def _send_reset(self, reset: object) -> None:
         assert isinstance(reset, Reset)
-        told = ResetEvent(str(reset.cursor), "replaced", self._had)
+        told = ResetEvent(str(reset.cursor), "replaced", None if self._had is None else str(self._had))
         named = told if self._name is None else SessionReset(self._name, told)
         await self._push(block("reset", encode(named), self._id(reset.cursor)))
         self._is_ready, self._target = False, self._session.cursor
@@ -226,11 +234,11 @@ class SessionStream:
         shown: Any = items  # without resets
         if not items:
             return
-        begun_ns = time.time_ns()
+        tracing = self._service.tracing
+        begun_ns = time.time_ns() if tracing is not None and tracing.remembered else 0
         await self._push(self._service.encoded.items(shown, generation, self._name))
-        self._service.delivered(
-            [item for item in items if not isinstance(item, (Reset, Transient, LeafMove))], begun_ns
-        )
+        if tracing is not None and begun_ns:
+            tracing.delivered([item for item in items if not isinstance(item, (Reset, Transient, LeafMove))], begun_ns)
         if self._misses_leaf:
             self._misses_leaf = not any(isinstance(item, LeafMove) for item in items)
 
