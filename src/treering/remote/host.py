@@ -150,13 +150,12 @@ class RemoteHost(SessionHost):
     # -- finding sessions
 
     def subscribe_sessions(self, *, after: ListPosition | None = None) -> SessionsSubscription:
-        """Follow the listing of the server, beginning with all rows; see `SessionHost.subscribe_sessions`.
+        """Follow the listing of the server, whoever changes it; see `SessionHost.subscribe_sessions`.
 
         Args:
-            after: A position has no effect: what changed while nobody followed is known to the server alone.
+            after: A position of the server; also one that another remote host of it said.
         """
-        sessions = self._sessions
-        return RemoteSessionsSubscription(self._connection, sessions.listing, sessions.feed, self.core.runtime)
+        return RemoteSessionsSubscription(self._connection, self._sessions, self.core.runtime, after=after)
 
     async def _find(self, session: SessionLike) -> Ref:
         if isinstance(session, (Session, SessionSummary)):
