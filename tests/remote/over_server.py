@@ -23,6 +23,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import treering
 from treering.remote import RemoteHost
+from treering.server import ServerLimits
 from treering.server import app
 from treering.server.serving import listen, serve
 
@@ -54,14 +55,16 @@ class ServedHost(RemoteHost):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.served = _SessionHost(*args, **kwargs)
-        super().__init__("http://127.0.0.1:1")
+        super().__init__("http://127.0.0.1:1", limits=kwargs.get("limits"))
         self._exits = ExitStack()
         self._portal: BlockingPortal | None = None
 
     async def _begin(self) -> None:
         enter = self._exits.enter_context
         self._portal = portal = await anyio.to_thread.run_sync(enter, start_blocking_portal("asyncio"))
-        serving: AbstractContextManager[str] = portal.wrap_async_context_manager(served_url(self.served))
+        serving: AbstractContextManager[str] = portal.wrap_async_context_manager(
+            served_url(self.served, limits=ServerLimits(listed_every_s=0))
+        )
         self._connection.url = await anyio.to_thread.run_sync(enter, serving)
         await super()._begin()
         # Tests look at the files, which a program cannot: its server may be anywhere.

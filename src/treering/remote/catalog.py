@@ -194,7 +194,7 @@ class RemoteSessionsSubscription(SessionsSubscription):
     @property
     def position(self) -> ListPosition:
         """The position to come back to: that of the last item that was yielded."""
-        return self._yielded if self._yielded is not None else ListPosition("", 0)
+        return self._yielded if self._yielded is not None else ListPosition("unknown", 0)
 
     @property
     def waiting(self) -> bool:
@@ -234,7 +234,7 @@ class RemoteSessionsSubscription(SessionsSubscription):
         def since() -> str | None:
             nonlocal rows
             rows = None  # those of a stream that was cut off are sent again
-            return str(self._received) if self._received is not None and self._received.epoch else None
+            return None if self._received is None else str(self._received)
 
         try:
             with self._following:

@@ -157,6 +157,10 @@ class RemoteHost(SessionHost):
         """
         return RemoteSessionsSubscription(self._connection, self._sessions, self.core.runtime, after=after)
 
+    def sessions_position(self) -> ListPosition:
+        """Return a position after which the listing begins with all rows: only a subscription knows the server's."""
+        return ListPosition("unknown", 0)
+
     async def _find(self, session: SessionLike) -> Ref:
         if isinstance(session, (Session, SessionSummary)):
             return session.ref
