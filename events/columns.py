@@ -197,9 +197,9 @@ class Columns:
         self.tip = 0
         self.first_user = 0
         self.first_message = ""
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         self._batch: str | None = None  # whose messages reported `_batch_usage`
-        self._batch_usage = Usage()
+        self._batch_usage: Usage = Usage()
         self._last_id = ""
         self._pending: list[Entry] = []
         self._missing_parents = MissingParents()

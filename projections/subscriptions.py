@@ -20,9 +20,8 @@ from ..events.stores.base import Cursor
 from .context_changes import ContextStepper
 from .feed import Feed, FeedSection, LeafMove, LogView, Reset, Source, Transient
 from .labels import LabelStepper
-from .state_view import StateStepper
 from .tree import TreeStepper
-from .views import Changed, SharedView, Snapshot, Stepper
+from .views import Changed, SharedView, Snapshot, StateStepper, Stepper
 
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)

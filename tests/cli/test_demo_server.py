@@ -19,7 +19,7 @@ import pytest
 from treering import MessageEntry, Session, SessionHost, plain_text
 from treering.cli.crew import crew
 from treering.cli.crew.job import Job
-from treering.cli.crew.pace import Pace
+from treering.cli.crew.model import Pace
 from treering.cli.crew.script import Answer, Script, Story, Turn
 from treering.entries import CustomEntry, SessionInfoEntry
 from treering.events.health.doctor import examine

@@ -15,7 +15,7 @@ from treering import SessionHost
 from treering.events import errors
 from treering.events.errors import AppendFailed, LeafMoved, TreeringError, Where
 from treering.server import ServerLimits
-from treering.server.problems import problem_of
+from treering.server.http.problems import problem_of
 
 from .conftest import Client, Json, Serve
 

@@ -224,7 +224,7 @@ def _request(command: Append, new_id: Any) -> tuple[bytes, dict[str, str]]:  # n
     """Return the body of the request for an append, and its headers."""
     body: dict[str, object] = {"entries": [_checked(each) for each in command.payloads]}
     if command.below is not UNSET:
-        if command.below is not None and not isinstance(command.below, str):
+        if command.below is not None and not isinstance(command.below, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise EntryNotFound(command.below)
         body["below"] = command.below
     if command.aside:

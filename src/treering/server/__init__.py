@@ -7,7 +7,7 @@
 """
 
 from .application import Application, app
-from .limits import ServerLimits
+from .http.limits import ServerLimits
 from .principals import Authorize, Principal, Role
 from .tokens import Tokens
 

@@ -12,7 +12,7 @@ from ..actors.host.host import SessionHost
 from ..projections.base import Projection
 from .exchange import Exchange
 from .guard import LOOPBACK, Guard
-from .limits import ServerLimits
+from .http.limits import ServerLimits
 from .openapi import document
 from .principals import Authorize
 from .service import Service

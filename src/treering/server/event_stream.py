@@ -17,9 +17,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from starlette.types import Receive, Send
 
-from .blocks import block
+from .http.blocks import block
+from .http.wire import encode
 from .principals import Principal
-from .wire import encode
 
 if TYPE_CHECKING:
     from .service import Service

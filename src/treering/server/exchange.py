@@ -31,17 +31,17 @@ from ..events.errors import (
 from ..events.problem import MEDIA_TYPE
 from ..events.telemetry import failure_of, logger
 from .assets import POLICY as VIEWER_POLICY
-from .compression import COMPRESS_FROM, coding_of, packed, packed_pieces
 from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
+from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
+from .http.problems import Malformed, WrongMethod
+from .http.wire import encode, parse, read, read_query
 from .principals import NOBODY, Principal
-from .problems import Malformed, WrongMethod
 from .routes.entries import NewEntries
 from .routes.table import ROUTES
 from .routes.transfer import FileReply, remove
 from .routing import Call, Nothing, NotModified, Reply, Route
 from .service import Service
-from .wire import encode, parse, read, read_query
 
 if TYPE_CHECKING:
     from .tracing import Begun

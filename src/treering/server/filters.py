@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..events.entries import Moment
 from ..projections.summary import SessionSummary
-from .fields import Folder, Name
+from .http.fields import Folder, Name
 from .principals import Principal
 from .service import Service
 

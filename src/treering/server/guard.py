@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from ..events.errors import InvalidInput, NotAuthorized
+from .http.problems import Malformed, WrongHost
 from .principals import EVERYBODY, Authorize, Principal
-from .problems import Malformed, WrongHost
 from .tokens import Tokens, carries_cookie, token_of
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

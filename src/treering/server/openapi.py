@@ -17,11 +17,11 @@ import msgspec
 from msgspec import NODEFAULT, Raw, structs
 
 from ..events.problem import MEDIA_TYPE, Problem
-from .fields import KEY_PATTERN
+from .http.fields import KEY_PATTERN
+from .http.wire import new_entry_type
 from .routes.entries import NewEntries
 from .routes.table import ROUTES
 from .routing import Nothing, Route
-from .wire import new_entry_type
 
 _ALWAYS = (400, 401, 403, 404, 405, 408, 413, 414, 415, 429, 431, 500, 503)
 """Statuses that any route under /v1 may answer with."""

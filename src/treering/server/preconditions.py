@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote
 from ..actors.commands import AppendOptions
 from ..actors.session.session import Session
 from ..events.stores.base import Cursor
-from .fields import CURSOR_PATTERN
-from .problems import Stale
+from .http.fields import CURSOR_PATTERN
+from .http.problems import Stale
 from .routing import Call, as_sent
 
 REPEATED = {"Idempotent-Replayed": "true"}

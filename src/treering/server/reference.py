@@ -98,10 +98,10 @@ def _kind(schema: dict[str, Any]) -> str:
         return " or ".join(_kind(each) for each in schema["anyOf"])
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
-    kind = schema.get("type", "anything")
+    kind: str | list[str] = schema.get("type", "anything")
     if kind == "array":
         return f"several: {_kind(schema.get('items', {}))}"
-    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+    return " or ".join(kind) if isinstance(kind, list) else kind
 
 
 def _table(title: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:

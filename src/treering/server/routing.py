@@ -15,9 +15,9 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 from starlette.requests import Request
 
-from .fields import KEY_PATTERN, CursorText
+from .http.fields import KEY_PATTERN, CursorText
+from .http.problems import Malformed, NoSuchRoute, WrongMethod
 from .principals import Principal, Right
-from .problems import Malformed, NoSuchRoute, WrongMethod
 
 if TYPE_CHECKING:
     from ..actors.session.session import Session

@@ -35,12 +35,12 @@ from ..events.stores.capabilities import TriesWriting
 from ..projections.base import Projection
 from ..projections.summary import CORRUPTED, SessionSummary
 from ..projections.usage import UsageProjection
-from .blocks import Encoded
-from .fields import cursor_of
-from .limits import ServerLimits
+from .http.blocks import Encoded
+from .http.fields import cursor_of
+from .http.limits import ServerLimits
+from .http.problems import Stale, problem_of, without_paths
 from .metrics import Metrics
 from .principals import EVERYBODY, Principal
-from .problems import Stale, problem_of, without_paths
 from .tokens import Tokens
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ..events.errors import InvalidInput
 from .application import Application
-from .connections import BoundedProtocol
+from .http.connections import BoundedProtocol
 
 _BACKLOG = 2048
 """Connections that wait to be accepted."""

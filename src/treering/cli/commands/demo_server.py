@@ -12,7 +12,7 @@ from ...actors.host.host import SessionHost
 from ...actors.host.runtime import Limits
 from ...events.errors import ExtraMissing
 from ..crew.crew import AGENTS, Crew
-from ..crew.pace import Pace
+from ..crew.model import Pace
 from ..output import tell
 
 _BEHIND_S = 480.0

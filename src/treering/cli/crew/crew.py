@@ -16,7 +16,7 @@ from ...actors.session.session import Session
 from ...events.errors import SessionExists, TreeringError
 from ...events.telemetry import failure_of, logger
 from .job import Job
-from .pace import Pace
+from .model import Pace
 from .script import Script, Story
 
 AGENTS = 20

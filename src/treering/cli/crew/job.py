@@ -17,8 +17,7 @@ from ...events.entries import Provider, SessionInfo
 from ...events.errors import ModelError
 from ...events.json_values import JSON
 from ...projections.building.summaries import SummaryRequest
-from .model import StoryModel
-from .pace import Pace
+from .model import Pace, StoryModel
 from .script import Answer, Call, Script, Story, Turn, Words
 
 Hire: TypeAlias = Callable[[str, Session], Awaitable[Session]]

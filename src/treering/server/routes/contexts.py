@@ -14,7 +14,7 @@ from ...projections.building.report import ContextReport
 from ...projections.context import Context, ContextMessage
 from ...projections.stats import SessionStats
 from ...projections.usage import UsageProjection, UsageTotals
-from ..fields import Count, Name, Tokens
+from ..http.fields import Count, Name, Tokens
 from ..preconditions import append_options, state_tag
 from ..routing import Call, Nothing, ReadQuery, Routes
 from .tree import Written, written

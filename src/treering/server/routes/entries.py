@@ -11,12 +11,12 @@ from ...actors.session.reading import seqs_of
 from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
-from ..fields import After, Count, Limit, Name, cursor_of
-from ..pages import check_limit
+from ..http.fields import After, Count, Limit, Name, cursor_of
+from ..http.pages import check_limit
+from ..http.problems import Malformed
+from ..http.wire import convert, entry_raw, read_payloads
 from ..preconditions import REPEATED, append_options, state_tag
-from ..problems import Malformed
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
-from ..wire import convert, entry_raw, read_payloads
 
 routes = Routes()
 

@@ -15,8 +15,8 @@ from ...actors.search.hits import Hit
 from ...events.entries import Moment
 from ...events.index import LogIndex
 from ...projections.outline import descendants, place_on
-from ..fields import Folder, Limit, Name
-from ..pages import Page, check_limit, page_word, read_page
+from ..http.fields import Folder, Limit, Name
+from ..http.pages import Page, check_limit, page_word, read_page
 from ..routing import Call, Routes
 from .outlines import looked_through
 

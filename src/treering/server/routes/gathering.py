@@ -18,12 +18,12 @@ from msgspec import Struct
 from ...actors.session.session import Session
 from ...events.errors import Conflict, InvalidInput, SessionNotFound, TreeringError
 from ...events.problem import Problem
-from ..blocks import block
 from ..event_stream import EventStream, Push
-from ..fields import Count, Since
+from ..http.blocks import block
+from ..http.fields import Count, Since
+from ..http.wire import encode
 from ..routing import Call, Nothing, Routes
 from ..service import Service
-from ..wire import encode
 from .streams import Kind, SessionStream, place
 
 routes = Routes()

@@ -16,14 +16,14 @@ from ...actors.host.listing import ListPosition, SessionChanged
 from ...events.entries import ARCHIVED
 from ...events.projects import project_hash
 from ...projections.summary import SessionSummary
-from ..blocks import block
 from ..event_stream import Bye, EventStream, Push
-from ..fields import Count, Folder, Name, Position
 from ..filters import SessionFilter, passes
+from ..http.blocks import block
+from ..http.fields import Count, Folder, Name, Position
+from ..http.wire import encode
 from ..principals import Principal
 from ..routing import Call, Routes
 from ..service import Service
-from ..wire import encode
 from .sessions import SessionRow, row_of
 from .states import StateReply, state_of_row
 

@@ -12,10 +12,10 @@ from msgspec import Struct
 from ...actors.log.open_log import OpenLog
 from ...events.index import LogIndex
 from ...projections.outline import OutlineItem, PathPart, descendants, item_of, part_of, place_on, siblings
-from ..fields import Count, Limit, Name
-from ..pages import check_limit
+from ..http.fields import Count, Limit, Name
+from ..http.pages import check_limit
+from ..http.problems import Malformed
 from ..preconditions import state_tag
-from ..problems import Malformed
 from ..routing import Call, ReadQuery, Routes
 
 routes = Routes()

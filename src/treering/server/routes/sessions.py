@@ -24,9 +24,9 @@ from ...events.errors import (
 )
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
-from ..fields import Count, Folder, Limit, Name, NewId, NewKey
 from ..filters import Order, SessionFilter, counts_of, filtered, in_groups, ordered
-from ..pages import page_of
+from ..http.fields import Count, Folder, Limit, Name, NewId, NewKey
+from ..http.pages import page_of
 from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes

@@ -20,11 +20,11 @@ from ...events.stores.base import Cursor
 from ...projections.feed import LeafMove, Reset, Transient
 from ...projections.session_state import SessionState
 from ...projections.views import Snapshot
-from ..blocks import block
 from ..event_stream import GONE, Bye, EventStream, Push
-from ..fields import Name, Since, cursor_of
+from ..http.blocks import block
+from ..http.fields import Name, Since, cursor_of
+from ..http.wire import encode
 from ..routing import Call, Nothing, Reply, Routes
-from ..wire import encode
 from .states import reply_of_session
 
 if TYPE_CHECKING:

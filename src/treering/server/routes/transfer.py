@@ -11,7 +11,7 @@ import anyio
 from msgspec import Meta, Struct
 
 from ...events.errors import NotAuthorized
-from ..fields import Name
+from ..http.fields import Name
 from ..routing import Call, Routes
 
 routes = Routes()

@@ -15,7 +15,7 @@ from ...events.errors import EntryNotFound
 from ...events.texts import preview
 from ...projections.building.report import words_of
 from ...projections.tree import Tree, TreeColumns, tree_columns
-from ..fields import Count, Seqs
+from ..http.fields import Count, Seqs
 from ..preconditions import append_options, check_match, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 

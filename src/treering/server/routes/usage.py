@@ -10,8 +10,7 @@ from msgspec import Meta, Struct
 
 from ...events.entries import Usage
 from ...projections.summary import CORRUPTED, SessionSummary
-from ...projections.usage import NOTHING
-from ...projections.usage_by_hour import HourlyUsage, UsageByHour, UsageByHourProjection
+from ...projections.usage import NOTHING, HourlyUsage, UsageByHour, UsageByHourProjection
 from ..filters import SessionFilter, filtered, in_groups
 from ..routing import Call, Routes
 from ..service import Service

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..assets import Asset, assets
-from ..problems import NoSuchRoute
+from ..http.problems import NoSuchRoute
 from ..reference import reference
 from ..routing import Call, Nothing, Reply, Routes
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from ..events.errors import InvalidInput, NotFound
+from ...events.errors import InvalidInput, NotFound
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ..events.errors import TooLarge, TreeringError, Unavailable
-from ..events.problem import MEDIA_TYPE
+from ...events.errors import TooLarge, TreeringError, Unavailable
+from ...events.problem import MEDIA_TYPE
 from .limits import ServerLimits
 from .problems import Malformed, problem_of
 from .wire import encode

@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
-from ..events.errors import InvalidInput
-from ..events.stores.base import Cursor
+from ...events.errors import InvalidInput
+from ...events.stores.base import Cursor
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 """A text that names something: never empty."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import re
 
-from ..events.errors import (
+from ...events.errors import (
     AgentError,
     AppendError,
     AppendFailed,
@@ -42,7 +42,7 @@ from ..events.errors import (
     Unavailable,
     UnsafeCut,
 )
-from ..events.problem import Current, ErrorClass, Place, Problem, attributes_of, names_of, public_class
+from ...events.problem import Current, ErrorClass, Place, Problem, attributes_of, names_of, public_class
 
 
 class Malformed(InvalidInput):

@@ -18,10 +18,10 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 import msgspec
 from msgspec import NODEFAULT, Raw, Struct, structs
 
-from ..events.content import text
-from ..events.entries import ENTRY_CLASSES, Entry, OpaqueEntry, Payload
-from ..events.errors import InvalidEntry
-from ..events.json_values import JSON, plain_str
+from ...events.content import text
+from ...events.entries import ENTRY_CLASSES, Entry, OpaqueEntry, Payload
+from ...events.errors import InvalidEntry
+from ...events.json_values import JSON, plain_str
 from .problems import Malformed
 
 T = TypeVar("T")

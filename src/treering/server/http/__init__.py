@@ -1,0 +1,1 @@
+"""HTTP without sessions: JSON, problems, fields, pages, compression, connections and their bounds."""
