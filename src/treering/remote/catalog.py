@@ -159,6 +159,10 @@ class RemoteCatalog(Catalog):
             word = page.next
 
 
+BEGINNING = ListPosition("0" * 12, 0)
+"""A position of no server, after which the listing begins with all rows."""
+
+
 class _SessionEvent(msgspec.Struct):
     op: str
     id: str
@@ -194,7 +198,7 @@ class RemoteSessionsSubscription(SessionsSubscription):
     @property
     def position(self) -> ListPosition:
         """The position to come back to: that of the last item that was yielded."""
-        return self._yielded if self._yielded is not None else ListPosition("unknown", 0)
+        return self._yielded if self._yielded is not None else BEGINNING
 
     @property
     def waiting(self) -> bool:

@@ -32,7 +32,7 @@ from ..events.arguments import check_text
 from ..events.errors import InvalidInput, InvalidSessionId, NotFound, SessionExists, SessionNotFound
 from ..events.stores.base import Ref
 from ..projections.summary import SessionSummary
-from .catalog import RemoteCatalog, RemoteSessionsSubscription
+from .catalog import BEGINNING, RemoteCatalog, RemoteSessionsSubscription
 from .connection import RETRY_FOR_S, Connection, segment
 from .replies import ImportedAll, Row
 from .session import RemoteSession, opened
@@ -159,7 +159,7 @@ class RemoteHost(SessionHost):
 
     def sessions_position(self) -> ListPosition:
         """Return a position after which the listing begins with all rows: only a subscription knows the server's."""
-        return ListPosition("unknown", 0)
+        return BEGINNING
 
     async def _find(self, session: SessionLike) -> Ref:
         if isinstance(session, (Session, SessionSummary)):
