@@ -106,6 +106,23 @@ async def test_a_cursor_outlives_the_server_and_a_replaced_log_resets_its_reader
         assert events_after[0].data["cursor"] == events_after[0].id
 
 
+async def test_the_cursor_of_a_session_without_entries_outlives_the_server(tmp_path: Path, served: Serve) -> None:
+    root, received = tmp_path / "root", list[Event]()
+    url = "/v1/sessions/a/events?live=false&kinds=entry,ready"
+    for number in range(3):
+        async with SessionHost(root) as host, served(host) as client:
+            if not received:
+                await client.ask("POST", "/v1/sessions", {"id": "a"}, status=201)
+                received += await client.events(url)
+            await (await host.load("a")).append_message("user", str(number))
+            for had in (received[0], received[-1]):
+                told = await client.events(url, headers={"Last-Event-ID": had.id or ""})
+                assert seqs(told) == [*range(Cursor.parse(had.id or "").seq + 1, number + 2)]
+                assert [event.event for event in told if event.event != "entry"] == ["ready"]
+            received += told
+    assert len({Cursor.parse(event.id or "").generation for event in received}) == 1
+
+
 @pytest.mark.feature("S-13")
 async def test_a_stream_survives_restarts_sleep_and_the_archive_and_a_replaced_file_resets_it_once(
     tmp_path: Path, served: Serve

@@ -63,7 +63,7 @@ async def test_replacing_an_archived_session_keeps_the_old_file(root: Path) -> N
     async with SessionHost(root) as host:
         session = await create_session(host, ["first"])
         await host.archive(session)
-        (packed,) = root.glob("main.jsonl.*")
+        (packed,) = [root / name for name in files(root)]
         async with SessionHost() as elsewhere:
             await host.put(await create_session(elsewhere, ["second"]), replace=True)
     assert not packed.exists()

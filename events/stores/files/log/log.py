@@ -24,6 +24,7 @@ from ....entries import Header
 from ....errors import LogError, LogReplaced, NotASession
 from ....telemetry import logger
 from ...base import Cursor, TornTail
+from ..names import INDEX_SUFFIX
 from . import snapshots, tail
 from .backups import migrate
 from .head import FIRST_LINE, Extent, TornHeader, extent_of, generation_of, header_crc, read_head
@@ -35,7 +36,8 @@ _REPAIRS_MAX = 100
 """How often a tail is repaired at a time, however often another program goes on writing; the next append finds more."""
 
 _NOT_SAVED = -1
-"""The saved counter if the snapshot's table is damaged: it differs from every counter, so the snapshot is rewritten."""
+"""The saved counter if the snapshot is damaged or lacks the generation to keep: it differs from every counter, so the
+snapshot is rewritten."""
 
 
 class Log(LogState):
@@ -221,6 +223,8 @@ class Log(LogState):
         counter += changed
         kept = "" if changed else kept
         generation = kept or generation_of(stat.inode, crc, counter, table.first_line(disk, fd, FIRST_LINE))
+        if not table.count and not kept and not open_end:
+            kept, self._saved_counter = generation, _NOT_SAVED  # it is made without the first line, which will come
         reader_extent = None
         if open_end:
             self._count_open_end(fd, table, stat.size)
@@ -249,8 +253,9 @@ class Log(LogState):
         stat, crc = self.disk.fstat(fd), header_crc(block)
         table = Table(array("Q", accumulate(map(len, (block, *lines)))))
         generation = generation_of(stat.inode, crc, self.counter, lines[0] if lines else None)
-        self.kept = ""
         self._take_over(stat, crc, self.counter, table, generation)
+        self.kept = "" if lines else generation
+        self._saved_counter = self._saved_counter if lines else _NOT_SAVED
         self.header, self.dialect = header, dialect
         self._save_counter(header)
 
@@ -433,7 +438,11 @@ class Log(LogState):
         )
 
     def keep_generation(self, disk: Disk, log: FileStat, packed: FileStat) -> None:
-        """Let the log and its packed form, of which one is made of the other, have one generation; see `snapshots`."""
+        """Let the log and its packed form, of which one is made of the other, have one generation; see `snapshots`.
+
+        Raises:
+            OSError: The snapshot, which is named, cannot be written.
+        """
         stat = log if self.packed is not None else packed  # of the one that is made
         start, kept = self.table.ends[0], snapshots.Kept(self.generation, log.inode, packed.inode)
         extent = Extent(start, start, self.header_crc, 0)
@@ -441,6 +450,5 @@ class Log(LogState):
             snapshots.write_snapshot(
                 disk, self.path, self.counter, stat, extent, array("Q", [start]), None, flushed=False, kept=kept
             )
-        except OSError as error:  # its followers read it again from the start
-            session_id = None if self.header is None else self.header.id
-            logger().debug("snapshot_not_saved", session_id=session_id, ref=self.ref, error=str(error))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path + INDEX_SUFFIX) from error

@@ -4,7 +4,7 @@
     0           100             the fixed part, with a checksum of its own: see `_FIXED` and `_CRC`
     100         8 per line + 8  the line table: where the header block and each line end
     after that  in the header   the index, if there is one
-    after that  the rest        the generation that the log keeps, if it was packed or unpacked: see `Kept`
+    after that  the rest        the generation that the log keeps, if there is one: see `Kept`
 
 Numbers are in the byte order of the machine; the checksum of a snapshot from a machine of the other order is wrong.
 
@@ -14,7 +14,8 @@ holds a counter of generations. The counter grows when a log turns out not to be
 generation changes even if the inode was reused.
 
 Packing and unpacking put the same lines into another file. The snapshot then names both files and the generation of
-before, which the log keeps. Without the snapshot it gets another one, and followers read it again from its start.
+before, which the log keeps. So does a log that had no line yet when it got its generation. Without the snapshot it gets
+another one, and followers read it again from its start.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _KEPT_BYTES_MAX = 1024
 
 
 class Kept(Struct, frozen=True):
-    """The generation that a log keeps in another file.
+    """The generation that a log keeps, in another file or with its first line.
 
     Attributes:
         generation: The generation.
         log: The inode of the log that has it.
-        packed: The inode of the packed form that has it.
+        packed: The inode of the packed form that has it; 0 for none.
     """
 
     generation: str
@@ -71,7 +72,7 @@ class Snapshot(Struct, frozen=True):
         index_crc: The checksum of the index.
         index_at: The offset of the index in the snapshot file.
         index_size: The size of the index in bytes.
-        kept: The generation that the log keeps; None if it never moved.
+        kept: The generation that the log keeps; None for none.
     """
 
     counter: int

@@ -47,7 +47,7 @@ class LogState:
         table: Where its lines end.
         head: Its committed end.
         counter: How many earlier generations are known to have had this name.
-        kept: The generation that it keeps since it was packed or unpacked; empty for none.
+        kept: The generation that it keeps since it had no line, or was packed or unpacked; empty for none.
         device, inode, size: The file after our last read or write.
         flushed_end: Up to where the snapshot says that the file had been flushed.
         modified_ns_seen: When the file was last modified before our last look at it; 0 if unknown. While an owner has a
