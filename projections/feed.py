@@ -141,6 +141,14 @@ class RunningTexts:
             running.pieces.clear()
         return text_piece(name, message, offset, text)
 
+    def take(self, piece: TextPiece, head: Callable[[], int]) -> None:
+        """Take a piece that another host made; one that neither begins its text nor continues what is here is known."""
+        running = self._texts.get(piece.name)
+        if piece.offset == 0:
+            self._texts[piece.name] = RunningText(piece.message, [piece.text], piece.end, head())
+        elif running is not None and (running.message, running.length) == (piece.message, piece.offset):
+            self.add(piece.name, piece.message, piece.text, head)
+
     def so_far(self, index: LogIndex) -> list[TextPiece]:
         """Return the texts that are not over, each as one piece from its beginning on; none that became too long."""
         texts: list[TextPiece] = []

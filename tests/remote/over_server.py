@@ -23,7 +23,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import treering
 from treering.remote import RemoteHost
-from treering.server import app
+from treering.server import ServerLimits, app
 from treering.server.serving import listen, serve
 
 _SessionHost = treering.SessionHost
@@ -54,14 +54,16 @@ class ServedHost(RemoteHost):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.served = _SessionHost(*args, **kwargs)
-        super().__init__("http://127.0.0.1:1")
+        super().__init__("http://127.0.0.1:1", limits=kwargs.get("limits"))
         self._exits = ExitStack()
         self._portal: BlockingPortal | None = None
 
     async def _begin(self) -> None:
         enter = self._exits.enter_context
         self._portal = portal = await anyio.to_thread.run_sync(enter, start_blocking_portal("asyncio"))
-        serving: AbstractContextManager[str] = portal.wrap_async_context_manager(served_url(self.served))
+        serving: AbstractContextManager[str] = portal.wrap_async_context_manager(
+            served_url(self.served, limits=ServerLimits(listed_every_s=0))
+        )
         self._connection.url = await anyio.to_thread.run_sync(enter, serving)
         await super()._begin()
         # Tests look at the files, which a program cannot: its server may be anywhere.
@@ -91,10 +93,34 @@ class ServedHost(RemoteHost):
 LOCAL_ONLY = {
     "test_a_branch_takes_effect_after_another_program_appended": "it writes to a file by the name of the log",
     "test_a_branch_whose_record_may_be_lost_is_in_doubt_and_takes_effect": "it has the handle passivate the session",
+    "test_a_cancelled_wait_for_the_listing_loses_no_change": "a server writes a session at once, so it is listed",
+    "test_a_command_whose_batch_was_torn_is_carried_out_again": "it tears a file",
     "test_a_failed_write_changes_neither_index_nor_leaf": "it looks at the cause of an error, which stays there",
-    "test_an_id_that_the_id_source_repeats_is_refused": "ids come from the server",
     "test_a_payload_of_any_kind_goes_below_the_leaf_and_becomes_the_leaf": "it makes a thousand calls one by one",
+    "test_a_repeated_command_is_durable_though_its_first_writer_did_not_flush_it": "its disk crashes",
+    "test_a_replica_of_the_listing_that_leaves_and_comes_back_lacks_nothing": "only the server knows its position",
+    "test_a_session_that_falls_asleep_or_wakes_counts_as_changed": "it has the handle passivate the session",
+    "test_a_slow_subscriber_gets_the_latest_transient_of_each_name_between_two_entries": "emitting sends a request",
+    "test_a_subscriber_that_missed_too_many_changes_gets_a_snapshot_and_one_that_kept_up_gets_each_change": (
+        "it makes a thousand calls one by one"
+    ),
+    "test_a_subscription_from_the_cursor_of_an_unwritten_session_gets_no_reset": "a server writes a session at once",
+    "test_a_text_that_nobody_listened_to_is_known_to_whoever_comes_and_has_a_bound": "emitting sends a request",
+    "test_a_view_begins_although_its_log_is_replaced_once_by_the_same_one": "it disturbs the store of the host",
+    "test_a_view_of_a_log_that_is_replaced_once_is_built_again": "it disturbs the store of the host",
+    "test_a_view_whose_projection_raised_says_so_until_it_is_rebuilt": "it reads the log of the process",
+    "test_an_entry_that_arrives_while_a_view_is_built_is_folded_once": "it disturbs the store of the host",
+    "test_an_id_is_reserved_before_the_first_write_and_released_with_its_last_handle": (
+        "a server writes a session at once"
+    ),
+    "test_an_id_may_have_any_letters_and_a_new_one_180_bytes": "it renames a file",
+    "test_an_id_that_the_id_source_repeats_is_refused": "ids come from the server",
+    "test_another_process_sees_the_leaf_move": "another process opens the files",
     "test_cuts_from_find_safe_cut_are_accepted_and_unsafe_ones_refused": "it makes a thousand calls one by one",
+    "test_each_of_a_thousand_subscribers_receives_every_change": "it makes thousands of calls one by one",
+    "test_in_an_empty_directory_nothing_is_recent_and_no_file_is_created": "it lists a folder",
+    "test_no_piece_of_a_text_is_lost_however_slow_or_late_a_subscriber_is": "emitting sends a request",
+    "test_statistics_tell_how_far_the_slowest_subscriber_lags": "statistics are those of a process",
 }
 """Tests whose subject is not to be seen from another machine, or that only take long there."""
 

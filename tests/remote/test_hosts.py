@@ -17,6 +17,7 @@ from treering import Limits, Message, Session, SessionHost, SyncHost, text
 from treering.errors import InvalidInput, SessionNotFound
 from treering.remote import RemoteHost
 from treering.sessions import SessionSummary
+from treering.subscriptions import TextPiece
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
@@ -84,6 +85,30 @@ async def test_the_listing_is_followed_whoever_changes_it(local: SessionHost, re
         assert (second.ref, second.summary.message_count) == ("second", 1)  # type: ignore[union-attr]
         await remote.delete("first")
         assert (await anext(changes)).summary is None  # type: ignore[union-attr]
+        position = changes.position
+    await (await local.create("unseen")).append_message("user", "three")
+    async with remote.subscribe_sessions(after=position) as changes:
+        assert (await anext(changes)).ref == "unseen"  # type: ignore[union-attr]
+    async with remote.subscribe_sessions(after=remote.sessions_position()) as changes:
+        assert {row.id for row in await anext(changes)} == {"second", "unseen"}  # type: ignore[union-attr]
+
+
+async def test_moves_of_the_leaf_and_pieces_of_texts_come_from_others(local: SessionHost, remote: RemoteHost) -> None:
+    own = await local.create("main")
+    first = await own.append_message("user", "one")
+    second = await own.append_message("user", "two")
+    session = await remote.load("main")
+    async with session.subscribe(after=2, leaf=True, transient=True) as items:
+        assert (await anext(items)).entry_id == second  # type: ignore[union-attr]
+        await own.branch(first)
+        assert (await anext(items)).entry_id == first == session.leaf_id  # type: ignore[union-attr]
+        own.emit_text("answer", "all of ", message="m")
+        piece = await anext(items)
+        assert isinstance(piece, TextPiece)
+        own.emit_text("answer", "it", message="m")
+        assert (await anext(items)).offset == piece.end == 7  # type: ignore[union-attr]
+        async with session.subscribe(after=2, transient=True) as late:
+            assert (await anext(late)).text == "all of it"  # type: ignore[union-attr]
 
 
 async def test_two_hosts_of_a_server_and_its_own_follow_one_session(

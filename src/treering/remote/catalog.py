@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from ..actors.catalog.catalog import ANY, Catalog, checked_status
-from ..actors.host.listing import Listing, ListingFeed, SessionChanged, SessionsSubscription
+from ..actors.host.listing import ListingFeed, ListPosition, SessionChanged, SessionsSubscription
 from ..actors.host.names import absolute
 from ..actors.host.runtime import Runtime
 from ..actors.search.hits import Hit
@@ -159,6 +159,10 @@ class RemoteCatalog(Catalog):
             word = page.next
 
 
+BEGINNING = ListPosition("0" * 12, 0)
+"""A position of no server, after which the listing begins with all rows."""
+
+
 class _SessionEvent(msgspec.Struct):
     op: str
     id: str
@@ -168,24 +172,42 @@ class _SessionEvent(msgspec.Struct):
 class RemoteSessionsSubscription(SessionsSubscription):
     """The listing of a server, followed by the rows that change, whoever changes them; see `SessionsSubscription`.
 
+    What was not yielded is held here: the last change of each session.
+
     Args:
         connection: The server.
-        listing: Its rows.
-        feed: What changes of them.
+        catalog: Its sessions.
         runtime: The seams of the remote host.
+        after: The position to begin after.
     """
 
-    def __init__(self, connection: Connection, listing: Listing, feed: ListingFeed, runtime: Runtime) -> None:
-        super().__init__(listing, feed)
+    def __init__(
+        self, connection: Connection, catalog: Catalog, runtime: Runtime, *, after: ListPosition | None
+    ) -> None:
+        super().__init__(catalog.listing, catalog.feed, after=after)
         self._connection = connection
         self._runtime = runtime
         self._following = anyio.CancelScope()
-        self._begun = anyio.Event()
+        self._arrived = anyio.Event()
+        self._received = self._yielded = after
+        self._rows: list[SessionSummary] | None = None
+        self._rows_at = after
         self._failure: TreeringError | None = None
+        self._is_over = True
+
+    @property
+    def position(self) -> ListPosition:
+        """The position to come back to: that of the last item that was yielded."""
+        return self._yielded if self._yielded is not None else BEGINNING
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are items that have arrived and were not yielded."""
+        return self._rows is not None or bool(self._changed)
 
     async def __aenter__(self) -> Self:
-        await super().__aenter__()
         self._following = anyio.CancelScope()
+        self._is_over = False
         self._runtime.spawn(self._follow)
         return self
 
@@ -194,33 +216,56 @@ class RemoteSessionsSubscription(SessionsSubscription):
         await super().__aexit__(*error)
 
     async def __anext__(self) -> list[SessionSummary] | SessionChanged:
-        await self._begun.wait()  # what changes after the rows were read is told
-        if self._failure is not None:
-            raise self._failure
-        return await super().__anext__()
+        while not self.waiting:
+            if self._failure is not None:
+                raise self._failure
+            if self._is_over:
+                raise StopAsyncIteration
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        if self._rows is not None:
+            rows, self._rows = self._rows, None
+            self._yielded = self._rows_at
+            return rows
+        change = self._changed.pop(next(iter(self._changed)))
+        self._yielded = change.position
+        return change
 
     async def _follow(self) -> None:
-        """Note each session whose row changes. When the stream begins anew, it tells all rows, most of them known."""
-        known: dict[Ref, Row | None] = {}
-        told: dict[Ref, Row | None] = {}
-        with self._following:
-            try:
-                async with aclosing(self._connection.follow("/v1/events", {}, None)) as events:
+        """Receive the listing and its changes until the subscription is left, or the host is closed."""
+        rows: list[SessionSummary] | None = None
+
+        def since() -> str | None:
+            nonlocal rows
+            rows = None  # those of a stream that was cut off are sent again
+            return None if self._received is None else str(self._received)
+
+        try:
+            with self._following:
+                events = self._connection.follow("/v1/events", {"status": ANY}, since)
+                async with aclosing(events):
                     async for event in events:
+                        if event.id is None:
+                            continue
+                        position = ListPosition.parse(event.id)
                         if event.event == "reset":
-                            told = {}
-                        elif event.event == "session":
-                            change = msgspec.json.decode(event.data, type=_SessionEvent)
-                            told[change.id] = change.row
-                            if self._begun.is_set() and known.get(change.id) != change.row:
-                                self._runtime.touched.add(change.id)
-                            known[change.id] = change.row
-                        elif event.event == "ready":
-                            for gone in [each for each, row in known.items() if row is not None and each not in told]:
-                                known[gone] = None
-                                self._runtime.touched.add(gone)
-                            self._begun.set()
-            except TreeringError as error:
-                self._failure = error
-                self._begun.set()
-                self._runtime.touched.wake()
+                            rows = []
+                            continue
+                        if event.event == "session":
+                            told = msgspec.json.decode(event.data, type=_SessionEvent)
+                            row = None if told.row is None else told.row.summary()
+                            if rows is not None and row is not None:
+                                rows.append(row)
+                                continue
+                            self._changed.pop(told.id, None)  # the last change of a session comes last
+                            self._changed[told.id] = SessionChanged(told.id, row, position)
+                        elif rows is not None:
+                            self._rows, self._rows_at, rows = rows, position, None
+                            self._changed.clear()
+                        self._received = position
+                        self._arrived.set()
+        except TreeringError as error:
+            self._failure = error
+        finally:
+            self._is_over = True
+            self._arrived.set()

@@ -204,14 +204,14 @@ class Connection:
     # -- streams
 
     async def follow(
-        self, path: str, query: Mapping[str, str], since: Callable[[], str] | None
+        self, path: str, query: Mapping[str, str], since: Callable[[], str | None]
     ) -> AsyncGenerator[Event]:
         """Yield the events of a stream, which is opened again whenever it ends or is cut off.
 
         Args:
             path: The path.
             query: The query.
-            since: Returns the place from which to go on, each time that the stream is opened; None if it has none.
+            since: Returns the place from which to go on, each time that the stream is opened; None for its beginning.
 
         Raises:
             TreeringError: The server refuses the stream, or ended it for good.
@@ -220,7 +220,8 @@ class Connection:
         while True:
             pause_s = random.uniform(0, min(RECONNECT_MAX_S, 0.1 * (2**failures - 1)))
             failures += 1
-            asked = dict(query) if since is None else {**query, "since": since()}
+            place = since()
+            asked = dict(query) if place is None else {**query, "since": place}
             with suppress(httpx2.TransportError, TimeoutError, Unavailable, TooMany):
                 async with aclosing(self._events(path, asked)) as events:
                     async for event in events:

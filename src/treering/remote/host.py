@@ -32,7 +32,7 @@ from ..events.arguments import check_text
 from ..events.errors import InvalidInput, InvalidSessionId, NotFound, SessionExists, SessionNotFound
 from ..events.stores.base import Ref
 from ..projections.summary import SessionSummary
-from .catalog import RemoteCatalog, RemoteSessionsSubscription
+from .catalog import BEGINNING, RemoteCatalog, RemoteSessionsSubscription
 from .connection import RETRY_FOR_S, Connection, segment
 from .replies import ImportedAll, Row
 from .session import RemoteSession, opened
@@ -150,13 +150,16 @@ class RemoteHost(SessionHost):
     # -- finding sessions
 
     def subscribe_sessions(self, *, after: ListPosition | None = None) -> SessionsSubscription:
-        """Follow the listing of the server, beginning with all rows; see `SessionHost.subscribe_sessions`.
+        """Follow the listing of the server, whoever changes it; see `SessionHost.subscribe_sessions`.
 
         Args:
-            after: A position has no effect: what changed while nobody followed is known to the server alone.
+            after: A position of the server; also one that another remote host of it said.
         """
-        sessions = self._sessions
-        return RemoteSessionsSubscription(self._connection, sessions.listing, sessions.feed, self.core.runtime)
+        return RemoteSessionsSubscription(self._connection, self._sessions, self.core.runtime, after=after)
+
+    def sessions_position(self) -> ListPosition:
+        """Return a position after which the listing begins with all rows: only a subscription knows the server's."""
+        return BEGINNING
 
     async def _find(self, session: SessionLike) -> Ref:
         if isinstance(session, (Session, SessionSummary)):

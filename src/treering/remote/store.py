@@ -33,7 +33,7 @@ from ..events.stores.base import (
     Ref,
 )
 from ..events.stores.capabilities import Watches, offered
-from ..projections.feed import Transient
+from ..projections.feed import TextPiece, Transient
 from .connection import Connection, segment
 from .events import Event
 from .replies import DAMAGED, Detail, EntryPage, Leaf, WireDialect
@@ -46,7 +46,7 @@ PAGE_MAX = 1000
 _GAP_MAX = 16
 """How many lines that nobody asked for are read rather than asking twice."""
 
-_KINDS = "entry,transient,ready"
+_KINDS = "entry,leaf,transient,ready"
 
 
 class RemoteStore:
@@ -210,6 +210,18 @@ class _Transient(msgspec.Struct):
     data: Raw = Raw(b"null")
 
 
+class _Piece(msgspec.Struct, forbid_unknown_fields=True):
+    """The data of a piece of a text; see `TextPiece`."""
+
+    message: str
+    offset: int
+    end: int
+    text: str
+
+
+_piece_decoder = msgspec.json.Decoder(_Piece)
+
+
 def _take(source: Source, event: Event) -> bool:
     """Take an event of a log's stream, and return whether that was all: otherwise its source has to look by itself."""
     log = source.followed_log
@@ -217,10 +229,26 @@ def _take(source: Source, event: Event) -> bool:
         return _fold(log, Cursor.parse(event.id), event.data)
     if event.event == "transient":
         if source.feed is not None:
-            transient = msgspec.json.decode(event.data, type=_Transient)
-            source.feed.publish(Transient(transient.name, transient.data), len(event.data))
+            source.feed.publish(_transient(source, event.data), len(event.data))
         return True
+    if event.event == "leaf" and log is not None:
+        # A move that this host knows already, or an older one: what the server says when it is asked is never stale.
+        leaf = msgspec.json.decode(event.data, type=Leaf)
+        return (leaf.cursor, leaf.leaf) == (str(log.cursor), log.index.ids[log.index.leaf] if log.index.leaf else None)
     return event.event not in ("entry", "ready", "reset", "problem")
+
+
+def _transient(source: Source, data: bytes) -> Transient:
+    """Return an event that no log keeps, and note the texts that are being written for subscribers that come late."""
+    told = msgspec.json.decode(data, type=_Transient)
+    try:
+        piece = _piece_decoder.decode(told.data)
+    except msgspec.ValidationError:
+        return Transient(told.name, told.data)
+    log = source.followed_log
+    taken = TextPiece(told.name, told.data, piece.message, piece.offset, piece.text)
+    source.texts().take(taken, lambda: 0 if log is None else log.index.head)
+    return taken
 
 
 def _fold(log: OpenLog, at: Cursor, line: bytes) -> bool:

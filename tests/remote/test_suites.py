@@ -1,0 +1,64 @@
+"""The library's own suites, through a remote host over a real server; see `over_server`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+PASSED_MIN = 110
+"""How many tests pass at least: those that are skipped look into files, disks or the host's own process."""
+REPLICAS = "tests/following/test_replicas.py::test_"
+SUITES = (
+    "tests/actors/test_idempotence.py",
+    "tests/sessions/test_branching.py",
+    "tests/sessions/test_compaction.py",
+    "tests/sessions/test_labels.py",
+    "tests/sessions/test_lifecycle.py",
+    "tests/following/test_json.py",
+    "tests/following/test_leaf_moves.py",
+    "tests/following/test_shared_views.py",
+    f"{REPLICAS}the_changes_of_a_tree_have_a_class_for_each_kind_of_change[asyncio]",
+    f"{REPLICAS}a_replica_of_the_context_equals_the_view_at_every_seq[asyncio-0]",
+    f"{REPLICAS}replicas_of_the_tree_and_the_labels_equal_the_views_at_every_seq[asyncio-1-5]",
+    f"{REPLICAS}a_replica_of_the_listing_equals_the_view_at_every_step[asyncio-0]",
+)
+IDEMPOTENCE, LEAF_MOVES = "tests/actors/test_idempotence.py::test_", "tests/following/test_leaf_moves.py::test_"
+SHORT = (
+    f"{IDEMPOTENCE}a_repeated_command_returns_its_id_and_appends_nothing[asyncio-compaction-native]",
+    f"{IDEMPOTENCE}a_command_that_many_tasks_send_at_once_is_carried_out_once[asyncio-inline]",
+    f"{LEAF_MOVES}a_move_says_where_and_when_and_views_refuse_to_be_asked[asyncio]",
+    f"{REPLICAS}the_changes_of_a_tree_have_a_class_for_each_kind_of_change[asyncio]",
+)
+
+
+def through_a_server(tests: Sequence[str], *options: str) -> tuple[str, dict[str, int]]:
+    """Run tests in another process whose hosts are remote ones, and return what it said and how many had each end."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "over_server", "-p", "no:cacheprovider", "-rs"]
+    env = {**os.environ, "PYTHONPATH": str(HERE)}
+    ran = subprocess.run(
+        [*command, *options, *tests], cwd=PROJECT, env=env, capture_output=True, text=True, check=False
+    )
+    said = ran.stdout + ran.stderr
+    last = ran.stdout.rstrip().rpartition("\n")[2]
+    return said, {end: int(count) for count, end in re.findall(r"(\d+) (passed|failed|errors?|skipped)", last)}
+
+
+def test_some_of_the_suites_pass_over_a_server() -> None:
+    said, ends = through_a_server(SHORT)
+    assert ends == {"passed": len(SHORT)}, said
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_the_suites_pass_over_a_server() -> None:
+    said, ends = through_a_server(SUITES, "-n", "2", "-k", "asyncio and not uvloop")
+    assert ends.keys() == {"passed", "skipped"}, said
+    assert ends["passed"] > PASSED_MIN, said
