@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, Route, expect
 
 from treering import Session, SessionHost, plain_text
+from treering.events.disk.disk import OsDisk
+from treering.server.tokens import Tokens
 
 from .conftest import WAIT_MS, Serving, Site
 from .long_story import tell_everything
@@ -22,7 +25,7 @@ async def _said(session: Session) -> list[str]:
 
 @pytest.mark.feature("S-40")
 async def test_a_person_acts_on_a_session(
-    host: SessionHost, site: Site, page: Page, allowed: list[str], serving: Serving
+    host: SessionHost, site: Site, page: Page, allowed: list[str], serving: Serving, tmp_path: Path
 ) -> None:
     told = await tell_everything(host)
     session = told.session
@@ -132,20 +135,31 @@ async def test_a_person_acts_on_a_session(
     await page.get_by_role("menuitem", name="Bring back").click()
     await expect(page.locator(".session-figures")).not_to_contain_text("archived")
 
-    # whoever may only read is offered nothing
-    async with serving(host, read_only=True) as other:
-        await page.goto(f"{other.url}s/everything")
-        await expect(path.get_by_text("A third way.")).to_be_visible()
-        await expect(page.locator(".composer")).to_have_count(0)
-        await more.click()
-        await expect(page.get_by_role("menuitem", name="Export")).to_be_visible()
-        for name in ("Rename", "Compact", "Archive", "Delete"):
-            await expect(page.get_by_role("menuitem", name=name)).to_have_count(0)
-        await page.keyboard.press("Escape")
-        row = path.locator(".by-user", has_text="A third way.")
-        await row.get_by_role("button", name=re.compile("Menu of entry")).click()
-        await expect(page.get_by_role("menuitem", name="Copy link")).to_be_visible()
-        await expect(page.get_by_role("menuitem", name=re.compile("Label|Branch|Compact"))).to_have_count(0)
+    # whoever may only read is offered nothing: at a server that only reads, and with a token that does
+    tokens = Tokens(tmp_path / "tokens.json", OsDisk())
+    reader = tokens.create("read")
+    allowed.append("401")
+    for options in ({"read_only": True}, {"tokens": tokens}):
+        async with serving(host, **options) as other:
+            await page.goto(f"{other.url}s/everything")
+            if "tokens" in options:
+                await page.get_by_label("Token").fill(f"tr_{0:012x}_{43 * 'x'}")
+                await page.get_by_role("button", name="Sign in").click()
+                await expect(page.locator("#token-problem")).to_contain_text("make another one")
+                await page.get_by_label("Token").fill(reader)
+                await page.get_by_role("button", name="Sign in").click()
+            await expect(path.get_by_text("A third way.")).to_be_visible()
+            await expect(page.locator(".composer")).to_have_count(0)
+            await more.click()
+            await expect(page.get_by_role("menuitem", name="Export")).to_be_visible()
+            for name in ("Rename", "Compact", "Archive", "Delete"):
+                await expect(page.get_by_role("menuitem", name=name)).to_have_count(0)
+            await page.keyboard.press("Escape")
+            row = path.locator(".by-user", has_text="A third way.")
+            await row.get_by_role("button", name=re.compile("Menu of entry")).click()
+            await expect(page.get_by_role("menuitem", name="Copy link")).to_be_visible()
+            await expect(page.get_by_role("menuitem", name=re.compile("Label|Branch|Compact"))).to_have_count(0)
+            await page.goto("about:blank")  # before the server goes
 
     # delete: only by typing the name
     await page.goto(f"{site.url}s/everything")

@@ -123,6 +123,34 @@ async def test_every_entry_has_a_link_and_back_works(
     for entry in (told.prompt, told.failed, told.other, told.labelled):
         await page.goto(f"{site.url}s/everything/e/{entry}")
         await page.wait_for_selector(".row.is-target")
+    leaf = told.session.leaf_id
+    for view, shows in (
+        (f"s/everything/tree?at={told.labelled}", ".tree-row.selected .pill"),
+        (f"s/everything/tree?at={told.other}", ".tree-row.selected:not(.on-path)"),
+        (f"s/everything/saw/{leaf}", ".page-saw h2"),
+        (f"s/everything/saw/{leaf}?window=4000", ".page-saw button >> text=The model's own"),
+        (f"s/everything/compare/{leaf}/{told.other}", ".page-compare >> text=Another way is slower."),
+        ("?state=idle", ".chip[aria-pressed='true'] >> text=idle"),
+        ("sessions?q=slower", ".hit mark >> text=slower"),
+        ("sessions?days=7&state=idle", ".chip[aria-pressed='true'] >> text=idle"),
+        ("usage?measure=tokens", ".chip[aria-pressed='true'] >> text=Tokens"),
+        ("usage?days=7", ".chip.is-set"),
+    ):
+        await page.goto(site.url + view)
+        await expect(page.locator(shows).first, view).to_be_visible()
+        await page.reload()
+        await expect(page.locator(shows).first, view).to_be_visible()
+        assert page.url == site.url + view
+
+    # a step from one view to the next is a step of the history
+    await page.goto(f"{site.url}s/everything")
+    for word, end in (("Tree", "/tree"), ("What it saw", f"/saw/{leaf}"), ("Usage", "/usage"), ("Live", "/")):
+        await page.get_by_role("link", name=word, exact=True).first.click()
+        await expect(page).to_have_url(re.compile(f"{re.escape(end)}$"))
+    for end in ("/usage", f"/saw/{leaf}", "/tree", "/everything"):
+        await page.go_back()
+        await expect(page).to_have_url(re.compile(f"{re.escape(end)}$"))
+    await expect(page.locator(".path").get_by_text("I go on.")).to_be_visible()
 
     # an entry that does not exist says so, and the end of the path is shown
     allowed.append("404")
@@ -143,7 +171,7 @@ async def test_what_is_written_appears_and_becomes_final_in_its_place(
     await expect(page.locator(".path").get_by_text("Tell me.")).to_be_visible()
     await session.append_message("assistant", [tool_use("c1", "bash", {"command": "make"})], model="m", provider="p")
     running = page.locator('.tool[data-call="c1"] .call-state')
-    await expect(running).to_have_text(re.compile(r"running 0:0\d"))
+    await expect(running).to_have_text(re.compile(r"running \d s"))
     await session.append_tool_execution("c1", "bash", {"command": "make"}, "made", duration_ms=1500.0)
     await expect(running).to_have_count(0)
     await expect(page.locator('.tool[data-call="c1"]')).to_contain_text("1.5 s")

@@ -150,7 +150,7 @@ function Page({ name, params, query, app }) {
     scrollTo(0, app.restoring);
     app.restoring = undefined;
   });
-  if (app.refused) return html`<${Refused} error=${app.refused} />`;
+  if (app.refused) return html`<${Refused} error=${app.refused} app=${app} />`;
   if (!LOADERS[name]) return html`<${Empty} title="There is no such page"><a href="./">To the live agents</a><//>`;
   if (failed) {
     const reload = html`<button class="button" type="button" onClick=${() => location.reload()}>Reload</button>`;
@@ -161,11 +161,36 @@ function Page({ name, params, query, app }) {
 }
 
 /** What somebody without a token sees. */
-function Refused({ error }) {
+function Refused({ error, app }) {
   if (error.status !== 401 && error.status !== 403) return html`<${Failure} error=${error} retry=${() => location.reload()} />`;
-  return html`<${Empty} title="These pages need a link with a token" command="treering serve ROOT --open">
-    ${error.detail ?? error.message}
-  <//>`;
+  return html`<div>
+    <${Empty} title="These pages need a token" command="treering serve ROOT --open">
+      ${error.detail ?? error.message}
+    <//>
+    <${TokenField} app=${app} />
+  </div>`;
+}
+
+/** A token signs the browser in as a link with one does. */
+function TokenField({ app }) {
+  const [problem, setProblem] = useState(null);
+  const [sending, setSending] = useState(false);
+  const send = async (event) => {
+    event.preventDefault();
+    setSending(true);
+    try {
+      await signIn(app.server, new FormData(event.currentTarget).get("token").trim());
+      location.reload();
+    } catch (error) {
+      setProblem(error);
+      setSending(false);
+    }
+  };
+  return html`<form class="token-form" onSubmit=${send}>
+    <label class="named">Token<input class="field mono" name="token" type="password" required autocomplete="off" spellcheck=${false} aria-describedby=${problem ? "token-problem" : undefined} /></label>
+    <button class="button main" type="submit" disabled=${sending}>Sign in</button>
+    ${problem && html`<p id="token-problem" class="is-bad" role="alert">${problem.detail ?? problem.message}</p>`}
+  </form>`;
 }
 
 async function start() {

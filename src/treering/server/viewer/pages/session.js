@@ -10,10 +10,12 @@ import { Outline, placesOf } from "../parts/outline.js";
 import { Path } from "../parts/path.js";
 import { path } from "../parts/paths.js";
 import { nameOf } from "../parts/session-bar.js";
-import { EntryMenu, Frame, Pill, Tools } from "../parts/session-frame.js";
+import { EntryMenu, Frame, Pill, Printed, Tools } from "../parts/session-frame.js";
 import { SessionModel } from "../parts/session-model.js";
 import { keepSeen, readSeen } from "../parts/seen.js";
 import { SessionView } from "../parts/session-view.js";
+
+const CAUGHT_UP_MS = 1000;
 
 /** The page of a session; another session is another page. */
 export default function Page({ params, query, app }) {
@@ -70,7 +72,7 @@ class SessionPage extends Component {
   componentDidMount() {
     const { app, session, entry, leaf } = this.props;
     this.stop = this.model.onChange(() => this.#changed());
-    this.stopApp = app.onChange(() => app.connection !== this.connection && this.setState({}));
+    this.stopApp = app.onChange(() => app.connection !== this.connection && this.#connected());
     this.stopRows = app.directory.onChange(() => this.#takeRow());
     this.#readRow();
     this.#open(leaf, entry);
@@ -91,6 +93,7 @@ class SessionPage extends Component {
     this.#keepSeen();
     this.stop();
     this.stopApp();
+    clearTimeout(this.counting);
     this.stopRows();
     this.view.close();
     this.model.close();
@@ -101,13 +104,12 @@ class SessionPage extends Component {
 
   /** Remember how far a person has read: to the end of what was in view. */
   #keepSeen() {
-    const last = this.model.items[this.#lastSeenPlace() ?? -1] ?? (this.state.pinned ? this.model.items.at(-1) : null);
-    if (last) keepSeen(this.props.session, last.seq);
-  }
-
-  #lastSeenPlace() {
-    const row = this.model.rows[this.view.last];
-    return row ? this.model.items.indexOf(row.item) : null;
+    const atEnd = this.state.pinned && !this.model.isPinnedBranch;
+    const last = atEnd ? this.model.items.findLast((item) => !item.live) : this.model.rows[this.view.last]?.item;
+    if (!last) return;
+    // whoever is at the end has seen all of the session, also what is on no path
+    const latest = [last.timestamp, atEnd ? this.state.row?.last_entry : undefined].filter(Boolean).map(Date.parse);
+    keepSeen(this.props.session, last.seq, new Date(Math.max(...latest)).toISOString());
   }
 
   async #readRow() {
@@ -128,6 +130,21 @@ class SessionPage extends Component {
     if (row?.state && row !== this.taken) this.model.takeState(row.state);
     if (row && row !== this.taken && this.state.row) this.setState({ row: { ...this.state.row, ...row } });
     this.taken = row;
+  }
+
+  /** Say after an interruption how much came in during it. */
+  #connected() {
+    const { app } = this.props;
+    if (app.connection === "lost") this.arrivedBefore = this.model.arrived;
+    if (app.connection === "live" && this.arrivedBefore !== undefined) {
+      clearTimeout(this.counting);
+      this.counting = setTimeout(() => {
+        const added = this.model.arrived - this.arrivedBefore;
+        this.arrivedBefore = undefined;
+        if (added > 0) app.toast(`Reconnected, ${entryCount(added)} added`);
+      }, CAUGHT_UP_MS);
+    }
+    this.setState({});
   }
 
   // -- where the reader is
@@ -180,6 +197,18 @@ class SessionPage extends Component {
     else if (by > 0 && this.model.hasLater) this.model.loadMore("later").then(() => this.step(by, isWanted));
     else this.props.app.say("there are no more");
     return undefined;
+  }
+
+  /** Go to the beginning of the path. */
+  async toBeginning() {
+    const { model } = this;
+    if (model.hasEarlier && model.prompts?.length)
+      await model.open({ leaf: model.isPinnedBranch ? model.leaf : undefined, entry: model.prompts[0].id });
+    for (let start = Infinity; model.hasEarlier && model.start < start;) {
+      start = model.start;
+      await model.loadMore("earlier");
+    }
+    this.setState({ active: null, target: null, pinned: false }, () => this.#path?.toRow(0));
   }
 
   get activeRow() {
@@ -354,6 +383,7 @@ class SessionPage extends Component {
               ? this.#drawPath(active, target)
               : h(Skeleton, { rows: 8, height: 90 }),
           h(Pill, { page: this }),
+          h(Printed, { model, view }),
           app.can("write") && model.isLoaded
             ? h(Composer, {
                 hold: this.#holdComposer,

@@ -41,7 +41,7 @@ export function AgentRow({ line, app }) {
     ${state ? html`<${StateChip} state=${state.state} live=${state.live} />` : html`<span class="state is-error"><${Icon} name="error" />unreadable</span>`}
     <span class="agent-name"><bdi class="clip strong">${nameOf(row)}</bdi>${children > 0 && html`<span class=${`family${failed ? " is-bad" : ""}`}>${failed ? `${count(failed)} of ${count(children)} failed` : counted(children, "sub-agent")}</span>`}</span>
     <${Doing} row=${row} />
-    <span class="num tokens">${tokens(state?.tokens)}${state?.tokens && state.window ? html`<span class="soft"> / ${tokens(state.window)}</span>` : ""}<span class="unit"> tokens</span></span>
+    <span class="num tokens">${state?.tokens && html`${tokens(state.tokens)}${state.window && html`<span class="soft"> / ${tokens(state.window)}</span>`}<span class="unit"> tokens</span>`}</span>
     <span class="num cost soft">${money(state?.cost)}</span>
     <span class="num age soft">${working ? html`<${Elapsed} since=${state.since} />` : html`<${Time} at=${state?.since ?? row.last_entry} relative />`}</span>
   </a>`;

@@ -8,6 +8,7 @@ import { count, counted, money, tokens } from "./numbers.js";
 
 const ROWS_SHOWN = 12;
 const DAY_MS = 86_400_000;
+const DAYS_MIN = 7;
 const HEIGHT = 220;
 const LEFT = 60;
 const BOTTOM = 26;
@@ -28,12 +29,13 @@ export function worded(value, measure) {
   return measure === "cost" ? money(value) : tokens(value);
 }
 
-/** Days without usage are days too. */
+/** Days without usage are days too, and a bar stands among the days before it: at least a week of them. */
 function everyDay(rows) {
   const known = new Map(rows.map((row) => [row.name, row]));
   const days = [];
   const last = Date.parse(rows.at(-1).name);
-  for (let at = Date.parse(rows[0].name); at <= last; at += DAY_MS) {
+  const first = Math.min(Date.parse(rows[0].name), last - (DAYS_MIN - 1) * DAY_MS);
+  for (let at = first; at <= last; at += DAY_MS) {
     const name = new Date(at).toISOString().slice(0, 10);
     days.push(known.get(name) ?? { name, sessions: 0, usage: {} });
   }

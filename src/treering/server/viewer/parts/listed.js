@@ -5,34 +5,24 @@ import { Doing, agentAddress, nameOf } from "./agents.js";
 import { Icon } from "./icons.js";
 import { count, money, tokens } from "./numbers.js";
 import { path } from "./paths.js";
+import { isUnseen } from "./seen.js";
 import { StateChip } from "./state.js";
 import { Time } from "./time.js";
 
-const SEEN = "treering.seen/";
 const BEFORE = 24;
 const BEFORE_MAX = 36;
 const ROLES = { user: "You", assistant: "Agent", tool: "Tool", system: "System", session_info: "Title", label: "Label" };
 
-/** When a person last looked at a session in this browser, in milliseconds; 0 for never. */
-export function seenAt(id) {
-  try {
-    return Number(localStorage.getItem(SEEN + id)) || 0;
-  } catch {
-    return 0; // storage is blocked: nothing is known to be seen
-  }
-}
-
 /** One session. */
 export function ListedRow({ row, app }) {
   const { state } = row;
-  const seen = seenAt(row.id);
-  const unseen = seen > 0 && Date.parse(row.last_entry) > seen;
+  const unseen = isUnseen(row);
   return html`<a class=${`listed${unseen ? " is-unseen" : ""}`} href=${app.href(agentAddress(row))}>
     ${state ? html`<${StateChip} state=${state.state} live=${state.live} />` : html`<span class="state is-error"><${Icon} name="error" />unreadable</span>`}
     <span class="name">${unseen && html`<span class="unseen"><span class="sr">new entries</span></span>`}<bdi class="clip">${nameOf(row)}</bdi>${row.key && row.title && html`<bdi class="key clip">${row.key}</bdi>`}</span>
     <${Doing} row=${row} />
     <span class="num entries soft">${count(row.message_count)}</span>
-    <span class="num tokens">${tokens(row.usage?.total_tokens)}${row.usage && html`<span class="unit"> tokens</span>`}</span>
+    <span class="num tokens">${row.usage?.total_tokens && html`${tokens(row.usage.total_tokens)}<span class="unit"> tokens</span>`}</span>
     <span class="num cost soft">${money(row.usage?.cost || null)}</span>
     <span class="num time soft"><${Time} at=${row.last_entry} /></span>
   </a>`;

@@ -32,13 +32,12 @@ export function bytes(value) {
   return known(value) ? short(Number(value), 1000, [" B", " kB", " MB", " GB", " TB"]) : "";
 }
 
-/** Money: a decimal text of the server, with enough digits to be more than zero. */
+/** Money: a decimal text of the server, with two digits; what is less than one hundredth says so. */
 export function money(value, currency = "USD") {
   if (!known(value)) return "";
   const amount = Number(value);
-  const small = amount !== 0 && Math.abs(amount) < 0.01;
-  const digits = { minimumFractionDigits: small ? 3 : 2, maximumFractionDigits: small ? 4 : 2 };
-  return new Intl.NumberFormat("en", { style: "currency", currency, ...digits }).format(amount);
+  const format = new Intl.NumberFormat("en", { style: "currency", currency, minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  return amount > 0 && amount < 0.01 ? `<${format.format(0.01)}` : format.format(amount);
 }
 
 /** "1 entry", "1,204 entries". */

@@ -5,8 +5,8 @@ import { CopyButton } from "./copy.js";
 import { bytes, count } from "./numbers.js";
 import { clean, signs } from "./signs.js";
 
-const HEAD_LINES = 60;
-const TAIL_LINES = 100;
+const HEAD_LINES = 200;
+const TAIL_LINES = 300;
 const PART_CHARS_MAX = 40_000;
 const LINE_CHARS_MAX = 4_096;
 const STEP_LINES = 1_000;

@@ -111,6 +111,16 @@ export function Pill({ page }) {
   return h("button", { class: "pill-new", type: "button", onClick: () => page.toEnd() }, words, " ↓");
 }
 
+/** On paper: which entries were in view, where not all of them were. */
+export function Printed({ model, view }) {
+  const [first, last] = [model.rows[view.first], model.rows[view.last]];
+  if (view.isWhole && !model.hasEarlier && !model.hasLater) return null;
+  if (!first || !last) return null;
+  const [from, to] = [first, last].map((row) => count(model.start + model.items.indexOf(row.item) + 1));
+  const words = `Entries ${from} to ${to} of ${count(model.total)}: those in view. The export page has all of them.`;
+  return h("p", { class: "print-only" }, words, " ", location.href);
+}
+
 /** The keys of a session's page. */
 function keysOf(page) {
   const { app, session } = page.props;
@@ -132,6 +142,8 @@ function keysOf(page) {
     { keys: "t", label: "tree", run: () => app.navigate(path.tree(session)) },
     { keys: "w", label: "what the model saw", run: () => (at() ? app.navigate(path.saw(session, at().id)) : false) },
     { keys: "y", label: "copy the link", run: () => copyLink(page) },
+    { keys: "Home", label: "to the beginning", run: () => page.toBeginning() },
+    { keys: "End", label: "to the end", run: () => page.toEnd() },
     { keys: "Escape", label: "back one layer", run: () => page.escape() },
     { keys: "Control+f", label: "find in this session", run: () => page.openFind() },
   ];

@@ -53,12 +53,10 @@ export function duration(ms) {
   return `${Math.floor(seconds / 3600)} h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")} m`;
 }
 
-/** A running count: "0:14", "12:09", "1:02:40". */
+/** A running count in whole seconds: "14 s", "12 m 09 s", "1 h 02 m". */
 export function counting(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
-  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
-  const two = (value) => String(value).padStart(2, "0");
-  return hours ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
+  return seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
 }
 
 // -- the one timer

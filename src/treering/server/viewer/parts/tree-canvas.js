@@ -11,8 +11,9 @@ import { beginning } from "./tree-words.js";
 
 const ROW = 28;
 const LANE = 18;
-const LEFT = 16;
+const LEFT = 30;
 const OVER = 8;
+const ABOVE = 8;
 
 /** The least and the greatest zoom. */
 export const ZOOM = { least: 0.3, most: 2, step: 1.25 };
@@ -112,7 +113,7 @@ export function TreeCanvas(props) {
   const width = laneX(lanes) + 24;
   return html`<div class=${`tree-scroll${phone ? " is-phone" : ""}`} ref=${box} role="tree" tabindex="0" aria-label=${label}
       aria-activedescendant=${at >= first && at < last ? rowId(rows[at]) : undefined} onKeyDown=${onKeyDown}>
-    <div class="tree-space" role="presentation" style=${{ height: `${rows.length * height}px` }}>
+    <div class="tree-space" role="presentation" style=${{ height: `${rows.length * height}px`, margin: `${ABOVE}px 0` }}>
       ${phone ? null : html`<svg class="tree-lines" aria-hidden="true" width=${width * zoom} height=${shown.length * height}
           viewBox=${`0 0 ${width} ${shown.length * ROW}`} style=${{ top: `${first * height}px` }}>
         ${shown.map((row, place) => html`<${Lines} key=${row.key} row=${row} y=${place * ROW} selected=${row.seq === selected}

@@ -58,7 +58,8 @@ export function VirtualList(props) {
   const hadFocus = useRef(false);
 
   const measure = useCallback(() => {
-    const { scrollTop, clientHeight } = box.current;
+    const { scrollTop, clientHeight, clientWidth, offsetWidth } = box.current;
+    box.current.style.setProperty("--bar", `${offsetWidth - clientWidth}px`);
     const first = Math.max(0, Math.floor(scrollTop / rowHeight) - OVERSCAN);
     // a list that is laid out whole, as for printing, draws some hundred rows, not all
     const last = Math.min(first + DRAWN_MAX, Math.ceil((scrollTop + clientHeight) / rowHeight) + OVERSCAN);
