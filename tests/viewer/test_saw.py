@@ -34,6 +34,7 @@ async def opened(item: Locator) -> str:
     """Open an item, and return what is in it."""
     await item.get_by_role("button").first.click()
     await expect(item.locator(".saw-opened")).to_be_visible()
+    await expect(item.locator(".saw-opened")).not_to_have_text("In the session")  # its body has come, too
     await expect(item.locator(".skeleton")).to_have_count(0)
     return await item.locator(".saw-opened").inner_text()
 
