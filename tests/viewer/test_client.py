@@ -117,7 +117,7 @@ async def write_at_random(session: Session, count: int, seed: int) -> None:
 
 
 @pytest.mark.feature("S-14")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 async def test_replicas_equal_the_librarys_views_after_a_random_history(
     host: SessionHost, serving: Serving, page: Page, allowed: list[str], seed: int
 ) -> None:
