@@ -112,7 +112,9 @@ async def test_any_tree_has_each_entry_in_one_row_and_the_path_to_its_leaf_at_th
 
 async def height_of(page: Page) -> float:
     """Return the height of a row."""
-    height: float = await page.locator(ROWS).first.evaluate("row => row.getBoundingClientRect().height")
+    # looked up and measured in one step: between two, the row may be drawn anew, and what is gone has no height
+    found = await page.wait_for_function(f"() => document.querySelector('{ROWS}')?.getBoundingClientRect().height")
+    height: float = await found.json_value()
     return height
 
 
