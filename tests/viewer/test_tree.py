@@ -145,8 +145,8 @@ async def test_a_tree_of_5000_entries_and_300_branches(site: Site, host: Session
     await page.get_by_role("button", name="Smaller").click()
     await expect(size).to_have_text("80 %")
     # a function: the page's policy forbids to evaluate a string again
-    first = f"document.querySelector('{ROWS}')?.offsetHeight ?? 0"
-    await page.wait_for_function(f"() => Math.abs(({first}) - {height * 0.8}) < 1")
+    shown = f"document.querySelector('{ROWS}')?.offsetHeight ?? 0"
+    await page.wait_for_function(f"() => Math.abs(({shown}) - {height * 0.8}) < 1")
     await page.keyboard.press("-")
     await expect(size).to_have_text("64 %")
     await tree.hover()
