@@ -13,7 +13,7 @@ import pytest
 from tests.remote.over_server import ServedHost
 from tests.server.conftest import Client
 
-from treering import Limits, Message, Session, SessionHost, SyncHost, text
+from treering import Limits, Message, Session, SessionHost, SyncHost, Usage, text
 from treering.errors import InvalidInput, SessionNotFound
 from treering.remote import RemoteHost
 from treering.sessions import SessionSummary
@@ -32,10 +32,12 @@ async def test_a_remote_host_finds_what_the_host_behind_it_finds(
         await session.append_session_info(f"name {number}")
     await local.archive("session-3")
     keyed = await remote.get_or_create("chat:17", cwd=tmp_path)
-    await keyed.append_message("assistant", "The word of a chat")
+    await keyed.append_message("assistant", "The word of a chat", usage=Usage(input_tokens=7, output_tokens=3))
+
+    fields = set(SessionSummary.__struct_fields__) - {"ref", "path", "state"}  # what only the server's own host has
 
     def shown(rows: list[SessionSummary]) -> list[object]:
-        return [(row.id, row.key, row.title, row.modified, row.project_hash, row.status, row.archived) for row in rows]
+        return [{name: getattr(row, name) for name in fields} for row in rows]
 
     for filters in (
         {}, {"status": "any"}, {"status": "archived"}, {"limit": 2}, {"limit": 2, "offset": 1}, {"offset": 3},

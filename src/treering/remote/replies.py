@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ..events.dialects.base import Dialect
 from ..events.dialects.native import NativeDialect
-from ..events.entries import Entry, Header, OpaqueEntry
+from ..events.entries import Entry, Header, OpaqueEntry, Usage
 from ..events.stores.base import Cursor
 from ..projections.summary import SessionSummary
 
@@ -37,6 +37,7 @@ class Row(Struct, frozen=True, kw_only=True):
     user_count: int
     assistant_count: int
     parent_session: str | None
+    parent_entry: str | None = None
     cwd: str | None
     project: str | None
     project_hash: str | None = None
@@ -45,6 +46,7 @@ class Row(Struct, frozen=True, kw_only=True):
     status: str
     archived: bool
     problem: str | None
+    usage: Usage | None = None
 
     def summary(self) -> SessionSummary:
         """Return the row as the library has it; its log is named by the session's id."""
