@@ -7,14 +7,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import anyio
 import httpx2
 import msgspec
 import pytest
+from tests.serving import running
 
 from treering import SessionHost
-from treering.server import Application, app
-from treering.server.serving import listen, serve
+from treering.server import Application
 
 Json: TypeAlias = Any
 """Any JSON value."""
@@ -102,22 +101,11 @@ async def served(
     host: SessionHost, *, serving: Mapping[str, Json] | None = None, **options: Json
 ) -> AsyncIterator[Client]:
     """Serve a host on a free port as long as the block runs, with options of `serve` and of the application."""
-    listening = listen("127.0.0.1", 0, None)
-    application = app(host, **options)
-    started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()
-
-    async def run() -> None:
-        await serve(application, listening, until=stopping.wait, started=started.set, **(serving or {}))
-        stopped.set()
-
-    address = listening.getsockname()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run)
-        await started.wait()
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{address[1]}", timeout=30) as http:
-            yield Client(http, application, address)
-        stopping.set()
-        await stopped.wait()
+    async with (
+        running(host, serving=serving, **options) as (application, port),
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http,
+    ):
+        yield Client(http, application, ("127.0.0.1", port))
 
 
 @pytest.fixture(name="served")

@@ -7,13 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import anyio
 import pytest
 from playwright.async_api import Browser, Page
+from tests.serving import running
 
 from treering import SessionHost
-from treering.server import Application, app
-from treering.server.serving import listen, serve
+from treering.server import Application
 
 from .chromium import CHROMIUM, Watch, chromium
 
@@ -45,18 +44,8 @@ Serving: TypeAlias = Callable[..., AbstractAsyncContextManager[Site]]
 @asynccontextmanager
 async def site_of(host: SessionHost, *, port: int = 0, root_path: str = "", **options: Json) -> AsyncIterator[Site]:
     """Serve a host as long as the block runs; the options are those of `Application`."""
-    listening = listen("127.0.0.1", port, None)
-    application = app(host, **options)
-    started, stopping = anyio.Event(), anyio.Event()
-
-    async def run() -> None:
-        await serve(application, listening, root_path=root_path, until=stopping.wait, started=started.set)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run)
-        await started.wait()
-        yield Site(application, listening.getsockname()[1])
-        stopping.set()
+    async with running(host, port=port, serving={"root_path": root_path}, **options) as (application, bound):
+        yield Site(application, bound)
 
 
 @pytest.fixture(name="serving")

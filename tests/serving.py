@@ -1,0 +1,48 @@
+"""A server on a real socket of this machine, over a host that the test holds too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from treering import SessionHost
+from treering.server import Application, app
+from treering.server.serving import listen, serve
+
+
+@asynccontextmanager
+async def running(
+    host: SessionHost,
+    *,
+    port: int = 0,
+    serving: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401  # those of `Application`
+) -> AsyncIterator[tuple[Application, int]]:
+    """Serve a host as long as the block runs.
+
+    Args:
+        host: The host, which is open.
+        port: Where to listen; 0 for any free port.
+        serving: Options of `serve`.
+        options: Options of `Application`.
+
+    Yields:
+        What answers, and its port.
+    """
+    listening = listen("127.0.0.1", port, None)
+    application = app(host, **options)
+    started, stopping, stopped = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def run() -> None:
+        await serve(application, listening, until=stopping.wait, started=started.set, **(serving or {}))
+        stopped.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await started.wait()
+        yield application, listening.getsockname()[1]
+        stopping.set()
+        await stopped.wait()
