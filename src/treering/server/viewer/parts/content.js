@@ -1,6 +1,7 @@
 /** What an entry says: texts, images, thinking, calls and results, from its native JSON. */
 
 import { h, useState } from "../vendor/preact.js";
+import { ErrorLine } from "./failure.js";
 import { Icon } from "./icons.js";
 import { Markdown, OutsideImage } from "./markdown.js";
 import { bytes } from "./numbers.js";
@@ -221,16 +222,7 @@ export function EntryBody({ entry }) {
       if (payload.bash) return h(Command, { bash: payload.bash });
       return [
         h(Content, { parts: payload.content, typed: payload.role === "user" }),
-        payload.error
-          ? h(
-              "p",
-              { class: "failure-line" },
-              h(Icon, { name: "error" }),
-              h("b", null, "error"),
-              " ",
-              signs(payload.error),
-            )
-          : null,
+        payload.error ? h(ErrorLine, { text: payload.error }) : null,
       ];
     case "custom_message":
       return h(Content, { parts: payload.content });

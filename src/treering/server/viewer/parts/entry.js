@@ -2,12 +2,13 @@
 
 import { Component, h } from "../vendor/preact.js";
 import { Command, Content, Fold, Image, Thinking, EntryBody, foldLine, partsOf, textOf } from "./content.js";
+import { ErrorLine, NotRead } from "./failure.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { count, entries as entryCount, tokens as tokenCount } from "./numbers.js";
 import { path } from "./paths.js";
 import { firstWords, isPrompt, isSaid, speaker } from "./session-rows.js";
-import { signs, visible } from "./signs.js";
+import { visible } from "./signs.js";
 import { Time, duration } from "./time.js";
 import { ToolCall } from "./tool.js";
 
@@ -100,16 +101,7 @@ function Message({ row, page }) {
   return [
     row.continues ? h(Side, { item, page }) : h(Head, { row, page }),
     body,
-    item.error
-      ? h(
-          "p",
-          { class: "failure-line" },
-          h(Icon, { name: "error" }),
-          h("b", null, "error"),
-          " ",
-          h("span", { dir: "auto" }, signs(item.error)),
-        )
-      : null,
+    item.error ? h(ErrorLine, { text: item.error }) : null,
   ];
 }
 
@@ -160,19 +152,7 @@ function Marks({ item, page }) {
 function Waiting({ row, page }) {
   const { item } = row;
   const failure = page.model.bodies.failure(item.id);
-  if (failure) {
-    return h(
-      "p",
-      { class: "failure-line" },
-      signs(failure.message),
-      " ",
-      h(
-        "button",
-        { class: "button quiet", type: "button", onClick: () => page.model.bodies.retry(item.id) },
-        "Try again",
-      ),
-    );
-  }
+  if (failure) return h(NotRead, { failure, retry: () => page.model.bodies.retry(item.id) });
   return [
     item.text ? h("div", { class: "said waiting", dir: "auto" }, h("p", null, visible(item.text))) : null,
     h(Calls, { row, page, inputs: new Map() }),

@@ -2,11 +2,12 @@
 
 import { h } from "../vendor/preact.js";
 import { Arguments, Result, argumentsLine, resultText } from "./content.js";
+import { NotRead } from "./failure.js";
 import { Icon } from "./icons.js";
 import { bytes } from "./numbers.js";
 import { path } from "./paths.js";
 import { FOUND_BYTES_MAX } from "./session-view.js";
-import { signs, visible } from "./signs.js";
+import { visible } from "./signs.js";
 import { StateChip } from "./state.js";
 import { Elapsed, duration } from "./time.js";
 
@@ -106,19 +107,7 @@ function isSaidBy(argument, input) {
 
 function resultPart(found, failure, result, model) {
   if (found) return h(Result, { result: found, ...(result.error ? { head: 6, tail: 24 } : {}) });
-  if (failure) {
-    return h(
-      "p",
-      { class: "failure-line" },
-      signs(failure.message),
-      " ",
-      h(
-        "button",
-        { class: "button quiet", type: "button", onClick: () => model.bodies.retry(result.item.id) },
-        "Try again",
-      ),
-    );
-  }
+  if (failure) return h(NotRead, { failure, retry: () => model.bodies.retry(result.item.id) });
   return h("p", { class: "soft loading" }, `reading ${bytes(result.bytes)} …`);
 }
 
