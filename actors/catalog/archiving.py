@@ -12,8 +12,8 @@ them.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -23,9 +23,11 @@ from msgspec import Struct
 from ...events.entries import SessionInfo
 from ...events.errors import LeafMoved, SessionNotFound, TreeringError
 from ...events.stores.base import Ref
+from ...events.stores.finding import RowQuery
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..commands import Append, Unarchive
 from ..host.tasks import on_own_task
+from .core import CurrentRows
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -148,7 +150,7 @@ async def retire(core: HostCore, catalog: Catalog, settings: Settings, *, dry_ru
     """Archive the sessions that are due by the settings; see `SessionHost.apply_retention`."""
     archived: list[Retired] = []
     spared: list[Spared] = []
-    chosen = list(due(await catalog.listing.rows(), settings, core.runtime.now()))
+    chosen = await _due(await catalog.listing.now(), settings, core.runtime.now())
     current = await catalog.current_among([each.ref for each in chosen])
     for each in sorted(chosen, key=lambda each: (each.last_entry, each.ref)):
         why = "it is the current session of its project" if each.ref in current else await _in_use(core, each.ref)
@@ -171,24 +173,26 @@ async def _archive_due(core: HostCore, catalog: Catalog, session: Retired) -> st
     return "something was appended to it just now"
 
 
-def due(rows: Sequence[SessionSummary], settings: Settings, now: datetime) -> Iterator[Retired]:
-    """Yield the sessions that a retention archives, from the rows of all sessions.
+async def _due(rows: CurrentRows, settings: Settings, now: datetime) -> list[Retired]:
+    """Return the sessions that a retention archives, of all sessions, those with the latest entry first.
 
     Sessions that belong to no project are not counted against each other.
     """
     longest = timedelta(days=min(settings.auto_archive_after_days, timedelta.max.days))
-    rows_by_project: defaultdict[str, list[SessionSummary]] = defaultdict(list)
-    for row in rows:
-        if row.archived or row.status == CORRUPTED:
-            continue
-        if now - row.last_entry > longest:
-            yield _retired(row, "inactive")
-        elif row.project is not None:
-            rows_by_project[row.project_hash or row.project].append(row)
-    for project_rows in rows_by_project.values():
-        project_rows.sort(key=lambda row: (row.last_entry, row.ref), reverse=True)
-        for row in project_rows[settings.max_sessions_per_project :]:
-            yield _retired(row, "too_many")
+    counted: Counter[str] = Counter()
+    chosen: list[Retired] = []
+    query = RowQuery(archived=False, without_status=CORRUPTED, order="last_entry")
+    async with aclosing(rows.pages(query)) as pages:
+        async for page in pages:
+            for row in page:
+                if now - row.last_entry > longest:
+                    chosen.append(_retired(row, "inactive"))
+                elif row.project is not None:
+                    project = row.project_hash or row.project
+                    counted[project] += 1
+                    if counted[project] > settings.max_sessions_per_project:
+                        chosen.append(_retired(row, "too_many"))
+    return chosen
 
 
 def _retired(row: SessionSummary, reason: Reason) -> Retired:

@@ -9,12 +9,15 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from msgspec.structs import replace
+
 from ...events.entries import ARCHIVED
 from ...events.errors import AmbiguousSession, InvalidInput, SessionNotFound
 from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.capabilities import KeepsRows
+from ...events.stores.finding import FindsRows, RowQuery
 from ...events.stores.shelf import MemoryRows
 from ...events.texts import TITLE_CHARS_MAX, preview
 from ...projections.summary import CORRUPTED, SessionSummary
@@ -22,7 +25,8 @@ from ..host.listing import ListingFeed
 from ..host.names import checked_path
 from .listing import SessionListing
 from .settings import Settings
-from .writing import IndexWriter
+from .stored import StoredListing
+from .writing import IndexWriter, RowWriter, StoredRowWriter
 
 if TYPE_CHECKING:
     from ..host.core import HostCore
@@ -56,13 +60,21 @@ class Catalog:
 
     def __init__(self, core: HostCore, settings: Settings) -> None:
         self._runtime = core.runtime
-        kept = core.runtime.store.capability(KeepsRows)
+        store = core.runtime.store
+        finds = store.capability(FindsRows)
+        kept = store.capability(KeepsRows) if finds is None else finds
         self._kept: KeepsRows = MemoryRows() if kept is None else kept
-        self._writer: IndexWriter | None = None
-        self.listing = SessionListing(core.runtime, core.registry, kept)
+        self._writer: RowWriter | None = None
+        self.listing: SessionListing | StoredListing
+        if finds is not None:
+            self.listing = listing = StoredListing(core.runtime, core.registry, finds)
+            self._writer = StoredRowWriter(core.runtime, core.registry, listing, settings)
+        else:
+            self.listing = held = SessionListing(core.runtime, core.registry, kept)
+            if kept is not None:
+                self._writer = IndexWriter(core.runtime, core.registry, kept, held, settings)
         self.feed = ListingFeed(self.listing, core.runtime.touched)
-        if kept is not None:
-            self._writer = IndexWriter(core.runtime, core.registry, kept, self.listing, settings)
+        if self._writer is not None:
             core.runtime.touched.listeners.append(self.listing.unsaved)
             core.registry.before_passivation = self.listing.keep_passivated_row
 
@@ -91,15 +103,14 @@ class Catalog:
         """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
         if status is not None:
             checked_status(status)
-        rows = await self.listing.rows()
+        query = RowQuery(archived=False, limit=limit, offset=offset)
         if status == ARCHIVED:
-            rows = [row for row in rows if row.archived]
-        elif status != ANY:
-            rows = [row for row in rows if not row.archived and status in (None, row.status)]
+            query = replace(query, archived=True)
+        elif status is not None:
+            query = replace(query, archived=None) if status == ANY else replace(query, status=status)
         if project is not None:
-            path, path_hash = checked_path(project), await self.hash_of(project)
-            rows = [row for row in rows if row.project_hash == path_hash or row.project == path]
-        return rows[offset:] if limit is None else rows[offset : offset + limit]
+            query = replace(query, project=(checked_path(project), await self.hash_of(project)))
+        return await (await self.listing.now()).find(query)
 
     async def hash_of(self, project: str | os.PathLike[str]) -> str:
         """Return the hash of a project's folder."""
@@ -114,25 +125,35 @@ class Catalog:
             SessionNotFound: It matches no session.
             AmbiguousSession: It matches several sessions.
         """
-        rows = await self.listing.rows()
-        usable = (row for row in rows if not (row.archived or row.status == CORRUPTED))
-        for matches in (
-            [row for row in rows if row.id == text],
-            [row for row in rows if row.name == text] if text else [],
-            [row for row in [next(usable, None)] if row is not None] if text == LAST else [],
-            [row for row in rows if row.id.startswith(text)] if text else [],
+        rows = await self.listing.now()
+        first = RowQuery(archived=False, without_status=CORRUPTED, limit=1)
+        for query in (
+            RowQuery(id=text),
+            RowQuery(name=text) if text else None,
+            first if text == LAST else None,
+            RowQuery(id_prefix=text) if text else None,
         ):
+            matches = [] if query is None else await rows.find(query)
             if len(matches) > 1:
                 raise AmbiguousSession(_ambiguity(text, matches), candidates=tuple(row.id for row in matches))
             if matches:
                 return matches[0]
-        if not rows:
+        if not await rows.find(RowQuery(limit=1)):
             raise SessionNotFound(f"no session matches {text!r}: there are no sessions yet")
         if text == LAST:
             raise SessionNotFound("there is no last session, since all are archived or cannot be read: give an id")
-        titled = next((row.id for row in rows if row.title == text), None)  # a listing shows it in place of a name
-        remedy = "list the sessions and give one of those" if titled is None else f"{titled!r} begins so, give that id"
+        titled = next(iter(await rows.find(RowQuery(title=text, limit=1))), None)  # a listing shows it for a name
+        remedy = (
+            "list the sessions and give one of those" if titled is None else f"{titled.id!r} begins so, give that id"
+        )
         raise SessionNotFound(f"no session has the id or the name {text!r}: {remedy}")
+
+    async def latest(self, project: str | os.PathLike[str] | None) -> SessionSummary | None:
+        """Return the row of the session of a project with the latest message, among those that can be resumed."""
+        query = RowQuery(archived=False, without_status=CORRUPTED, order="modified", limit=1)
+        if project is not None:
+            query = replace(query, project=(checked_path(project), await self.hash_of(project)))
+        return next(iter(await (await self.listing.now()).find(query)), None)
 
     # -- the current session of a project
 
@@ -155,6 +176,10 @@ class Catalog:
     def accessed(self, ref: Ref) -> None:
         """Record that a session was loaded just now."""
         self.listing.accessed(ref)
+
+    async def leaving(self, ref: Ref) -> None:
+        """Note that a session will be removed."""
+        await self.listing.leaving(ref)
 
     async def removed(self, ref: Ref) -> None:
         """Remove a deleted session: its row, and the pointers to it."""

@@ -10,16 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from operator import attrgetter
 from typing import NamedTuple, TypeGuard
 
-import anyio
 from msgspec.structs import replace
 
-from ...events.arguments import is_text
 from ...events.entries import EPOCH
-from ...events.errors import TreeringError
 from ...events.stores.base import LogInfo, Ref, Stamp
 from ...events.stores.capabilities import KeepsRows, ScansChanges
 from ...events.telemetry import failure_of, logger
@@ -27,10 +24,10 @@ from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
 from ..host.registry import Registry
 from ..host.runtime import Runtime
-from .rows import Row, Rows
+from .core import HeldRows, ListingCore, last_used
+from .rows import Row
 
 _LOGS_AT_ONCE = 64
-_LAST_MAX = 1024
 _PAGE = 1000
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -45,8 +42,8 @@ class Remembered(NamedTuple):
     identity: int
 
 
-class SessionListing:
-    """The rows of a host's sessions.
+class SessionListing(ListingCore):
+    """The rows of a host's sessions, all in memory.
 
     Args:
         runtime: The host's seams.
@@ -54,30 +51,22 @@ class SessionListing:
         kept: The rows that the store keeps; None if it keeps none.
 
     Attributes:
-        changes: A counter that grows whenever the rows or their order may have changed.
         held: The current rows, by session.
-        unsaved: The sessions whose kept rows are outdated; a listener of `Touched`.
-        gone: Deleted sessions of which the store may still keep rows.
-        lock: The lock for work on this state.
     """
 
     def __init__(self, runtime: Runtime, registry: Registry, kept: KeepsRows | None) -> None:
-        self._runtime = runtime
-        self._registry = registry
+        super().__init__(runtime, registry)
         self._kept = kept
-        self._rows = Rows(runtime)
-        self._accessed: dict[Ref, datetime] = {}
         self._passivated: dict[Ref, Remembered] = {}
-        self._last: dict[Ref, SessionSummary] = {}
         self._sorted: list[SessionSummary] | None = None
         self._loaded = False
-        self.changes = 0
         self.held: dict[Ref, Row] = {}
-        self.unsaved: dict[Ref, None] = {}
-        self.gone: set[Ref] = set()
-        self.lock = anyio.Lock()
 
     # -- listing
+
+    async def now(self) -> HeldRows:
+        """Return the rows as they are now."""
+        return HeldRows(await self.rows())
 
     async def rows(self) -> list[SessionSummary]:
         """Return the rows of all sessions, the most recently used first; only logs that changed are read."""
@@ -172,22 +161,6 @@ class SessionListing:
             results.append((Row(ref, stamp, self._with_access_time(ref, session)), is_valid))
         return results
 
-    async def _with_state(self, ref: Ref, session: SessionSummary) -> SessionSummary:
-        """Return a row that was made from memory with the state of its session, for which entries have to be read."""
-        actor = self._registry.live(ref)
-        if actor is None:
-            return session
-        try:
-            return replace(session, state=await actor.log.state())
-        except (TreeringError, OSError) as error:  # what is wrong with the log is reported by whoever reads it
-            logger().debug("state_unknown", session_id=session.id, **failure_of(error))
-            return session
-
-    def is_listed(self, ref: Ref) -> bool:
-        """Return whether listings show a session, and a store can keep its row: its name has to be valid Unicode."""
-        files = self._runtime.files
-        return is_text(ref) and (files is None or not files.is_outside(ref))
-
     def remembered(self, ref: Ref) -> Remembered | None:
         """Make a session's row from memory; None if it is not live, or if its log may hold more than memory."""
         actor = self._registry.live(ref)
@@ -203,9 +176,7 @@ class SessionListing:
     def _with_access_time(self, ref: Ref, row: SessionSummary) -> SessionSummary:
         """Return a row with the latest known access time of the session."""
         held = self.held.get(ref)
-        times = (row.last_accessed, self._accessed.get(ref), None if held is None else held.session.last_accessed)
-        latest = max((time for time in times if time is not None), default=None)
-        return row if latest == row.last_accessed else replace(row, last_accessed=latest)
+        return last_used(row, self._accessed.get(ref), None if held is None else held.session.last_accessed)
 
     def _update_access_time(self, ref: Ref) -> None:
         """Update the access time in the held row of a session."""
@@ -215,9 +186,8 @@ class SessionListing:
 
     # -- events of sessions
 
-    def last_row(self, ref: Ref) -> SessionSummary | None:
-        """Return the last row of a session that no longer exists, if it was deleted lately."""
-        return self._last.get(ref)
+    async def leaving(self, ref: Ref) -> None:
+        """Do nothing: the rows of sessions that will be removed are at hand."""
 
     def accessed(self, ref: Ref) -> None:
         """Record that a session was loaded just now."""
@@ -263,9 +233,7 @@ class SessionListing:
         for ref in refs:
             held = self.held.pop(ref, None)
             if held is not None:
-                self._last[ref] = held.session
-                if len(self._last) > _LAST_MAX:
-                    del self._last[next(iter(self._last))]
+                self._note_last(held.session)
             self.unsaved.pop(ref, None)
             self._accessed.pop(ref, None)
             self._passivated.pop(ref, None)

@@ -24,6 +24,7 @@ from ..host.runtime import Runtime
 from .listing import Remembered, SessionListing
 from .rows import Row, kept, session_of
 from .settings import Settings
+from .stored import StoredListing
 
 _RETRY_S = 1.0
 """The minimum time in seconds before busy sessions are tried again."""
@@ -32,24 +33,22 @@ _BUSY_S = 60.0
 """The maximum time in seconds that the row of a busy session is delayed; then its log is read."""
 
 
-class IndexWriter:
-    """Writes the rows of a host's sessions.
+class RowWriter:
+    """Writes the rows of a host's sessions when they are due.
 
     Args:
         runtime: The host's seams.
         registry: The live sessions.
-        kept: The rows that the store keeps.
         listing: The rows to write.
         settings: The intervals.
     """
 
     def __init__(
-        self, runtime: Runtime, registry: Registry, kept: KeepsRows, listing: SessionListing, settings: Settings
+        self, runtime: Runtime, registry: Registry, listing: SessionListing | StoredListing, settings: Settings
     ) -> None:
         self._runtime = runtime
         self._registry = registry
-        self._kept = kept
-        self._listing = listing
+        self._state = listing
         self._debounce_s = settings.debounce_ms / 1000
         self._interval_s = settings.update_metadata_interval_ms / 1000
         quiet = {
@@ -74,7 +73,7 @@ class IndexWriter:
                 await touched.wait()  # the write failed: retry after the next change
 
     def _is_due(self) -> bool:
-        listing = self._listing
+        listing = self._state
         return bool(listing.gone) or any(map(self._needs_saving, listing.unsaved) if self._quiet else listing.unsaved)
 
     def _needs_saving(self, ref: Ref) -> bool:
@@ -94,7 +93,7 @@ class IndexWriter:
         Returns:
             Whether the write succeeded. If it failed, the rows are written the next time.
         """
-        listing = self._listing
+        listing = self._state
         async with listing.lock:
             refs, gone = list(filter(listing.is_listed, listing.unsaved)), listing.gone
             listing.unsaved.clear()
@@ -102,34 +101,25 @@ class IndexWriter:
             if not refs and not gone:
                 return True
             self._written_at = anyio.current_time()
-            saved: list[Row] | None = None
+            saved = False
             try:
-                saved = await self._save(refs, gone, at_once=at_once)
+                await self._save(refs, gone, at_once=at_once)
+                saved = True
             except OSError as error:
                 logger().debug("index_not_written", **failure_of(error))
             finally:
-                if saved is None:  # after any failure, including a cancellation
+                if not saved:  # after any failure, including a cancellation
                     listing.unsaved |= dict.fromkeys(refs)
                     listing.gone |= gone
-            for row in saved or ():
-                listing.saved(row)
-            return saved is not None
+            return saved
 
-    async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> list[Row]:
-        """Write the rows of sessions, and return them; busy sessions stay unsaved.
+    async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> None:
+        """Write the rows of sessions, and drop those of sessions that are gone.
 
         Raises:
             OSError: The write failed.
         """
-        heads = self._heads_of(refs)
-        rows, busy = await self._current_rows(refs, at_once=at_once)
-        if rows or gone:
-            await self._write(rows, gone)
-        self._listing.unsaved |= dict.fromkeys(busy)
-        now = anyio.current_time()
-        self._busy_since = {ref: self._busy_since.get(ref, now) for ref in busy}
-        self._note_heads({ref: head for ref, head in heads.items() if ref not in self._busy_since})
-        return rows
+        raise NotImplementedError
 
     def _heads_of(self, refs: Sequence[Ref]) -> dict[Ref, int]:
         live = self._registry.live
@@ -139,6 +129,60 @@ class IndexWriter:
         """Record the heads of the saved logs, and drop those of sessions that are no longer live."""
         live = self._registry.live
         self._heads = {ref: head for ref, head in self._heads.items() if live(ref) is not None} | dict(heads)
+
+
+class StoredRowWriter(RowWriter):
+    """Lets a store that finds rows keep those that changed.
+
+    Args:
+        runtime: The host's seams.
+        registry: The live sessions.
+        listing: The rows to write.
+        settings: The intervals.
+    """
+
+    def __init__(self, runtime: Runtime, registry: Registry, listing: StoredListing, settings: Settings) -> None:
+        super().__init__(runtime, registry, listing, settings)
+        self._listing = listing
+
+    async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> None:
+        heads = self._heads_of(refs)
+        if refs:
+            await self._listing.bring_up_to_date(refs)
+        await self._listing.drop(gone)
+        self._note_heads(heads)
+
+
+class IndexWriter(RowWriter):
+    """Writes the rows of a listing in memory into the index of a store.
+
+    Args:
+        runtime: The host's seams.
+        registry: The live sessions.
+        kept: The rows that the store keeps.
+        listing: The rows to write.
+        settings: The intervals.
+    """
+
+    def __init__(
+        self, runtime: Runtime, registry: Registry, kept: KeepsRows, listing: SessionListing, settings: Settings
+    ) -> None:
+        super().__init__(runtime, registry, listing, settings)
+        self._kept = kept
+        self._listing = listing
+
+    async def _save(self, refs: Sequence[Ref], gone: set[Ref], *, at_once: bool) -> None:
+        """Write the rows of sessions; busy sessions stay unsaved."""
+        heads = self._heads_of(refs)
+        rows, busy = await self._current_rows(refs, at_once=at_once)
+        if rows or gone:
+            await self._write(rows, gone)
+        self._listing.unsaved |= dict.fromkeys(busy)
+        now = anyio.current_time()
+        self._busy_since = {ref: self._busy_since.get(ref, now) for ref in busy}
+        self._note_heads({ref: head for ref, head in heads.items() if ref not in self._busy_since})
+        for row in rows:
+            self._listing.saved(row)
 
     async def _current_rows(self, refs: Sequence[Ref], *, at_once: bool) -> tuple[list[Row], list[Ref]]:
         """Return the current rows of sessions, and the sessions that must wait for the next time.

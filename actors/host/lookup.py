@@ -13,6 +13,7 @@ from ...events.arguments import check_count
 from ...events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, LogError, SessionNotFound
 from ...events.stores.base import Ref, Store
 from ...events.stores.capabilities import NamesFiles, Recovers, ScansChanges
+from ...events.stores.finding import RowQuery
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..search.hits import Search
 from ..session.session import Session
@@ -251,7 +252,8 @@ class SessionLookup:
         """Return the name of the log of the session with exactly this id, or None."""
         if await self._exists(session_id + SUFFIX):
             return session_id + SUFFIX
-        return next((row.ref for row in await self._sessions.listing.rows() if row.id == session_id), None)
+        found = await (await self._sessions.listing.now()).find(RowQuery(id=session_id, limit=1))
+        return found[0].ref if found else None
 
     async def _find(self, session: SessionLike) -> Ref:
         """Return the name of a session's log; see `resolve`."""

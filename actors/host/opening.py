@@ -14,7 +14,6 @@ from ...events.dialects.base import Dialect
 from ...events.entries import Header
 from ...events.errors import InvalidInput, SessionExists, SessionLocked, SessionNotFound
 from ...events.stores.base import Ref, Store
-from ...projections.summary import CORRUPTED
 from ..catalog.settings import Settings
 from ..commands import Unarchive
 from ..log.open_log import OpenLog
@@ -89,8 +88,7 @@ class SessionOpening(SessionLookup):
             current = await self._sessions.current(cwd)
             if current is not None:
                 return await self.load(current)
-        rows = [row for row in await self._sessions.rows(project=cwd) if row.status != CORRUPTED]
-        latest = max(rows, key=lambda row: (row.modified, row.ref), default=None)
+        latest = await self._sessions.latest(cwd)
         return None if latest is None else await self.load(latest)
 
     # -- creating and opening sessions
@@ -391,6 +389,7 @@ class SessionOpening(SessionLookup):
     async def _delete(self, ref: Ref) -> None:
         core = self.core
         source = core.registry.source(ref)
+        await self._sessions.leaving(ref)
         async with source.leased() as lease:
             with anyio.CancelScope(shield=True):
                 await core.runtime.moves.remove(lease)

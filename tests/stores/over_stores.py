@@ -28,6 +28,7 @@ from treering.events.stores.shelf import Shelf
 
 ROOMS = {
     "memory": ("sessions", "following", "catalog", "search", "keyed", "keeping", "importing", "exporting"),
+    "finding": ("catalog", "keyed", "keeping"),
     "sqlite": ("sessions", "following", "catalog", "search", "keyed"),
 }
 """The folders of tests, by store."""
@@ -79,7 +80,13 @@ def _sqlite(root: str) -> Store:
     return SqliteStore(f"{root}.db")
 
 
-_MAKERS: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite}
+def _finding(root: str) -> Store:
+    from tests.stores.finding_store import FindingStore
+
+    return FindingStore(_shelves.setdefault(root, Shelf()))
+
+
+_MAKERS: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite, "finding": _finding}
 """How a store is made that keeps the sessions of a folder."""
 
 

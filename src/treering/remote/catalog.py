@@ -12,13 +12,14 @@ import anyio
 import msgspec
 
 from ..actors.catalog.catalog import ANY, Catalog, checked_status
+from ..actors.catalog.core import HeldRows
 from ..actors.host.listing import ListingFeed, ListPosition, SessionChanged, SessionsSubscription
 from ..actors.host.names import absolute
 from ..actors.host.runtime import Runtime
 from ..actors.search.hits import Hit
 from ..events.errors import SessionNotFound, TreeringError
 from ..events.stores.base import Ref
-from ..projections.summary import SessionSummary
+from ..projections.summary import CORRUPTED, SessionSummary
 from .connection import Connection, segment
 from .replies import Found, Page, Row
 
@@ -39,6 +40,10 @@ class RemoteListing:
     async def rows(self) -> list[SessionSummary]:
         """Return the rows of all sessions, archived ones included, the most recently used first."""
         return await self.page_through({"status": ANY})
+
+    async def now(self) -> HeldRows:
+        """Return the rows as they are now."""
+        return HeldRows(await self.rows())
 
     async def page_through(self, query: dict[str, str], most: int | None = None) -> list[SessionSummary]:
         """Return the rows that a query lists, at most so many."""
@@ -102,6 +107,11 @@ class RemoteCatalog(Catalog):
         if project is not None:
             query["project"] = absolute(project)
         return (await self._rows.page_through(query, None if limit is None else offset + limit))[offset:]
+
+    async def latest(self, project: str | os.PathLike[str] | None) -> SessionSummary | None:
+        """Return the row of the session of a project with the latest message, among those that can be resumed."""
+        rows = [row for row in await self.rows(project=project) if row.status != CORRUPTED]
+        return max(rows, key=lambda row: (row.modified, row.ref), default=None)
 
     # -- the current session of a project
 
