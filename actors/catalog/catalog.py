@@ -44,6 +44,7 @@ LAST = "last"
 """The word that refers to the most recently used session."""
 
 _SHOWN_MAX = 5
+_CANDIDATES_MAX = 1000
 
 
 class Catalog:
@@ -101,13 +102,7 @@ class Catalog:
         offset: int = 0,
     ) -> list[SessionSummary]:
         """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
-        if status is not None:
-            checked_status(status)
-        query = RowQuery(archived=False, limit=limit, offset=offset)
-        if status == ARCHIVED:
-            query = replace(query, archived=True)
-        elif status is not None:
-            query = replace(query, archived=None) if status == ANY else replace(query, status=status)
+        query = replace(query_of_status(status), limit=limit, offset=offset)
         if project is not None:
             query = replace(query, project=(checked_path(project), await self.hash_of(project)))
         return await (await self.listing.now()).find(query)
@@ -133,9 +128,10 @@ class Catalog:
             first if text == LAST else None,
             RowQuery(id_prefix=text) if text else None,
         ):
-            matches = [] if query is None else await rows.find(query)
-            if len(matches) > 1:
-                raise AmbiguousSession(_ambiguity(text, matches), candidates=tuple(row.id for row in matches))
+            matches = [] if query is None else await rows.find(replace(query, limit=query.limit or _CANDIDATES_MAX))
+            if query is not None and len(matches) > 1:
+                many = len(matches) if len(matches) < _CANDIDATES_MAX else sum((await rows.count(query)).values())
+                raise AmbiguousSession(_ambiguity(text, matches, many), candidates=tuple(row.id for row in matches))
             if matches:
                 return matches[0]
         if not await rows.find(RowQuery(limit=1)):
@@ -200,15 +196,28 @@ def checked_status(status: str) -> str:
     return status
 
 
+def query_of_status(status: str | None) -> RowQuery:
+    """Return the query for the sessions of a status; see `SessionHost.list_sessions`.
+
+    Raises:
+        InvalidInput: It is no text, or one that is written for "any".
+    """
+    if status is None:
+        return RowQuery(archived=False)
+    if checked_status(status) == ARCHIVED:
+        return RowQuery(archived=True)
+    return RowQuery() if status == ANY else RowQuery(archived=False, status=status)
+
+
 def _shown(row: SessionSummary) -> str:
     return f"{row.id} ({preview(row.title, TITLE_CHARS_MAX)})" if row.title else row.id
 
 
-def _ambiguity(text: str, rows: list[SessionSummary]) -> str:
-    """Return the error message for a string that matches several sessions."""
+def _ambiguity(text: str, rows: list[SessionSummary], many: int) -> str:
+    """Return the error message for a string that matches so many sessions, of which some are given."""
     if len({row.id for row in rows}) < len(rows):  # such as one session in two formats
         what, candidates = "path", [f"{row.path or row.ref} ({row.dialect})" for row in rows[:_SHOWN_MAX]]
     else:
         what, candidates = "id", [_shown(row) for row in rows[:_SHOWN_MAX]]
-    more = f" and {len(rows) - _SHOWN_MAX} more" if len(rows) > _SHOWN_MAX else ""
-    return f"{len(rows)} sessions match {text!r}: {', '.join(candidates)}{more}; give one {what}"
+    more = f" and {many - _SHOWN_MAX} more" if many > _SHOWN_MAX else ""
+    return f"{many} sessions match {text!r}: {', '.join(candidates)}{more}; give one {what}"

@@ -27,7 +27,9 @@ from .rows import Row, kept, session_of
 PAGE = 1000
 """How many rows are read at a time when all are wanted."""
 
-_LOGS_AT_ONCE = 64
+LOGS_AT_ONCE = 64
+"""How many rows are made at a time."""
+
 _UNREAD = Among(words=(NO_WORD,))
 
 
@@ -158,13 +160,13 @@ class StoredListing(ListingCore):
         while outdated := await self._outdated(refs, after):
             await self._make(outdated)
             after = outdated[-1].ref
-            if len(outdated) < _LOGS_AT_ONCE:
+            if len(outdated) < LOGS_AT_ONCE:
                 break
         await self._note_accesses(self._accessed if refs is None else self._accessed.keys() & set(refs))
 
     async def _outdated(self, refs: Collection[Ref] | None, after: Ref) -> list[Outdated]:
         return await self._runtime.blocking(
-            lambda: self._finds.outdated(refs, after=after, limit=_LOGS_AT_ONCE),
+            lambda: self._finds.outdated(refs, after=after, limit=LOGS_AT_ONCE),
         )
 
     async def _make(self, outdated: Sequence[Outdated]) -> None:
@@ -221,11 +223,11 @@ class StoredListing(ListingCore):
 
     async def _retry_all(self) -> None:
         """Read the logs again that could not be read by whoever made their rows."""
-        query = RowQuery(among=(_UNREAD,), order="last_entry", limit=_LOGS_AT_ONCE)
+        query = RowQuery(among=(_UNREAD,), order="last_entry", limit=LOGS_AT_ONCE)
         while rows := await self._runtime.blocking(self._finds.find, query):
             last = session_of(rows[-1])
             await self._retry(rows)
-            if last is None or len(rows) < _LOGS_AT_ONCE:
+            if last is None or len(rows) < LOGS_AT_ONCE:
                 break
             query = replace(query, after=query.place_of(last))
         self._retried = True

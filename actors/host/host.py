@@ -280,7 +280,7 @@ class SessionHost(SessionOpening):
     def _note_use(self) -> None:
         """Note that the live sessions were in use until now."""
         for actor in self.core.registry.actors():
-            self._sessions.accessed(actor.log.ref)
+            self.catalog.accessed(actor.log.ref)
 
     async def _retire(self) -> None:
         """Apply retention once; a failure is logged and does not end the host."""
@@ -336,7 +336,7 @@ class SessionHost(SessionOpening):
     async def flush(self) -> None:
         """Wait until every command that was accepted before has its reply, and the index is written."""
         await self.core.registry.all_answered()
-        await self._sessions.flush()
+        await self.catalog.flush()
 
     async def passivate_idle(self) -> int:
         """Passivate all idle sessions now, and return how many there were.

@@ -55,8 +55,8 @@ class SessionLookup:
         return self._core
 
     @property
-    def _sessions(self) -> Catalog:
-        """The catalog of all sessions.
+    def catalog(self) -> Catalog:
+        """The catalog of all sessions, for the host and for what serves it; not for programs.
 
         Raises:
             HostClosed: The host was not entered, or is closed.
@@ -95,7 +95,7 @@ class SessionLookup:
         if limit is not None:
             check_count("limit", limit)
         check_count("offset", offset)
-        return await self._sessions.rows(project=project, status=status, limit=limit, offset=offset)
+        return await self.catalog.rows(project=project, status=status, limit=limit, offset=offset)
 
     def subscribe_sessions(self, *, after: ListPosition | None = None) -> SessionsSubscription:
         """Follow the listing: first all rows, then each row that changes through this host.
@@ -105,12 +105,12 @@ class SessionLookup:
         Args:
             after: Begin with the changes after this position, without the rows, if the host still has them.
         """
-        sessions = self._sessions
+        sessions = self.catalog
         return SessionsSubscription(sessions.listing, sessions.feed, after=after)
 
     def sessions_position(self) -> ListPosition:
         """Return the present position of the listing: ask for it before `list_sessions`, and subscribe after it."""
-        return self._sessions.feed.position()
+        return self.catalog.feed.position()
 
     async def resolve(self, session: SessionLike) -> SessionSummary:
         """Return the row of the session that a text means, independent of the current directory.
@@ -125,7 +125,7 @@ class SessionLookup:
             InvalidSessionId: The text cannot be an id, and is not a name.
         """
         ref = await self._find(session)
-        row = await self._sessions.listing.row(ref)
+        row = await self.catalog.listing.row(ref)
         if row is None:
             raise SessionNotFound(await self._why_missing(ref, session if isinstance(session, str) else ref))
         return row
@@ -148,7 +148,7 @@ class SessionLookup:
 
         One that is archived or damaged counts as missing meanwhile: `find_recent` then returns another session.
         """
-        return await self._sessions.current(project)
+        return await self.catalog.current(project)
 
     async def set_current_session(self, project: str | os.PathLike[str], session: SessionLike | None) -> None:
         """Make a session the current one of a project: the one that `find_recent` and `continue_recent` open there.
@@ -171,7 +171,7 @@ class SessionLookup:
             if row.status == CORRUPTED:
                 raise LogError(row.problem or f"{row.ref} cannot be read: give another session")
             ref = row.ref
-        await self._sessions.set_current(project, ref)
+        await self.catalog.set_current(project, ref)
 
     # -- searching
 
@@ -230,7 +230,7 @@ class SessionLookup:
         if self._searching is None:
             from ..search.searching import Searching
 
-            self._searching = Searching(self.core.runtime, self._sessions.listing)
+            self._searching = Searching(self.core.runtime, self.catalog.listing)
         return self._searching
 
     async def _recover(self) -> None:
@@ -252,7 +252,7 @@ class SessionLookup:
         """Return the name of the log of the session with exactly this id, or None."""
         if await self._exists(session_id + SUFFIX):
             return session_id + SUFFIX
-        found = await (await self._sessions.listing.now()).find(RowQuery(id=session_id, limit=1))
+        found = await (await self.catalog.listing.now()).find(RowQuery(id=session_id, limit=1))
         return found[0].ref if found else None
 
     async def _find(self, session: SessionLike) -> Ref:
@@ -275,7 +275,7 @@ class SessionLookup:
         except InvalidSessionId as error:
             invalid = error  # it may still be a name
         try:
-            return (await self._sessions.resolve(session)).ref
+            return (await self.catalog.resolve(session)).ref
         except (SessionNotFound, AmbiguousSession) as error:
             if is_path and isinstance(error, SessionNotFound):
                 return self._ref_of_path(session)  # opening it reports that it does not exist

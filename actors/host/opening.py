@@ -69,7 +69,7 @@ class SessionOpening(SessionLookup):
         actor = await core.registry.activate(source)
         if actor.archived or actor.owned.gone:
             await actor.perform(Unarchive())
-        self._sessions.accessed(ref)
+        self.catalog.accessed(ref)
         return Session(core, source, actor.log.index.header.id)
 
     async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
@@ -85,10 +85,10 @@ class SessionOpening(SessionLookup):
         """
         await self._recover()
         if cwd is not None:
-            current = await self._sessions.current(cwd)
+            current = await self.catalog.current(cwd)
             if current is not None:
                 return await self.load(current)
-        latest = await self._sessions.latest(cwd)
+        latest = await self.catalog.latest(cwd)
         return None if latest is None else await self.load(latest)
 
     # -- creating and opening sessions
@@ -186,7 +186,7 @@ class SessionOpening(SessionLookup):
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
             source.create(header, self._dialect)
             actor = await core.registry.activate(source)
-            self._sessions.accessed(ref)
+            self.catalog.accessed(ref)
         return self._of_key(key, source, actor.log)
 
     def _of_key(self, key: str, source: Source, log: OpenLog) -> Session:
@@ -323,7 +323,7 @@ class SessionOpening(SessionLookup):
 
         self.core.check()
         await self._recover()
-        await archive(self.core, self._sessions, await self._find_to_write(session))
+        await archive(self.core, self.catalog, await self._find_to_write(session))
 
     async def unarchive(self, session: SessionLike) -> None:
         """Bring an archived session back, byte for byte; one that is not archived stays as it is.
@@ -356,7 +356,7 @@ class SessionOpening(SessionLookup):
 
         self.core.check()
         await self._recover()
-        return await retire(self.core, self._sessions, self._settings, dry_run=dry_run)
+        return await retire(self.core, self.catalog, self._settings, dry_run=dry_run)
 
     # -- deleting
 
@@ -389,12 +389,12 @@ class SessionOpening(SessionLookup):
     async def _delete(self, ref: Ref) -> None:
         core = self.core
         source = core.registry.source(ref)
-        await self._sessions.leaving(ref)
+        await self.catalog.leaving(ref)
         async with source.leased() as lease:
             with anyio.CancelScope(shield=True):
                 await core.runtime.moves.remove(lease)
                 source.deleted()
         core.runtime.touched.add(ref)
         with anyio.CancelScope(shield=True):
-            await self._sessions.removed(ref)
+            await self.catalog.removed(ref)
             await self._searching_of().forget(ref)

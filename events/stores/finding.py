@@ -56,9 +56,21 @@ class RowColumns(Struct, frozen=True, kw_only=True):
         """When the session was last loaded or appended to."""
         return self.last_accessed or self.last_entry
 
+    @property
+    def word(self) -> str:
+        """What the session is doing."""
+        return NO_WORD if self.state is None else self.state.state
 
-columns_of: Callable[[bytes], RowColumns] = msgspec.json.Decoder(RowColumns).decode
-"""Return the columns of a row from its data."""
+
+_columns = msgspec.json.Decoder(RowColumns).decode
+
+
+def columns_of(row: KeptRow) -> RowColumns | None:
+    """Return the columns of a row; None if its data have none, so that it is kept, but not found."""
+    try:
+        return _columns(row.data)
+    except (ValueError, RecursionError):
+        return None
 
 
 class HasColumns(Protocol):

@@ -59,6 +59,7 @@ from .events.stores.capabilities import (
 )
 from .events.stores.checks import check_header, check_kind, check_lines
 from .events.stores.files import Durability, FileStore
+from .events.stores.finding import Among, FindsRows, Outdated, RowColumns, RowPlace, RowQuery, columns_of
 from .events.stores.memory import MemoryStore
 from .events.stores.search import (
     Checkpoint,
@@ -74,6 +75,7 @@ from .events.stores.search_database import SearchDatabase, SearchFile
 from .events.stores.search_index import SearchIndex
 
 __all__ = [
+    "Among",
     "Append",
     "AppendsAtOnce",
     "Blob",
@@ -87,6 +89,7 @@ __all__ = [
     "Fenced",
     "FileStore",
     "Filters",
+    "FindsRows",
     "Health",
     "InDoubt",
     "IndexUnavailable",
@@ -106,12 +109,16 @@ __all__ = [
     "NeverBlocks",
     "Opening",
     "Outcome",
+    "Outdated",
     "Packs",
     "Page",
     "Peek",
     "Portion",
     "Recovers",
     "Ref",
+    "RowColumns",
+    "RowPlace",
+    "RowQuery",
     "ScansChanges",
     "SearchDatabase",
     "SearchFile",
@@ -126,6 +133,7 @@ __all__ = [
     "check_header",
     "check_kind",
     "check_lines",
+    "columns_of",
     "detect",
     "offered",
 ]

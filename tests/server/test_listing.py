@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tests.stores.finding_store import FindingStore
+
 from treering import SessionHost, Usage, tool_use
+from treering.testing.clocks import ManualClock
 
 from .conftest import Client, Serve
 
@@ -85,3 +88,23 @@ async def test_usage_is_added_up_by_day_model_project_and_session(tmp_path: Path
         assert await sums("by=day&text=nothing") == {}
         # nobody was woken up for it
         assert (await client.ask("GET", "/v1/sessions?count=true"))["counts"]["asleep"] == 3
+
+
+async def test_a_store_that_finds_rows_is_asked_for_those_of_a_page_alone(served: Serve) -> None:
+    store = FindingStore()
+    clock = ManualClock(step=timedelta(seconds=1))
+    async with SessionHost(store=store, clock=clock) as host:
+        for number in range(30):
+            session = await host.create(f"{'abc'[number % 3]}-{number:02}")
+            await session.append_message("user", f"Task {number}")
+    async with SessionHost(store=FindingStore(store.shelf), clock=clock) as host, served(host) as client:
+        await (await host.load("b-04")).append_message("assistant", "Done.", model="m")
+        store.found.taken = 0
+        page = await client.ask("GET", "/v1/sessions?order=attention&count=true&limit=4")
+        assert [row["id"] for row in page["items"]] == ["b-04", "c-29", "b-28", "a-27"]
+        assert page["counts"] == {"error": 0, "waits": 0, "working": 0, "idle": 1, "asleep": 29}
+        page = await client.ask("GET", f"/v1/sessions?order=attention&limit=4&page={page['next']}")
+        assert [row["id"] for row in page["items"]] == ["c-26", "b-25", "a-24", "c-23"]
+        page = await client.ask("GET", "/v1/sessions?groups=asleep&text=b-&order=title&start=7&limit=4&count=true")
+        assert ([row["id"] for row in page["items"]], page["total"], page["next"]) == (["b-25", "b-28"], 9, None)
+        assert store.found.taken < 30

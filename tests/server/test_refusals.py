@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering import SessionHost
+from treering.actors.catalog.listing import SessionListing
 from treering.events import errors
 from treering.events.errors import AppendFailed, LeafMoved, TreeringError, Where
 from treering.server import ServerLimits
@@ -264,7 +265,7 @@ async def test_a_defect_is_told_without_its_text(client: Client, monkeypatch: py
     def fails(*_: object, **__: object) -> object:
         raise RuntimeError("the password is 1234, see /etc/passwd")
 
-    monkeypatch.setattr(SessionHost, "list_sessions", fails)
+    monkeypatch.setattr(SessionListing, "now", fails)
     reply = await client.reply("GET", "/v1/sessions")
     assert reply.status_code == 500
     assert reply.json()["type"] == "urn:treering:problem:internal-error"

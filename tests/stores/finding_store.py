@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from typing import TypeVar
 
 from treering.events.offload import Offload
 from treering.events.stores.base import Ref
-from treering.events.stores.capabilities import KeepsRows, KeptRow, KeptRows, ScansChanges, offered
-from treering.events.stores.finding import NO_WORD, FindsRows, Outdated, RowColumns, RowQuery, columns_of
+from treering.events.stores.capabilities import KeepsRows, KeptRow, ScansChanges, offered
+from treering.events.stores.finding import FindsRows, Outdated, RowColumns, RowQuery, columns_of
 from treering.events.stores.memory import MemoryStore
 from treering.events.stores.search import KeepsSearch
-from treering.events.stores.shelf import Shelf
+from treering.events.stores.shelf import MemoryRows, Shelf
 
 T = TypeVar("T")
 
+_WORD: Callable[[RowColumns], str] = attrgetter("word")
 
-class FoundInMemory(FindsRows):
+
+class FoundInMemory(MemoryRows, FindsRows):
     """The rows of a shelf, found by looking at each.
 
     Attributes:
@@ -26,27 +29,22 @@ class FoundInMemory(FindsRows):
     """
 
     def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self.keep = shelf.rows.keep
-        self.currents = shelf.rows.currents
-        self.set_current = shelf.rows.set_current
+        super().__init__()
+        self._logs = shelf.logs
         self.asked: list[RowQuery] = []
         self.taken = 0
 
-    def rows(self) -> KeptRows | None:
-        return self._shelf.rows.rows()
-
-    def _rows(self) -> dict[Ref, KeptRow]:
-        kept = self._shelf.rows.rows()
+    def _kept(self) -> dict[Ref, KeptRow]:
+        kept = self.rows()
         return {} if kept is None else kept.rows
 
     def outdated(
         self, refs: Collection[Ref] | None = None, *, after: Ref = "", limit: int | None = None
     ) -> list[Outdated]:
-        rows = self._rows()
+        rows = self._kept()
         found = [
             Outdated(ref, log.stamp, log.head, rows.get(ref))
-            for ref, log in sorted(self._shelf.logs.items())
+            for ref, log in sorted(self._logs.items())
             if log.header is not None
             and ref > after
             and (refs is None or ref in refs)
@@ -55,23 +53,19 @@ class FoundInMemory(FindsRows):
         return found[:limit]
 
     def _columns(self) -> dict[Ref, RowColumns]:
-        logs = self._shelf.logs
-        there = [row for ref, row in self._rows().items() if ref in logs and logs[ref].header is not None]
-        return {row.ref: columns_of(row.data) for row in there}
+        logs = self._logs
+        there = [row for ref, row in self._kept().items() if ref in logs and logs[ref].header is not None]
+        return {row.ref: columns for row in there if (columns := columns_of(row)) is not None}
 
     def find(self, query: RowQuery) -> list[KeptRow]:
-        rows = self._rows()
-        found = query.select(self._columns().values(), _word_of)
+        rows = self._kept()
+        found = query.select(self._columns().values(), _WORD)
         self.asked.append(query)
         self.taken += len(found)
         return [rows[each.ref] for each in found]
 
     def count(self, query: RowQuery) -> Mapping[str, int]:
-        return Counter(map(_word_of, query.filtered(self._columns().values(), _word_of)))
-
-
-def _word_of(row: RowColumns) -> str:
-    return NO_WORD if row.state is None else row.state.state
+        return Counter(map(_WORD, query.filtered(self._columns().values(), _WORD)))
 
 
 class FindingStore(MemoryStore):
@@ -79,7 +73,10 @@ class FindingStore(MemoryStore):
 
     def __init__(self, shelf: Shelf | None = None, *, offload: Offload | None = None) -> None:
         super().__init__(shelf, offload=offload)
-        self.found = FoundInMemory(self._shelf)
+        if not isinstance(self._shelf.rows, FoundInMemory):
+            self._shelf.rows = FoundInMemory(self._shelf)
+        self.shelf = self._shelf
+        self.found = self._shelf.rows
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         if kind in (FindsRows, KeepsRows):

@@ -28,6 +28,7 @@ from treering.events.stores.capabilities import (
     Watches,
     offered,
 )
+from treering.events.stores.finding import FindsRows
 from treering.events.stores.shelf import Shelf
 from treering.testing.stores.capabilities import ALL
 
@@ -54,11 +55,13 @@ def declared(store: FileStore | MemoryStore) -> set[type]:
     return {kind for kind in ALL if store.capability(kind) is not None}
 
 
-async def test_a_file_store_has_every_capability_and_answers_each_with_what_can_do_it(tmp_path: Path) -> None:
+async def test_a_file_store_has_every_capability_but_one_and_answers_each_with_what_can_do_it(
+    tmp_path: Path,
+) -> None:
     store = FileStore(tmp_path)
-    for kind in ALL:
+    for kind in {*ALL} - {FindsRows}:
         assert isinstance(store.capability(kind), kind)
-    assert store.capability(NeverBlocks) is None
+    assert store.capability(NeverBlocks) is store.capability(FindsRows) is None
     await store.aclose()
 
 
@@ -66,7 +69,7 @@ async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_write
     group, file = FileStore(tmp_path, durability="group"), FileStore(tmp_path, durability="file")
     threaded = FileStore(tmp_path, writes="thread")
     for store in (group, threaded):
-        assert declared(store) == {*ALL} - {AppendsAtOnce}
+        assert declared(store) == {*ALL} - {AppendsAtOnce, FindsRows}
         await store.aclose()
     assert (file.capability(AppendsAtOnce) is not None) == file.appends_at_once
     await file.aclose()
@@ -74,7 +77,7 @@ async def test_a_file_store_appends_at_once_only_if_it_neither_flushes_nor_write
 
 def test_a_memory_store_declares_what_needs_no_disk() -> None:
     store = MemoryStore()
-    assert declared(store) == {*ALL} - NEED_A_DISK
+    assert declared(store) == {*ALL} - NEED_A_DISK - {FindsRows}
     assert store.capability(NeverBlocks) is store
     for kind in declared(store):
         assert isinstance(store.capability(kind), kind)

@@ -12,7 +12,10 @@ import pytest
 from treering.events.stores.base import Ref, Store
 from treering.events.stores.files import FileStore
 from treering.events.stores.memory import MemoryStore
+from treering.events.stores.shelf import Shelf
 from treering.testing.stores import StoreSuite
+
+from .finding_store import FindingStore
 
 BROKEN = Path(__file__).with_name("broken_stores.py")
 CAUGHT_BY = {
@@ -38,6 +41,19 @@ CAUGHT_BY = {
 class TestMemoryStore(StoreSuite):
     async def make_store(self) -> Store:
         return MemoryStore()
+
+
+@pytest.mark.feature("X-29")
+class TestFindingStore(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def _shelf(self) -> None:
+        self.shelf = Shelf()
+
+    async def make_store(self) -> Store:
+        return FindingStore(self.shelf)
+
+    async def another_host(self, store: Store) -> Store:
+        return FindingStore(self.shelf)
 
 
 @pytest.mark.feature("X-29", "D-40")

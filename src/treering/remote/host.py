@@ -115,7 +115,7 @@ class RemoteHost(SessionHost):
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open a session by its id, or create it; see `SessionHost.open`."""
         checked_id(session_id)
-        if await self._sessions.listing.row(session_id) is None:
+        if await self.catalog.listing.row(session_id) is None:
             with suppress(SessionExists):  # created meanwhile
                 return await self.create(session_id, cwd=cwd)
         return await self.load(session_id)
@@ -155,7 +155,7 @@ class RemoteHost(SessionHost):
         Args:
             after: A position of the server; also one that another remote host of it said.
         """
-        return RemoteSessionsSubscription(self._connection, self._sessions, self.core.runtime, after=after)
+        return RemoteSessionsSubscription(self._connection, self.catalog, self.core.runtime, after=after)
 
     def sessions_position(self) -> ListPosition:
         """Return a position after which the listing begins with all rows: only a subscription knows the server's."""
@@ -168,12 +168,12 @@ class RemoteHost(SessionHost):
             raise InvalidInput(f"{session!r} does not name a session of a server: give an id, a name, or a row")
         invalid: InvalidSessionId | None = None
         try:
-            if await self._sessions.listing.row(checked_id(session)) is not None:
+            if await self.catalog.listing.row(checked_id(session)) is not None:
                 return session
         except InvalidSessionId as error:
             invalid = error  # it may still be a name
         try:
-            return (await self._sessions.resolve(session)).ref
+            return (await self.catalog.resolve(session)).ref
         except NotFound:
             if invalid is not None:
                 raise invalid from None
@@ -193,7 +193,7 @@ class RemoteHost(SessionHost):
         index: bool | None = None,
     ) -> Search:
         """Find entries in all sessions; `index` is the server's to decide. See `SessionHost.search`."""
-        catalog = self._sessions
+        catalog = self.catalog
         assert isinstance(catalog, RemoteCatalog)
         where: dict[str, Any] = {"project": project, "role": role, "tool": tool, "after": after, "before": before}
         Searching(self.core.runtime, catalog.listing).search(query, **where, limit=limit, offset=offset, index=index)
@@ -233,7 +233,7 @@ class RemoteHost(SessionHost):
         if replace:
             raise InvalidInput("a server replaces no session: delete the one that is there, then put this one")
         session_id = copy.header.id
-        if await self._sessions.listing.row(session_id) is not None:
+        if await self.catalog.listing.row(session_id) is not None:
             raise SessionExists(f"session {session_id!r} already exists: give the copy another id")
         block = copy.dialect.encode_header(copy.header)
         await self._import(b"".join([block, *copy.lines]), None)

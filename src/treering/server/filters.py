@@ -1,19 +1,25 @@
-"""Which sessions a listing shows: its filters, its order, and how many of them are in which state.
+"""Which sessions a listing shows: its filters, its order, its pages, and how many of them are in which state.
 
-The rows are those that the index of the host holds in memory; no log is read.
+What a client asks is turned into queries of rows, which the host's catalog answers: from the rows that it holds in
+memory, or by its store. No log is read.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..actors.catalog.catalog import query_of_status
+from ..actors.catalog.core import CurrentRows, HeldRows, word_of
 from ..events.entries import Moment
+from ..events.stores.finding import NO_WORD, Among, RowQuery
+from ..projections.session_state import Word
 from ..projections.summary import SessionSummary
 from .http.fields import Folder, Name
+from .http.pages import Page, page_word, read_page
 from .principals import Principal
 from .service import Service
 
@@ -23,6 +29,9 @@ Group: TypeAlias = Literal["error", "waits", "working", "idle", "asleep"]
 GROUPS: tuple[Group, ...] = ("error", "waits", "working", "idle", "asleep")
 
 Order: TypeAlias = Literal["used", "created", "modified", "title", "attention"]
+
+_FAILED = ("error", NO_WORD)
+_QUIET = tuple(word for word in get_args(Word) if word not in ("error", "waits"))
 
 
 class SessionFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,80 +60,117 @@ class SessionFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     groups: tuple[Group, ...] = ()
 
 
-async def filtered(service: Service, principal: Principal, wanted: SessionFilter) -> list[SessionSummary]:
-    """Return the rows that a filter lets through and a principal may see, in whatever state they are."""
-    rows = await service.host.list_sessions(project=wanted.project, status=wanted.status)
-    if principal.prefix is None and not _looks_at_rows(wanted):
-        return rows
-    return [row for row in rows if principal.sees(row.key) and passes(row, wanted)]
+class Filtered:
+    """The rows that a filter lets through and a principal may see.
 
-
-def _looks_at_rows(wanted: SessionFilter) -> bool:
-    """Return whether a filter asks more than the index answers by itself."""
-    asked = (wanted.key, wanted.key_prefix, wanted.parent, wanted.text, wanted.since, wanted.until)
-    return any(each is not None for each in asked)
-
-
-def passes(row: SessionSummary, wanted: SessionFilter) -> bool:
-    """Return whether a filter lets a row through, whatever its project and its status."""
-    if wanted.key is not None and row.key != wanted.key:
-        return False
-    if wanted.key_prefix is not None and not (row.key or "").startswith(wanted.key_prefix):
-        return False
-    if wanted.parent is not None and row.parent_session != wanted.parent:
-        return False
-    if wanted.since is not None and row.last_entry < wanted.since:
-        return False
-    if wanted.until is not None and row.last_entry >= wanted.until:
-        return False
-    if wanted.text is None:
-        return True
-    text = wanted.text.casefold()
-    return any(text in (each or "").casefold() for each in (row.title, row.id, row.key, row.project))
-
-
-def group_of(service: Service, row: SessionSummary) -> Group:
-    """Return the group of a row: a session that cannot be read is in error."""
-    if row.state is None:
-        return "error"
-    word = row.state.state
-    if word in ("error", "waits"):
-        return "error" if word == "error" else "waits"
-    if not service.is_live(row.ref):
-        return "asleep"
-    return "working" if word == "working" else "idle"
-
-
-def in_groups(service: Service, rows: list[SessionSummary], groups: tuple[Group, ...]) -> list[SessionSummary]:
-    """Return the rows that are in some groups; all, if none is named."""
-    return rows if not groups else [row for row in rows if group_of(service, row) in groups]
-
-
-def counts_of(service: Service, rows: list[SessionSummary]) -> dict[str, int]:
-    """Return how many rows are in each group."""
-    counted = Counter(group_of(service, row) for row in rows)
-    return {group: counted[group] for group in GROUPS}
-
-
-def ordered(service: Service, rows: list[SessionSummary], order: Order) -> list[SessionSummary]:
-    """Return rows in an order; they come by their last use.
-
-    "attention" puts errors first, then what waits, works, is idle, is asleep; in each group what changed last.
+    Args:
+        service: The server.
+        rows: All rows.
+        query: The filter, whatever the state of a session.
+        groups: The states.
     """
-    if order == "created":
-        return sorted(rows, key=lambda row: row.created, reverse=True)
-    if order == "modified":
-        return sorted(rows, key=lambda row: row.modified, reverse=True)
-    if order == "title":
-        return sorted(rows, key=lambda row: row.title or "")
-    if order == "attention":
-        return list(_by_attention(service, rows))
-    return rows
+
+    def __init__(self, service: Service, rows: CurrentRows, query: RowQuery, groups: Sequence[Group]) -> None:
+        self._rows = rows
+        self._query = query
+        self._live = frozenset(actor.log.ref for actor in service.host.core.registry.actors())
+        self.groups: tuple[Group, ...] = tuple(group for group in GROUPS if group in groups)
+        self.query = replace(query, among=tuple(map(self._among, self.groups)))
+
+    def _among(self, group: Group) -> Among:
+        if group == "error":
+            return Among(words=_FAILED)
+        if group == "waits":
+            return Among(words=("waits",))
+        if group == "asleep":
+            return Among(words=_QUIET, without=self._live)
+        return Among(words=("working",) if group == "working" else ("idle", "done"), refs=self._live)
+
+    async def page(self, order: Order, word: str | None, start: int, limit: int) -> Page[SessionSummary]:
+        """Return one page of the rows.
+
+        A page begins after the last row of the one before, wherever that row is now; if it is gone, at its old place.
+        "attention" puts errors first, then what waits, works, is idle, is asleep; in each group what changed last.
+
+        Args:
+            order: The order.
+            word: The word of the page before; None for the first page.
+            start: How many rows to skip instead.
+            limit: The maximum number of rows.
+
+        Raises:
+            NotFound: `word` is no word of a page.
+        """
+        place, last = (start, None) if word is None else read_page(word)
+        if order == "attention":
+            parts = [
+                replace(self._query, among=(self._among(group),), order="last_entry") for group in self.groups or GROUPS
+            ]
+        else:
+            parts = [replace(self.query, order=order)]
+        to_skip = place
+        found = [] if last is None else await self._rows.find(replace(self._query, among=(Among(refs=(last,)),)))
+        for row in found:
+            at = next((at for at, part in enumerate(parts) if part.filtered([row], word_of)), None)
+            if at is not None:
+                parts = [replace(parts[at], after=parts[at].place_of(row)), *parts[at + 1 :]]
+                to_skip = 0
+        rows: list[SessionSummary] = []
+        for part in parts:
+            if to_skip and len(parts) > 1 and to_skip >= (many := sum((await self._rows.count(part)).values())):
+                to_skip -= many
+                continue
+            rows += await self._rows.find(replace(part, offset=to_skip, limit=limit + 1 - len(rows)))
+            to_skip = 0
+            if len(rows) > limit:
+                return Page(rows[:limit], page_word(place + limit, rows[limit - 1].ref))
+        return Page(rows, None)
+
+    async def counts(self) -> dict[str, int]:
+        """Return how many rows are in each group, whichever groups are wanted."""
+        words = await self._rows.count(self._query)
+        counts: dict[str, int] = dict.fromkeys(GROUPS, 0)
+        counts["error"] = sum(words.get(word, 0) for word in _FAILED)
+        counts["waits"] = words.get("waits", 0)
+        counts["asleep"] = sum(words.values()) - counts["error"] - counts["waits"]
+        if self._live:
+            live = await self._rows.count(replace(self._query, among=(Among(words=_QUIET, refs=self._live),)))
+            counts["working"] = live.get("working", 0)
+            counts["idle"] = sum(live.values()) - counts["working"]
+            counts["asleep"] -= sum(live.values())
+        return counts
+
+    def total(self, counts: dict[str, int]) -> int:
+        """Return how many rows there are, given how many are in each group."""
+        return sum(counts[group] for group in self.groups or GROUPS)
+
+    async def find(self, query: RowQuery) -> list[SessionSummary]:
+        """Return rows of a query that was made from `query`."""
+        return await self._rows.find(query)
+
+    async def count(self, query: RowQuery) -> int:
+        """Return how many rows there are of a query that was made from `query`."""
+        return sum((await self._rows.count(query)).values())
 
 
-def _by_attention(service: Service, rows: list[SessionSummary]) -> Iterator[SessionSummary]:
-    places: dict[Group, list[SessionSummary]] = {group: [] for group in GROUPS}
-    for row in sorted(rows, key=lambda row: row.last_entry, reverse=True):
-        places[group_of(service, row)].append(row)
-    for group in GROUPS:
-        yield from places[group]
+async def filtered(service: Service, principal: Principal, wanted: SessionFilter) -> Filtered:
+    """Return what a filter lets through and a principal may see."""
+    query = replace(
+        query_of_status(wanted.status),
+        key=wanted.key,
+        key_prefix=wanted.key_prefix,
+        parent=wanted.parent,
+        text=wanted.text,
+        since=wanted.since,
+        until=wanted.until,
+    )
+    if wanted.project is not None:
+        query = replace(query, project=(wanted.project, await service.host.catalog.hash_of(wanted.project)))
+    rows: CurrentRows = await service.host.catalog.listing.now()
+    prefix, asked = principal.prefix, wanted.key_prefix or ""
+    if prefix is not None and not asked.startswith(prefix):
+        if prefix.startswith(asked):
+            query = replace(query, key_prefix=prefix)
+        else:
+            rows = HeldRows([])
+    return Filtered(service, rows, query, wanted.groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -26,32 +26,6 @@ class Page(Struct, Generic[T], frozen=True, omit_defaults=True):
     items: Sequence[T]
     next: str | None
     total: int | None = None
-
-
-def page_of(items: Sequence[T], page: str | None, limit: int, limit_max: int, *, id_of: Callable[[T], str]) -> Page[T]:
-    """Return one page of items that are all at hand.
-
-    A page begins after the last item of the one before, wherever that item is now; if it is gone, at its old place.
-
-    Args:
-        items: All items, in order.
-        page: The word of the page before; None for the first page.
-        limit: The maximum number of items.
-        limit_max: What `limit` may be.
-        id_of: Returns what identifies an item.
-
-    Raises:
-        InvalidInput: `limit` is out of range.
-        NotFound: `page` is no word of a page.
-    """
-    check_limit(limit, limit_max)
-    start = 0
-    if page is not None:
-        place, last = read_page(page)
-        start = next((index + 1 for index, item in enumerate(items) if id_of(item) == last), place)
-    shown = items[start : start + limit]
-    end = start + len(shown)
-    return Page(shown, None if end >= len(items) else page_word(end, id_of(shown[-1])))
 
 
 def check_limit(limit: int, limit_max: int) -> None:

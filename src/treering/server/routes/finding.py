@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from functools import partial
 from typing import Annotated
@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from ...actors.search.hits import Hit
 from ...events.entries import Moment
 from ...events.index import LogIndex
+from ...events.stores.finding import RowQuery
 from ...projections.outline import descendants, place_on
 from ..http.fields import Folder, Limit, Name
 from ..http.pages import Page, check_limit, page_word, read_page
@@ -117,7 +118,9 @@ async def _search(
     start = 0 if query.page is None else read_page(query.page)[0]
     own: set[str] | None = None
     if call.principal.prefix is not None:
-        own = {row.id for row in await host.list_sessions(status="any") if call.principal.sees(row.key)}
+        rows = (await host.catalog.listing.now()).pages(RowQuery(key_prefix=call.principal.prefix))
+        async with aclosing(rows) as pages:
+            own = {row.id async for page in pages for row in page}
     hits: list[FoundEntry] = []
     is_last = True
     async with (

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import Literal
 
 import anyio
-import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ...actors.catalog.catalog import query_of_status
+from ...actors.catalog.core import word_of
 from ...actors.host.listing import ListPosition, SessionChanged
-from ...events.entries import ARCHIVED
-from ...events.projects import project_hash
 from ...projections.summary import SessionSummary
 from ..event_stream import Bye, EventStream, Push
-from ..filters import SessionFilter, passes
 from ..http.blocks import block
 from ..http.fields import Count, Folder, Name, Position
 from ..http.wire import encode
@@ -31,8 +30,6 @@ routes = Routes()
 
 ListKind = Literal["session", "state"]
 """The events of the listing that a reader can ask for."""
-
-_ANY = "any"
 
 
 class ListStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,8 +97,9 @@ class ListStream:
         self._query = query
         self._since = since
         self._push = push
-        self._filter = SessionFilter(key=query.key, key_prefix=query.key_prefix, parent=query.parent)
-        self._hash: str | None = None
+        self._wanted = replace(
+            query_of_status(query.status), key=query.key, key_prefix=query.key_prefix, parent=query.parent
+        )
         self._shown: set[str] = set()
         self._states: dict[str, StateReply | None] = {}
         self._is_new = since is None  # otherwise the reader may have rows that this stream did not send
@@ -110,7 +108,8 @@ class ListStream:
         """Send events until the host closes, or until the reader has caught up, if it only wants that."""
         query, every_s = self._query, self._service.limits.listed_every_s
         if query.project is not None:
-            self._hash = await anyio.to_thread.run_sync(project_hash, query.project)
+            path_hash = await self._service.host.catalog.hash_of(query.project)
+            self._wanted = replace(self._wanted, project=(query.project, path_hash))
         async with self._service.host.subscribe_sessions(after=self._since) as changes:
             is_told = self._since is not None and not changes.waiting
             if is_told:
@@ -176,18 +175,7 @@ class ListStream:
 
     def _is_followed(self, row: SessionSummary) -> bool:
         """Return whether a row is in the part of the listing that is followed."""
-        query = self._query
-        if not self._sees(row):
-            return False
-        if query.status == ARCHIVED:
-            is_followed = row.archived
-        else:
-            is_followed = query.status == _ANY or (not row.archived and query.status in (None, row.status))
-        return (
-            is_followed
-            and passes(row, self._filter)
-            and (query.project is None or row.project_hash == self._hash or row.project == query.project)
-        )
+        return self._sees(row) and bool(self._wanted.filtered([row], word_of))
 
 
 def _ready(position: ListPosition) -> bytes:

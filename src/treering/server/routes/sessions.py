@@ -23,10 +23,11 @@ from ...events.errors import (
     SessionNotFound,
 )
 from ...events.json_values import raw_object
+from ...events.stores.finding import RowQuery
 from ...projections.summary import SessionSummary
-from ..filters import Order, SessionFilter, counts_of, filtered, in_groups, ordered
+from ..filters import Order, SessionFilter, filtered
 from ..http.fields import Count, Folder, Limit, Name, NewId, NewKey
-from ..http.pages import page_of
+from ..http.pages import check_limit
 from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
@@ -170,12 +171,11 @@ async def list_sessions(call: Call[ListQuery, None]) -> SessionPage:
     position = str(service.host.sessions_position())
     if query.page is not None and query.start is not None:
         raise InvalidInput("give `page` or `start`, not both: a page says where it begins")
-    every = await filtered(service, call.principal, query)
-    rows = ordered(service, in_groups(service, every, query.groups), query.order)
-    counts = counts_of(service, every) if query.count else None
-    total = len(rows) if query.count else None
-    start = query.start or 0
-    page = page_of(rows[start:], query.page, query.limit, service.limits.page_max, id_of=lambda row: row.ref)
+    check_limit(query.limit, service.limits.page_max)
+    found = await filtered(service, call.principal, query)
+    counts = await found.counts() if query.count else None
+    total = None if counts is None else found.total(counts)
+    page = await found.page(query.order, query.page, query.start or 0, query.limit)
     items = [row_of(service, row, with_state="state" in query.fields) for row in page.items]
     return SessionPage(items, None if query.start is not None else page.next, position, total, counts)
 
@@ -302,11 +302,11 @@ async def set_current(call: Call[Nothing, NewCurrent]) -> Reply:
 async def get_by_key(call: Call[Nothing, None]) -> SessionRow:
     """Return the session of a key."""
     key = call.names["key"]
-    rows = await call.service.host.list_sessions(status="any") if call.principal.sees(key) else []
-    row = next((row for row in rows if row.key == key), None)
-    if row is None:
+    rows = await call.service.host.catalog.listing.now()
+    found = await rows.find(RowQuery(key=key, limit=1)) if call.principal.sees(key) else []
+    if not found:
         raise not_found(key)
-    return row_of(call.service, row)
+    return row_of(call.service, found[0])
 
 
 class KeyedSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from ...events.entries import Usage
 from ...projections.summary import CORRUPTED, SessionSummary
 from ...projections.usage import NOTHING, HourlyUsage, UsageByHour, UsageByHourProjection
-from ..filters import SessionFilter, filtered, in_groups
+from ..filters import SessionFilter, filtered
 from ..routing import Call, Routes
 from ..service import Service
 
@@ -97,19 +98,20 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
         text=query.text,
         since=query.since,  # a session may have entries after `until` and before it
     )
-    rows = in_groups(service, await filtered(service, call.principal, wanted), query.groups)
-    rows.sort(key=lambda row: row.last_entry, reverse=True)
-    readable = [row for row in rows if row.status != CORRUPTED]
+    found = await filtered(service, call.principal, wanted)
+    readable = replace(found.query, without_status=CORRUPTED)
+    rows = await found.find(replace(readable, order="last_entry", limit=READ_MAX))
+    many = len(rows) if len(rows) < READ_MAX else await found.count(readable)
     sums: dict[str | None, _Sum] = {}
     name_of = _namer(query)
     begins = (query.since or _EVER[0]).replace(minute=0, second=0, microsecond=0)
     ends = query.until or _EVER[1]
-    for row in readable[:READ_MAX]:
+    for row in rows:
         for hour in (await _usage_of(service, row)).hours:
             if not begins <= hour.hour < ends:
                 continue
             sums.setdefault(name_of(row, hour), _Sum()).add(row.id, hour.usage)
-    titles = {row.id: row.title for row in readable} if query.by == "session" else {}
+    titles = {row.id: row.title for row in rows} if query.by == "session" else {}
     parts = [
         UsageRow(name=name, title=titles.get(name or ""), sessions=len(each.sessions), usage=each.usage)
         for name, each in sums.items()
@@ -122,9 +124,9 @@ async def get_usage_sums(call: Call[UsageQuery, None]) -> UsageSums:
     return UsageSums(
         rows=parts,
         total=total,
-        sessions=min(len(readable), READ_MAX),
-        left_out=max(0, len(readable) - READ_MAX),
-        unreadable=len(rows) - len(readable),
+        sessions=len(rows),
+        left_out=many - len(rows),
+        unreadable=await found.count(found.query) - many,
         counted=total != NOTHING,
         priced=total.cost > 0,
     )

@@ -37,7 +37,17 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
-        for part in ("case", "appending", "capabilities", "catalog", "ownership", "reading", "rewriting", "watching")
+        for part in (
+            "case",
+            "appending",
+            "capabilities",
+            "catalog",
+            "finding",
+            "ownership",
+            "reading",
+            "rewriting",
+            "watching",
+        )
     )
 )
 
@@ -55,6 +65,7 @@ from .capabilities import (
 )
 from .case import StoreCase
 from .catalog import KeepingRows, KeepingSearch
+from .finding import FindingRows
 from .ownership import Ownership
 from .reading import Listing, Reading
 from .rewriting import Keeping, Rewriting
@@ -75,6 +86,7 @@ class StoreSuite(
     Declaring,
     AppendingAtOnce,
     Examining,
+    FindingRows,
     KeepingRows,
     KeepingSearch,
     Leasing,

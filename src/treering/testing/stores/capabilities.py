@@ -25,11 +25,13 @@ from ...events.stores.capabilities import (
     TriesWriting,
     Watches,
 )
+from ...events.stores.finding import FindsRows
 from ...events.stores.search import KeepsSearch
 from .case import StoreCase, Writer, bare, line, lines, read_all
 
 ALL: tuple[type, ...] = (
     AppendsAtOnce,
+    FindsRows,
     Health,
     KeepsRows,
     KeepsSearch,
