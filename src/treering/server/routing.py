@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -21,6 +22,7 @@ from .principals import Principal, Right
 
 if TYPE_CHECKING:
     from ..actors.session.session import Session
+    from .incoming import Incoming
     from .service import Service
 
 Q_co = TypeVar("Q_co", covariant=True)
@@ -54,7 +56,7 @@ class Call(Generic[Q_co, B_co]):
     Attributes:
         service: The host and its bounds.
         principal: Who asks.
-        request: The request itself, whose body was read unless the route streams it.
+        incoming: The request itself, whose body was read unless the route streams it.
         headers: Its headers, by their names in lower case.
         names: The values of the path's variables.
         query: The query.
@@ -62,26 +64,30 @@ class Call(Generic[Q_co, B_co]):
         etag: The tag that the reply will carry, if the handler gave one.
     """
 
-    __slots__ = ("body", "etag", "headers", "names", "principal", "query", "request", "service")
+    __slots__ = ("body", "etag", "headers", "incoming", "names", "principal", "query", "service")
 
     def __init__(
         self,
         service: Service,
         principal: Principal,
-        request: Request,
-        headers: Mapping[bytes, bytes],
+        incoming: Incoming,
         names: Mapping[str, str],
         query: Q_co,
         body: B_co,
     ) -> None:
         self.service = service
         self.principal = principal
-        self.request = request
-        self.headers = headers
+        self.incoming = incoming
+        self.headers = incoming.headers
         self.names = names
         self.query = query
         self.body = body
         self.etag: str | None = None
+
+    @property
+    def request(self) -> Request:
+        """The request as starlette sees it."""
+        return self.incoming.request()
 
     @property
     def session_id(self) -> str:
@@ -250,7 +256,7 @@ class RouteTable:
     def __iter__(self) -> Iterator[Route]:
         return iter(self.routes)
 
-    def match(self, verb: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+    def match(self, verb: str, raw_path: bytes) -> tuple[Route, Mapping[str, str]]:
         """Return the route of a request, and the values of its variables.
 
         Raises:
@@ -258,18 +264,15 @@ class RouteTable:
             WrongMethod: There is, but not with this verb.
             Malformed: The path cannot be decoded.
         """
-        if len(raw_path) > _KNOWN_PATH_MAX:
-            return self._match(verb, raw_path)
-        route, names = self._known(verb, raw_path)
-        return route, dict(names)
+        return (self._match if len(raw_path) > _KNOWN_PATH_MAX else self._known)(verb, raw_path)
 
-    def _match(self, verb: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+    def _match(self, verb: str, raw_path: bytes) -> tuple[Route, Mapping[str, str]]:
         verbs, values = self._find(raw_path)
         route = verbs.get("GET" if verb == "HEAD" else verb)
         if route is None:
             raise WrongMethod(f"{verb} is not a method of this path", allowed=self._allowed(verbs))
         names = [segment[1:-1] for segment in _segments(route.path) if segment.startswith("{")]
-        return route, dict(zip(names, values, strict=True))
+        return route, MappingProxyType(dict(zip(names, values, strict=True)))
 
     def allowed(self, raw_path: bytes) -> tuple[str, ...]:
         """Return the methods of a path; see `match`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import uuid
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -123,8 +122,8 @@ class Service:
         self.tracing = _tracing_of(host.core.runtime)
         self.stopping = anyio.Event()
         self._handles: dict[str, tuple[Session, str | None]] = {}
-        self._running: Counter[str] = Counter()
-        self._streaming: Counter[str] = Counter()
+        self._running: dict[str, int] = {}
+        self._streaming: dict[str, int] = {}
         self._total = 0  # of both
         self._ended: anyio.Event | None = None
         self._created: dict[tuple[str, str], str] = {}
@@ -289,14 +288,15 @@ class Service:
             TooMany: The principal has as many running, or as many streams open, as it may.
             Unavailable: All principals together do.
         """
-        running, limits = self._running, self.limits
-        if streams and self._streaming[principal.name] >= limits.streams_max:
+        name, limits = principal.name, self.limits
+        running = self._running.get(name, 0)
+        if streams and self._streaming.get(name, 0) >= limits.streams_max:
             raise TooMany(f"as many streams are open as `streams_max` allows ({limits.streams_max}): close one")
-        if running[principal.name] >= limits.requests_max:
+        if running >= limits.requests_max:
             raise TooMany(f"as many requests are running as `requests_max` allows ({limits.requests_max})")
         if self._total >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
-        running[principal.name] += 1
+        self._running[name] = running + 1
         self._total += 1
 
     def leave(self, principal: Principal) -> None:
@@ -306,7 +306,7 @@ class Service:
 
     def hold_stream(self, principal: Principal) -> None:
         """Count a stream until it is released."""
-        self._streaming[principal.name] += 1
+        self._streaming[principal.name] = self._streaming.get(principal.name, 0) + 1
         self._total += 1
 
     def release_stream(self, principal: Principal) -> None:
@@ -376,7 +376,8 @@ def _tracing_of(runtime: Runtime) -> Tracing | None:
     return runtime.tracing
 
 
-def _count_down(counts: Counter[str], name: str) -> None:
-    counts[name] -= 1
-    if not counts[name]:
+def _count_down(counts: dict[str, int], name: str) -> None:
+    if counts[name] == 1:
         del counts[name]
+    else:
+        counts[name] -= 1

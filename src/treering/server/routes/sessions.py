@@ -253,7 +253,7 @@ async def _created(call: Call[Nothing, object], session: Session) -> Reply:
 
 
 def _place(call: Call[Nothing, object], session_id: str) -> str:
-    return f"{call.request.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
+    return f"{call.incoming.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
 
 
 def _check_own_key(principal: Principal, key: str | None) -> None:
