@@ -120,6 +120,7 @@ class Network:
         self._folder = Path(tempfile.mkdtemp(prefix="net-", dir=server.folder))
         self._connections: list[_Connection] = []
         self._faults: list[Fault] = []
+        self._planned: list[Fault] = []
         self._bytes: dict[Side, int] = {}
         self._open = threading.Event()
         self._open.set()
@@ -164,6 +165,7 @@ class Network:
         fault = Fault(toward, name, containing, nth, deed, at)
         with self._lock:
             self._faults.append(fault)
+            self._planned.append(fault)
         return fault
 
     def cut_after(self, count: int, toward: Side) -> None:
@@ -190,6 +192,8 @@ class Network:
 
     def close(self) -> None:
         """Cut everything, and wait for the end of all threads."""
+        for fault in self._planned:
+            fault.release()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join(_WAITS_AT_MOST_S)
         self._listener.close()
@@ -197,7 +201,7 @@ class Network:
         self.cut()
         for thread in self._threads:
             thread.join(_WAITS_AT_MOST_S)
-            assert not thread.is_alive(), "a fault was not released"
+            assert not thread.is_alive()
         shutil.rmtree(self._folder)
 
     def _start(self, work: Callable[..., None], *arguments: object) -> None:
