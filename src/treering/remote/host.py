@@ -27,14 +27,14 @@ from ..actors.search.hits import Search
 from ..actors.search.searching import Searching
 from ..actors.session.branching import SessionCopy, child_of
 from ..actors.session.session import Session
-from ..actors.transfer.reports import ImportReport, ImportReports
+from ..actors.transfer.reports import ImportReports
 from ..events.arguments import check_text
 from ..events.errors import InvalidInput, InvalidSessionId, NotFound, SessionExists, SessionNotFound
 from ..events.stores.base import Ref
 from ..projections.summary import SessionSummary
+from ..wire import ImportReply, SessionRow
 from .catalog import BEGINNING, RemoteCatalog, RemoteSessionsSubscription
 from .connection import RETRY_FOR_S, Connection, segment
-from .replies import ImportedAll, Row
 from .session import RemoteSession, opened
 from .store import RemoteStore
 
@@ -125,7 +125,7 @@ class RemoteHost(SessionHost):
         ref_of_key(key)
         self.core.check()
         body = msgspec.json.encode({"cwd": None if cwd is None else absolute(cwd)})
-        row = await self._connection.ask(Row, "PUT", f"/v1/keys/{segment(key)}", body=body)
+        row = await self._connection.ask(SessionRow, "PUT", f"/v1/keys/{segment(key)}", body=body)
         return await self._open(row.id)
 
     async def find_by_key(self, key: str) -> Session | None:
@@ -133,7 +133,7 @@ class RemoteHost(SessionHost):
         ref_of_key(key)
         self.core.check()
         try:
-            row = await self._connection.ask(Row, "GET", f"/v1/keys/{segment(key)}")
+            row = await self._connection.ask(SessionRow, "GET", f"/v1/keys/{segment(key)}")
         except SessionNotFound:
             return None
         return await self._open(row.id)
@@ -141,11 +141,11 @@ class RemoteHost(SessionHost):
     async def _open(self, session_id: str, *, read_only: bool = False) -> RemoteSession:
         return await opened(self.core, session_id, self._connection, read_only=read_only)
 
-    async def _keyed(self, path: str, body: dict[str, Any]) -> Row:
+    async def _keyed(self, path: str, body: dict[str, Any]) -> SessionRow:
         """Ask for a new session, once however often the request is sent."""
         given = {name: value for name, value in body.items() if value is not None}
         headers = {"idempotency-key": self.core.runtime.new_id()}
-        return await self._connection.ask(Row, "POST", path, body=msgspec.json.encode(given), headers=headers)
+        return await self._connection.ask(SessionRow, "POST", path, body=msgspec.json.encode(given), headers=headers)
 
     # -- finding sessions
 
@@ -260,11 +260,9 @@ class RemoteHost(SessionHost):
         query = {} if format is None else {"format": format}
         headers = {"content-type": "application/octet-stream"}
         imported = await self._connection.ask(
-            ImportedAll, "POST", "/v1/import", query=query, body=data, headers=headers
+            ImportReply, "POST", "/v1/import", query=query, body=data, headers=headers
         )
-        return ImportReports(
-            ImportReport(ref=each.id, source=source, **msgspec.structs.asdict(each)) for each in imported.sessions
-        )
+        return ImportReports(each.report(source) for each in imported.sessions)
 
     # -- keeping sessions
 

@@ -34,8 +34,9 @@ from ..events.index import LogIndex
 from ..events.redaction import Redaction
 from ..events.stores.base import Blob, Cursor
 from ..projections.feed import transient
+from ..wire import Appended, LeafReply, SessionRow
 from .connection import Connection, segment
-from .replies import Appended, Leaf, Row, WireDialect
+from .lines import WireDialect
 
 _WITH_ENTRIES = {"prefer": "return=representation"}
 _KEY_MAX = 255
@@ -102,7 +103,7 @@ class RemoteSession(Session):
             raise EntryNotFound(leaf_id)
         body = msgspec.json.encode({"entry_id": leaf_id})
         try:
-            leaf = await self._connection.ask(Leaf, "PUT", f"{self._path}/leaf", body=body)
+            leaf = await self._connection.ask(LeafReply, "PUT", f"{self._path}/leaf", body=body)
         except AppendInDoubt:
             await self._source.ready()  # it is in effect, but may not survive
             raise
@@ -146,7 +147,7 @@ class RemoteSession(Session):
         self._check()
         headers = {"idempotency-key": self._core.runtime.new_id()}
         path, encoded = f"{self._path}/fork", msgspec.json.encode(body)
-        row = await self._connection.ask(Row, "POST", path, body=encoded, headers=headers)
+        row = await self._connection.ask(SessionRow, "POST", path, body=encoded, headers=headers)
         return await opened(self._core, row.id, self._connection)
 
     # -- the rest

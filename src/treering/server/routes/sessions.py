@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -13,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
-from ...events.entries import Header, SessionInfo, Usage
+from ...events.entries import SessionInfo
 from ...events.errors import (
     CommandConflict,
     EntryNotFound,
@@ -24,6 +22,7 @@ from ...events.errors import (
 )
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
+from ...wire import SessionDetail, SessionPage, SessionRow
 from ..filters import Order, SessionFilter, counts_of, filtered, in_groups, ordered
 from ..http.fields import Count, Folder, Limit, Name, NewId, NewKey
 from ..http.pages import page_of
@@ -31,46 +30,9 @@ from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service, not_found
-from .states import StateReply, state_of_row
+from .states import state_of_row
 
 routes = Routes()
-
-
-class SessionRow(Struct, frozen=True, kw_only=True):
-    """A session as the listing shows it; see `SessionSummary` for what the fields mean."""
-
-    id: str
-    key: str | None
-    name: str | None
-    title: str | None
-    created: datetime
-    modified: datetime
-    last_entry: datetime
-    last_accessed: datetime | None
-    message_count: int
-    user_count: int
-    assistant_count: int
-    parent_session: str | None
-    parent_entry: str | None
-    cwd: str | None
-    project: str | None
-    project_hash: str | None
-    first_message: str
-    dialect: str
-    status: str
-    archived: bool
-    problem: str | None
-    usage: Usage | None
-    state: StateReply | UnsetType | None = UNSET
-
-
-class SessionDetail(SessionRow, frozen=True, kw_only=True):
-    """A session's row, with where it stands, and the first line of its log."""
-
-    leaf: str | None
-    cursor: str
-    metadata: dict[str, Any]  # any JSON
-    header: Header
 
 
 class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,24 +49,6 @@ class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=
     start: Count | None = None
     count: bool = False
     fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
-
-
-class SessionPage(Struct, frozen=True, omit_defaults=True):
-    """A page of the listing.
-
-    Attributes:
-        items: The rows.
-        next: What to pass as `page` for the next page; null on the last one.
-        events: Where a stream of the listing begins that lacks nothing of what changed since the page was made.
-        total: How many rows there are on all pages, if that was asked for.
-        counts: How many sessions the filter lets through in each group, whichever groups are listed; if asked for.
-    """
-
-    items: Sequence[SessionRow]
-    next: str | None
-    events: str
-    total: int | None = None
-    counts: dict[str, int] | None = None
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

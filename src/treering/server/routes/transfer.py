@@ -10,9 +10,13 @@ from typing import Annotated
 import anyio
 from msgspec import Meta, Struct
 
+from ...actors.transfer.reports import ImportReport
 from ...events.errors import NotAuthorized
+from ...events.findings import Finding, LeftOut
+from ...wire import FindingReply, Imported, ImportReply, LeftOutReply
 from ..http.fields import Name
 from ..routing import Call, Routes
+from ..service import Service
 
 routes = Routes()
 
@@ -34,24 +38,6 @@ class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The format of the file that is sent; by default it is detected."""
 
     format: Name | None = None
-
-
-class Imported(Struct, frozen=True):
-    """What became of one session of the file."""
-
-    id: str
-    format: str
-    entries: int
-    messages: int
-    added: int
-    existed: bool
-    findings: list[str]
-
-
-class ImportReply(Struct, frozen=True):
-    """What became of the sessions of a file."""
-
-    sessions: list[Imported]
 
 
 _TYPES = {"html": "text/html; charset=utf-8", "markdown": "text/markdown; charset=utf-8", "json": "application/json"}
@@ -146,17 +132,17 @@ async def import_sessions(call: Call[ImportQuery, None]) -> ImportReply:
         reports = await service.host.import_sessions(path, format=call.query.format)
     finally:
         await remove(folder)
-    return ImportReply(
-        [
-            Imported(
-                report.id,
-                report.format,
-                report.entries,
-                report.messages,
-                report.added,
-                report.existed,
-                [service.shown(str(each)) for each in report.findings],
-            )
-            for report in reports
-        ]
-    )
+    return ImportReply([_imported(service, report) for report in reports])
+
+
+def _imported(service: Service, report: ImportReport) -> Imported:
+    fields = {name: getattr(report, name) for name in Imported.__struct_fields__}
+    fields["findings"] = [_finding(service, each) for each in report.findings]
+    return Imported(**fields)
+
+
+def _finding(service: Service, finding: Finding) -> FindingReply:
+    fields = {name: getattr(finding, name) for name in Finding.__struct_fields__}
+    fields["path"], fields["message"] = service.shown(finding.path), service.shown(finding.message)
+    left_out = LeftOutReply(finding.kind, finding.count, finding.example) if isinstance(finding, LeftOut) else None
+    return FindingReply(**fields, left_out=left_out)

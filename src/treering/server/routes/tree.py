@@ -15,6 +15,7 @@ from ...events.errors import EntryNotFound
 from ...events.texts import preview
 from ...projections.building.report import words_of
 from ...projections.tree import Tree, TreeColumns, tree_columns
+from ...wire import LeafReply
 from ..http.fields import Count, Seqs
 from ..preconditions import append_options, check_match, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
@@ -91,13 +92,6 @@ class Written(Struct, frozen=True):
     """The entry that was appended, if any, and where the session is now."""
 
     entry_id: str | None
-    leaf: str | None
-    cursor: str
-
-
-class LeafReply(Struct, frozen=True):
-    """Where the session is: the entry under which the next append goes, and the end of its log."""
-
     leaf: str | None
     cursor: str
 
