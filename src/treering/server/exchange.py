@@ -33,13 +33,13 @@ from .assets import POLICY as VIEWER_POLICY
 from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
+from .http.incoming import Incoming
 from .http.problems import WrongMethod
 from .http.wire import encode
-from .incoming import Incoming
 from .principals import NOBODY, Principal
 from .routes.table import ROUTES
 from .routes.transfer import FileReply, remove
-from .routing import Call, NotModified, Reply, Route
+from .routing import Call, Nothing, NotModified, Reply, Route
 from .service import Service
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ _EVERY_REPLY = (
 )
 _EVERY_PAGE = ((b"content-security-policy", VIEWER_POLICY.encode()), *_EVERY_REPLY[1:])
 _ALLOWED = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id"
+_NOTHING = Nothing()
 _SENT_AT_ONCE_MAX = 64 * 1024
 """Bytes of a reply that may wait in the connection while its request no longer counts."""
 
@@ -182,8 +183,8 @@ class Exchange:
         caller = principal or NOBODY
         service.enter(caller, streams=route.streams)
         self._counted_for = caller
-        query = incoming.query(route)
-        body = await incoming.body(route)
+        query = _NOTHING if route.page else incoming.query(route.query)
+        body = await incoming.body(route.body, converted=not route.handler_converts)
         call: Call[object, Any] = Call(service, caller, incoming, names, query, body)
         if route.keyed:
             call.check_key()

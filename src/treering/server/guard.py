@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from ..events.errors import InvalidInput, NotAuthorized
+from .http.incoming import Incoming
 from .http.problems import Malformed, WrongHost
-from .incoming import Incoming
 from .principals import EVERYBODY, Authorize, Principal
 from .tokens import Tokens, carries_cookie, token_of
 

@@ -17,12 +17,12 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from .http.fields import KEY_PATTERN, CursorText
+from .http.incoming import Incoming
 from .http.problems import Malformed, NoSuchRoute, WrongMethod
 from .principals import Principal, Right
 
 if TYPE_CHECKING:
     from ..actors.session.session import Session
-    from .incoming import Incoming
     from .service import Service
 
 Q_co = TypeVar("Q_co", covariant=True)
@@ -185,6 +185,7 @@ class Route(Struct, frozen=True, kw_only=True):
         right: What a principal needs.
         query: The type of its query.
         body: The type of its JSON body; None if it takes none, `bytes` if it streams one of any type.
+        handler_converts: Whether its handler takes the JSON value of the body, which may be of more than one type.
         reply: The type of its JSON reply; None for no body, `bytes` for another media type.
         media_types: The types of a reply that is not JSON.
         status: The status of success.
@@ -203,8 +204,9 @@ class Route(Struct, frozen=True, kw_only=True):
     path: str
     handler: Handler
     right: Right
-    query: type = Nothing
+    query: type[Struct] = Nothing
     body: Any = None
+    handler_converts: bool = False
     reply: Any = None
     media_types: tuple[str, ...] = ()
     status: int = 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -39,18 +38,12 @@ from .http.limits import ServerLimits
 from .http.problems import Stale, problem_of, without_paths
 from .metrics import Metrics
 from .principals import EVERYBODY, Principal
+from .repeats import Repeats
 from .tokens import Tokens
 
 if TYPE_CHECKING:
     from ..actors.host.runtime import Runtime
     from .tracing import Tracing
-
-_IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
-"""The namespace of the ids of sessions that are created with an Idempotency-Key."""
-
-
-_CREATED_MAX = 10_000
-"""Requests that created a session of an id that the caller chose, and whose repetition gets the same reply."""
 
 _HANDLES_MAX = 10_000
 """Handles of sessions that are kept, so that a request need not look its session up again."""
@@ -99,6 +92,7 @@ class Service:
         stopping: Set when the server stops; streams end then.
         metrics: Its figures.
         encoded: What was encoded last for streams.
+        repeats: The requests that were carried out.
         tracing: Its spans; None where OpenTelemetry is not installed.
     """
 
@@ -119,6 +113,7 @@ class Service:
         self._views = views_of(projections)
         self.metrics = Metrics(host)
         self.encoded = Encoded()
+        self.repeats = Repeats()
         self.tracing = _tracing_of(host.core.runtime)
         self.stopping = anyio.Event()
         self._handles: dict[str, tuple[Session, str | None]] = {}
@@ -126,7 +121,6 @@ class Service:
         self._streaming: dict[str, int] = {}
         self._total = 0  # of both
         self._ended: anyio.Event | None = None
-        self._created: dict[tuple[str, str], str] = {}
         files = host.core.runtime.files
         self._root = None if files is None else files.root
         self._describe = describe
@@ -348,21 +342,6 @@ class Service:
         return self._openapi
 
     # -- creating
-
-    def id_for(self, principal: Principal, key: str | None) -> str | None:
-        """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
-        return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
-
-    def note_created(self, principal: Principal, key: str | None, session_id: str) -> None:
-        """Note which session a request with an Idempotency-Key created."""
-        if key is not None:
-            self._created[principal.name, key] = session_id
-            if len(self._created) > _CREATED_MAX:
-                del self._created[next(iter(self._created))]
-
-    def created(self, principal: Principal, key: str | None) -> str | None:
-        """Return the session that this very request created before, if it did; see `note_created`."""
-        return None if key is None else self._created.get((principal.name, key))
 
 
 def _tracing_of(runtime: Runtime) -> Tracing | None:

@@ -8,20 +8,18 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import anyio
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope
 
-from ..events.errors import TooLarge
-from .http.limits import ServerLimits
-from .http.problems import Malformed
-from .http.wire import parse, read, read_query
-from .routes.entries import NewEntries
-from .routing import Nothing, Route
+from ...events.errors import TooLarge
+from .limits import ServerLimits
+from .problems import Malformed
+from .wire import parse, read, read_query
 
 _NAMES_MAX = 100
 _JSON = b"application/json"
 _PLAIN = (_JSON, b"application/json; charset=utf-8")
-_NOTHING = Nothing()
 _NO_EXTENSIONS: Mapping[str, dict[str, bytes]] = {}
 _BODY_TOO_LARGE = "the body is larger than the server accepts: GET /v1 tells the bounds"
 
@@ -82,15 +80,17 @@ class Incoming:
                 f"the headers have {size} bytes, more than `header_bytes_max` ({limits.header_bytes_max})", status=431
             )
 
-    def query(self, route: Route) -> object:
-        """Return the query, as the type that the route names."""
-        if route.page:
-            return _NOTHING
-        if route.query is not Nothing:
-            return read_query(self._fields(), route.query)
+    def query(self, kind: type[Struct]) -> Struct:
+        """Return the query, as a type.
+
+        Raises:
+            Malformed: It is something else.
+        """
+        if kind.__struct_fields__:
+            return read_query(self._fields(), kind)
         if self.scope["query_string"]:
             raise Malformed("this request takes no query")
-        return _NOTHING
+        return kind()
 
     def _fields(self) -> dict[str, list[str]]:
         try:
@@ -101,15 +101,19 @@ class Incoming:
         except ValueError as error:
             raise Malformed("the query cannot be read: send `name=value`, percent-encoded as UTF-8") from error
 
-    async def body(self, route: Route) -> Any:  # noqa: ANN401  # of the type that the route names
-        """Return the body, as the type that the route names; None if it takes none, or reads it piece by piece.
+    async def body(self, kind: Any, *, converted: bool = True) -> Any:  # noqa: ANN401  # any annotation, and that
+        """Return the body.
+
+        Args:
+            kind: Its type; None if there is to be none, `bytes` if it will be read piece by piece.
+            converted: Whether to return the type, and not the JSON value.
 
         Raises:
             Malformed: It is something else.
             TooLarge: It is larger than the route takes.
             ConnectionError: The client left.
         """
-        limits, kind = self._limits, route.body
+        limits = self._limits
         self._left = limits.import_bytes_max if kind is bytes else limits.body_bytes_max
         length = self.headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._left:
@@ -128,9 +132,7 @@ class Incoming:
                 raise Malformed("this request takes no body")
             return None
         self._check_coding()
-        if kind is NewEntries:  # one entry alone, or several
-            return parse(body, limits.depth_max)
-        return read(body or b"{}", kind, limits.depth_max)
+        return read(body or b"{}", kind, limits.depth_max) if converted else parse(body, limits.depth_max)
 
     def _check_coding(self) -> None:
         media_type = self.headers.get(b"content-type", _JSON)
