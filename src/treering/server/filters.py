@@ -18,8 +18,9 @@ from ..events.entries import Moment
 from ..events.stores.finding import NO_WORD, Among, RowQuery
 from ..projections.session_state import Word
 from ..projections.summary import SessionSummary
+from ..wire import Page
 from .http.fields import Folder, Name
-from .http.pages import Page, page_word, read_page
+from .http.pages import page_word, read_page
 from .principals import Principal
 from .service import Service
 

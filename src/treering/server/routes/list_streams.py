@@ -16,6 +16,7 @@ from ...actors.catalog.catalog import query_of_status
 from ...actors.catalog.core import word_of
 from ...actors.host.listing import ListPosition, SessionChanged
 from ...projections.summary import SessionSummary
+from ...wire import SessionRow, StateReply
 from ..event_stream import Bye, EventStream, Push
 from ..http.blocks import block
 from ..http.fields import Count, Folder, Name, Position
@@ -23,8 +24,8 @@ from ..http.wire import encode
 from ..principals import Principal
 from ..routing import Call, Routes
 from ..service import Service
-from .sessions import SessionRow, row_of
-from .states import StateReply, state_of_row
+from .sessions import row_of
+from .states import state_of_row
 
 routes = Routes()
 
