@@ -178,4 +178,3 @@ async def test_a_network_that_drops_delays_splits_or_swallows_loses_nothing(
             await stricken(under, partial(net.cut_after, count, "client"), net.resume)
     await check(url, under)
     assert under.told[AppendInDoubt]
-    assert under.told[AppendFailed] + under.told[StoreUnavailable]
