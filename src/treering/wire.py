@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from .actors.catalog.archiving import Reason, RetentionReport, Retired, Spared
 from .actors.search.hits import Hit
 from .actors.transfer.reports import ImportReport
 from .events.entries import Header, Usage
@@ -252,3 +253,36 @@ class ImportReply(Struct, frozen=True):
     """What became of the sessions of a file."""
 
     sessions: list[Imported]
+
+
+class RetiredReply(Struct, frozen=True, kw_only=True):
+    """A session that a retention archived, or would archive; see `Retired`."""
+
+    session_id: str
+    name: str | None
+    project: str | None
+    last_entry: datetime
+    reason: Reason
+
+
+class SparedReply(Struct, frozen=True, kw_only=True):
+    """A session that a retention should have archived but did not, and why."""
+
+    session_id: str
+    why: str
+
+
+class RetentionReply(Struct, frozen=True):
+    """What a retention did, or what it would have done in a dry run."""
+
+    archived: list[RetiredReply]
+    spared: list[SparedReply]
+    dry_run: bool
+
+    def report(self) -> RetentionReport:
+        """Return the report as the library has it."""
+        return RetentionReport(
+            tuple(Retired(ref=each.session_id, **msgspec.structs.asdict(each)) for each in self.archived),
+            tuple(Spared(ref=each.session_id, **msgspec.structs.asdict(each)) for each in self.spared),
+            self.dry_run,
+        )

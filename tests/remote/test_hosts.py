@@ -15,7 +15,7 @@ from tests.remote.over_server import ServedHost
 from tests.server.conftest import Client
 
 from treering import Limits, Message, Session, SessionHost, SyncHost, Usage, text
-from treering.errors import InvalidInput, SessionNotFound
+from treering.errors import InvalidInput, SessionExists, SessionNotFound
 from treering.remote import RemoteHost
 from treering.sessions import SessionSummary
 from treering.subscriptions import TextPiece
@@ -160,6 +160,14 @@ async def test_a_session_moves_between_hosts_with_all_its_branches(local: Sessio
         for each in (moved, copy, back):
             assert (each.path(), each.leaf_id, each.message_count) == (draft.path(), first, 2)
             assert await each.entries() == await draft.entries()
+        with pytest.raises(SessionExists):
+            await remote.put(draft)
+        third = await draft.append_message("user", "three")
+        again = await remote.put(draft, replace=True)
+        assert again.leaf_id == third == (await local.load("draft")).leaf_id
+        assert moved.path() == [first, third]
+        await draft.reset_leaf()
+        assert (await remote.put(draft, replace=True)).leaf_id is None
     assert (await local.load("copy")).header.parent_session == "draft"
 
 

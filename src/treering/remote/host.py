@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from ..actors.host.host import SessionHost, Starting
 from ..actors.host.listing import ListPosition, SessionsSubscription
@@ -32,7 +33,7 @@ from ..events.arguments import check_text
 from ..events.errors import InvalidInput, InvalidSessionId, NotFound, SessionExists, SessionNotFound
 from ..events.stores.base import Ref
 from ..projections.summary import SessionSummary
-from ..wire import ImportReply, SessionRow
+from ..wire import ImportReply, RetentionReply, SessionRow
 from .catalog import BEGINNING, RemoteCatalog, RemoteSessionsSubscription
 from .connection import RETRY_FOR_S, Connection, segment
 from .session import RemoteSession, opened
@@ -122,9 +123,10 @@ class RemoteHost(SessionHost):
 
     async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open the session of a key, or create it; see `SessionHost.get_or_create`."""
-        ref_of_key(key)
+        folder = None if cwd is None else absolute(cwd)
+        self.core.new_header(None, cwd=folder, key=key)  # which refuses what the server would
         self.core.check()
-        body = msgspec.json.encode({"cwd": None if cwd is None else absolute(cwd)})
+        body = msgspec.json.encode({"cwd": folder})
         row = await self._connection.ask(SessionRow, "PUT", f"/v1/keys/{segment(key)}", body=body)
         return await self._open(row.id)
 
@@ -214,13 +216,15 @@ class RemoteHost(SessionHost):
         return isinstance(session, RemoteSession) and session.is_of(self.core)
 
     async def put(self, session: Session, *, replace: bool = False) -> Session:
-        """Write a whole session of another host into the server; see `SessionHost.put`.
-
-        Raises:
-            InvalidInput: `replace` is given, which no server offers: delete the session there first.
-        """
-        if isinstance(session, Session) and self._is_own(session):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return await self._open(session.ref)
+        """Write a whole session of another host into the server; see `SessionHost.put`."""
+        if isinstance(session, RemoteSession):
+            if self._is_own(session):
+                return await self._open(session.ref)
+            log = await session.log()  # of another server, whose file is sent as it is
+            leaf = UNSET if log.index.leaf == log.index.tip else log.index.leaf_id
+            file = await session.export(log.dialect.name)
+            assert isinstance(file, bytes)  # no destination is given
+            return await self._put(session.id, file, leaf, replace=replace)
         return await super().put(session, replace=replace)
 
     async def write_fork(self, copy: SessionCopy, session_id: str | None = None) -> Session:
@@ -230,19 +234,19 @@ class RemoteHost(SessionHost):
 
     async def write_copy(self, copy: SessionCopy, *, replace: bool = False) -> Session:
         """Write a copied session under its own id; see `SessionHost.write_copy`."""
-        if replace:
-            raise InvalidInput("a server replaces no session: delete the one that is there, then put this one")
-        session_id = copy.header.id
-        if await self._sessions.listing.row(session_id) is not None:
-            raise SessionExists(f"session {session_id!r} already exists: give the copy another id")
         block = copy.dialect.encode_header(copy.header)
-        await self._import(b"".join([block, *copy.lines]), None)
-        session = await self._open(session_id)
-        if copy.leaf is None:
-            await session.reset_leaf()
-        elif isinstance(copy.leaf, str):
-            await session.branch(copy.leaf)
-        return session
+        return await self._put(copy.header.id, b"".join([block, *copy.lines]), copy.leaf, replace=replace)
+
+    async def _put(self, session_id: str, data: bytes, leaf: str | UnsetType | None, *, replace: bool) -> Session:
+        """Have the server write a session as a file says it, with the leaf where it was moved to, if it was."""
+        self.core.check()
+        query = {"replace": "true"} if replace else {}
+        if not isinstance(leaf, UnsetType):
+            query["leaf"] = leaf or ""
+        path = f"/v1/sessions/{segment(session_id)}"
+        headers = {"content-type": "application/octet-stream", "idempotency-key": self.core.runtime.new_id()}
+        await self._connection.answer("PUT", path, query=query, body=data, headers=headers)
+        return await self._open(session_id)
 
     async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
         """Import the sessions of a file of this machine into the server; see `SessionHost.import_sessions`.
@@ -290,9 +294,7 @@ class RemoteHost(SessionHost):
         await self._connection.answer(verb, f"/v1/sessions/{segment(ref)}{path}")
 
     async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
-        """Refuse it: retention follows the settings of the server, which applies them.
-
-        Raises:
-            InvalidInput: Always.
-        """
-        raise InvalidInput("retention follows the settings of the server: run `treering gc` where its sessions are")
+        """Have the server archive what exceeds the limits of its settings; see `SessionHost.apply_retention`."""
+        self.core.check()
+        body = msgspec.json.encode({"dry_run": dry_run})
+        return (await self._connection.ask(RetentionReply, "POST", "/v1/retention", body=body)).report()

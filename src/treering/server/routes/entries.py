@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...actors.session.reading import seqs_of
+from ...actors.session.reading import placed
 from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
@@ -149,6 +149,7 @@ async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     "/v1/sessions/{session_id}/entries",
     right="write",
     body=NewEntries,
+    handler_converts=True,
     reply=Appended,
     status=201,
     errors=(404, 409, 412, 422, 423, 507),
@@ -178,13 +179,13 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         options["command_id"] = new.command_id
     before = session.cursor.seq
     ids = await session.append_many(payloads, **options)
-    seqs = seqs_of(session, ids)
+    seqs, leaf, cursor = placed(session, ids)
     headers = dict(REPEATED) if seqs[-1] <= before else {}
     entries = list[Raw]()
     if call.header(b"prefer") == _WITH_ENTRIES:
         entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
         headers["Preference-Applied"] = _WITH_ENTRIES
-    appended = Appended(ids, seqs, session.leaf_id, str(session.cursor), entries)
+    appended = Appended(ids, seqs, leaf, str(cursor), entries)
     return Reply(appended, headers=headers)
 
 

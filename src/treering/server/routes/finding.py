@@ -147,7 +147,7 @@ async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
 
     async def until_gone() -> None:
         nonlocal is_gone
-        while (await call.request.receive())["type"] != "http.disconnect":
+        while (await call.incoming.receive())["type"] != "http.disconnect":
             pass
         is_gone = True
         tasks.cancel_scope.cancel()

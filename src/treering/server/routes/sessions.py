@@ -28,6 +28,7 @@ from ..http.fields import Count, Folder, Limit, Name, NewId, NewKey
 from ..http.pages import page_of
 from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
+from ..repeats import id_for
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service, not_found
 from .states import state_of_row
@@ -147,11 +148,11 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
         raise InvalidInput("give an `id` or a `key`, not both: a key determines the id")
     chosen = body.id
     if chosen is None and body.key is None:
-        chosen = service.id_for(call.principal, call.key)
+        chosen = id_for(call.principal, call.key)
     try:
         session = await _create(service.host, body, chosen)
     except SessionExists:
-        before = service.created(call.principal, call.key)
+        before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
             raise SessionExists(
                 f"session {body.id or body.key!r} already exists: load it, or choose another name"
@@ -187,17 +188,18 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
 
 def _repeated(call: Call[Nothing, object], row: SessionSummary) -> Reply:
     """Answer a request whose session was created before."""
-    return Reply(row_of(call.service, row), headers={"Location": _place(call, row.id), **REPEATED})
+    return Reply(row_of(call.service, row), headers={"Location": place_of(call, row.id), **REPEATED})
 
 
 async def _created(call: Call[Nothing, object], session: Session) -> Reply:
-    call.service.note_created(call.principal, call.key, session.id)
+    call.service.repeats.note_created(call.principal, call.key, session.id)
     row = await call.service.host.resolve(session)
-    return Reply(row_of(call.service, row), status=201, headers={"Location": _place(call, row.id)})
+    return Reply(row_of(call.service, row), status=201, headers={"Location": place_of(call, row.id)})
 
 
-def _place(call: Call[Nothing, object], session_id: str) -> str:
-    return f"{call.request.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
+def place_of(call: Call[object, object], session_id: str) -> str:
+    """Return the address of a session on this server."""
+    return f"{call.incoming.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
 
 
 def _check_own_key(principal: Principal, key: str | None) -> None:
@@ -406,11 +408,11 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
         copy = await path_of(session, body.entry_id)
     else:
         copy = await copy_of(session)
-    chosen = body.id or service.id_for(call.principal, call.key)
+    chosen = body.id or id_for(call.principal, call.key)
     try:
         return await _created(call, await fork(service.host.core, copy, chosen))
     except SessionExists:
-        before = service.created(call.principal, call.key)
+        before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
             raise
         row = await service.row(call.principal, before or chosen or "")
