@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -140,6 +141,7 @@ class SessionActor:
 
     async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
+        await checkpoint_if_cancelled()  # a store may shield all of its waiting; it does not yield otherwise
         self.mailbox.hold()
         try:
             outcome: Outcome | Exception

@@ -40,6 +40,19 @@ def _line_of(header: tuple[bytes, bytes]) -> bytes:
     return b"%b: %b\r\n" % header
 
 
+_last_chunk = (b"", b"")
+
+
+def _chunk(body: bytes) -> bytes:
+    """Return a chunk of a body, the same object for all followers that are sent the same one after another."""
+    global _last_chunk
+    known, chunk = _last_chunk
+    if known is not body:
+        chunk = b"%x\r\n%b\r\n" % (len(body), body)
+        _last_chunk = body, chunk
+    return chunk
+
+
 class Cycle(RequestResponseCycle):
     """A request and its reply, whose head is written together with what comes first of its body.
 
@@ -92,8 +105,7 @@ class Cycle(RequestResponseCycle):
         if self.scope["method"] == "HEAD":
             framed = b""
         elif self.chunked_encoding:
-            end = b"0\r\n\r\n" if is_last else b""
-            framed = b"%x\r\n%b\r\n%b" % (len(body), body, end) if body else end
+            framed = (_chunk(body) if body else b"") + (b"0\r\n\r\n" if is_last else b"")
         else:
             framed = body
             self.expected_content_length -= len(body)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
 from psycopg import ProgrammingError, conninfo
@@ -63,7 +63,7 @@ def parse_address(url: str) -> Address:
             ours[name] = value
         else:
             theirs.append((name, value))
-    text = f"{base}?{urlencode(theirs)}" if theirs else base
+    text = f"{base}?{urlencode(theirs, quote_via=quote)}" if theirs else base
     try:
         known = conninfo.conninfo_to_dict(text)
     except ProgrammingError:  # its message repeats the URL, and with it a password

@@ -44,6 +44,7 @@ class Held(Struct):
 class State(Struct, frozen=True):
     """The row of a log, as far as writing needs it."""
 
+    owner: str | None
     epoch: int
     head: Cursor
 
@@ -131,9 +132,14 @@ class Holdings:
         if not leases:
             return []
         with self._lock, self._connections.use() as connection:
+            before = {ref: held.epoch for ref, held in self._held.items()}
             epochs = self._renew(connection)
-            for ref in [ref for ref, held in self._held.items() if epochs.get(ref) != held.epoch]:
-                del self._held[ref]
+            for ref, epoch in before.items():
+                held = self._held[ref]
+                # While a log is resolved, the epochs here and there differ for a moment, or until the next try.
+                is_resolved = ref in epochs and (held.doubtful or held.epoch != epoch)
+                if epochs.get(ref) != epoch and not is_resolved:
+                    del self._held[ref]
             strays = [(ref, epoch) for ref, epoch in epochs.items() if ref not in self._held]
             if strays:  # acquired or released by a statement whose answer did not arrive
                 self._give_up(connection, strays)
@@ -192,24 +198,34 @@ class Holdings:
         """
         with self._connections.use() as connection:
             held = self._held.get(lease.ref)
-            if held is not None and held.lease.epoch == lease.epoch and held.doubtful:
-                row = connection.execute(
-                    self._statements.fence, {"owner": self.owner, "ref": lease.ref, "epoch": held.epoch}
-                ).fetchone()
-                if row is not None:
-                    held.epoch, held.doubtful = row[0], False
-                    return self.cursor(row[1], row[2]) if row[3] else Cursor("", 0)
-            state = self.states(connection, [lease.ref]).get(lease.ref)
-            if state is None or held is None or state.epoch != held.epoch or held.lease.epoch != lease.epoch:
+            if held is None or held.lease.epoch != lease.epoch:
                 raise self.over(lease)
-            return state.head
+            epoch = held.epoch
+            for _ in range(_TRIES_MAX):
+                if held.doubtful:
+                    row = connection.execute(
+                        self._statements.fence, {"owner": self.owner, "ref": lease.ref, "epoch": epoch}
+                    ).fetchone()
+                    if row is not None:
+                        held.epoch, held.doubtful = row[0], False
+                        return self.cursor(row[1], row[2]) if row[3] else Cursor("", 0)
+                state = self.states(connection, [lease.ref]).get(lease.ref)
+                if state is None or state.owner != self.owner:
+                    break
+                if held.doubtful:
+                    epoch = state.epoch  # that of an earlier try, whose answer did not arrive
+                elif state.epoch == held.epoch:
+                    return state.head
+                else:
+                    break
+            raise self.over(lease)
 
     def states(self, connection: Connection, refs: Sequence[Ref]) -> dict[Ref, State]:
         """Return the rows of logs; those that do not exist are left out."""
         rows = connection.execute(self._statements.state, {"refs": list(refs)})
         return {
-            ref: State(epoch, self.cursor(history, head) if exists else Cursor("", 0))
-            for ref, epoch, history, head, exists, _ in rows
+            ref: State(owner, epoch, self.cursor(history, head) if exists else Cursor("", 0))
+            for ref, epoch, history, head, exists, owner in rows
         }
 
     def forget(self, lease: Lease) -> None:
