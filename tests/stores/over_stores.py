@@ -28,7 +28,7 @@ from treering.events.stores.shelf import Shelf
 
 ROOMS = {
     "memory": ("sessions", "following", "catalog", "search", "keyed", "keeping", "importing", "exporting"),
-    "finding": ("catalog", "keyed", "keeping"),
+    "finding": ("catalog", "keeping"),
     "sqlite": ("sessions", "following", "catalog", "search", "keyed"),
 }
 """The folders of tests, by store."""
