@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 from tests.server.conftest import served
 
 from treering import Message, SessionHost, errors, text
+from treering.actors.catalog.catalog import Catalog
 from treering.entries import Custom, Usage
 from treering.errors import NotAuthorized, RequestError, TooLarge, TooMany, TreeringError, Unavailable, Where
 from treering.remote import RemoteHost
@@ -55,7 +56,8 @@ class FailingHost(SessionHost):
 
     error: BaseException | None = None
 
-    async def list_sessions(self, **_: object) -> list[Any]:
+    @property
+    def catalog(self) -> Catalog:
         """Raise what the test wants."""
         assert self.error is not None
         raise self.error
