@@ -254,7 +254,8 @@ export class Server {
     const word = since === "start" || since === "end" ? since : undefined;
     let last = word === undefined ? since : undefined;
     let seq = 0;
-    const asked = since === "end" && !view ? [...new Set([...(kinds ?? ["entry"]), "ready"])] : kinds; // where "end" was
+    // "ready" says where "end" was
+    const asked = since === "end" && !view ? [...new Set([...(kinds ?? ["entry"]), "ready"])] : kinds;
     const every = { ...query, since: word, kinds: asked, view, live };
     const describe = () => ({ verb: "GET", path, query: every, lastId: last });
     const line = new Line(this, describe, { signal, onState, ends: live === false });
