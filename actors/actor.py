@@ -14,11 +14,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from ..events.entries import SessionInfo
-from ..events.errors import AppendFailed, LogReplaced, TreeringError
+from ..events.errors import AppendFailed, LeaseLost, LogReplaced, TreeringError
 from ..events.stores import base as stores
 from ..events.stores.base import Committed, Failed, Fenced, Outcome
 from ..events.telemetry import logger
@@ -140,6 +141,7 @@ class SessionActor:
 
     async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
+        await checkpoint_if_cancelled()  # a store may shield all of its waiting; it does not yield otherwise
         self.mailbox.hold()
         try:
             outcome: Outcome | Exception
@@ -184,6 +186,9 @@ class SessionActor:
                 if not waiting:
                     return
             raise outpaced_error()
+        except LeaseLost as error:
+            self._runtime.leases_lost.set()
+            self._refuse(mails, error)
         except TreeringError as error:
             self._refuse(mails, error)
         except OSError as error:
@@ -387,6 +392,11 @@ class SessionActor:
                     await mail.reply()
 
     # -- passivation
+
+    async def leave(self) -> None:
+        """Release the log without writing anything, since another host owns it."""
+        self.mailbox.close()
+        await self.owned.release()
 
     async def passivate(self) -> None:
         """Write a snapshot of the index if the log has grown enough, and release the log."""

@@ -29,7 +29,7 @@ from .steps import Step, count, step_of
 PACKAGE = Path(treering.__file__).parent
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 BOUNDS = Path(__file__).with_name("house.toml")
-WINGS = ("server", "remote", "viewer")
+WINGS = {"server", "remote", "viewer", "postgres"}
 """Rooms on top of the library, with their tests: they are counted by themselves."""
 SHORT = 60
 """A file with fewer lines counts as short."""
@@ -119,9 +119,9 @@ def survey(package: Path = PACKAGE, tests: Path = TESTS) -> House:
         tests: The folder of its tests.
     """
     modules = read_modules(package)
-    lengths = [each.lines for each in modules if each.path.parts[0] not in WINGS]
-    wings = [each.lines for each in modules if each.path.parts[0] in WINGS]
-    tested = [each for each in tests.rglob("*.py") if each.relative_to(tests).parts[0] not in WINGS]
+    lengths = [each.lines for each in modules if WINGS.isdisjoint(each.path.parts)]
+    wings = [each.lines for each in modules if not WINGS.isdisjoint(each.path.parts)]
+    tested = [each for each in tests.rglob("*.py") if WINGS.isdisjoint(each.relative_to(tests).parts)]
     folders = [each.path.parent for each in modules]
     largest = max(sorted(set(folders)), key=folders.count)
     found, questions = circles(modules), questions_of_class(modules)

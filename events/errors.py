@@ -172,17 +172,25 @@ class ExportExists(Conflict, FileExistsError):
     """The destination of the export already exists: give another path, or `overwrite=True`."""
 
 
+class LeaseLost(Conflict):
+    """Another host took the session over, since this one had not answered for a while; nothing was written."""
+
+
 class SessionLocked(TreeringError):
     """Another process or host owns the session: open it read-only, or wait until the owner releases it.
 
     Attributes:
         pid: The owner's process id, if known.
         host: The owner's host name, if known.
+        left_s: The seconds until the owner loses it unless it answers before; None if that does not happen by itself.
     """
 
-    def __init__(self, message: str, *, pid: int | None = None, host: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, pid: int | None = None, host: str | None = None, left_s: float | None = None
+    ) -> None:
         self.pid = pid
         self.host = host
+        self.left_s = left_s
         super().__init__(message)
 
 
@@ -395,6 +403,10 @@ class TooMany(RequestError):
 
 class Unavailable(RequestError):
     """The server stops, or cannot be reached: the same request may succeed later."""
+
+
+class StoreUnavailable(TreeringError, OSError):
+    """The database of the sessions cannot be reached, or refuses its service: the same call may succeed later."""
 
 
 class NotLive(TreeringError):

@@ -111,7 +111,7 @@ def error_of(problem: Problem) -> TreeringError:
 _DEFAULTS: dict[ErrorClass, dict[str, Any]] = {
     errors.AmbiguousSession: {"candidates": ()},
     errors.EntryNotFound: {"entry_id": ""},
-    errors.SessionLocked: {"pid": None, "host": None},
+    errors.SessionLocked: {"pid": None, "host": None, "left_s": None},
     errors.ContextOverflow: {"needed": None, "available": None, "failures": ()},
     errors.RequestTooLong: {"status": None, "needed": None, "available": None, "failures": ()},
     errors.RateLimited: {"status": None, "retry_after_s": None},

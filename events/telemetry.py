@@ -60,6 +60,7 @@ _CALLER = 3
 """The number of stack frames from the standard logger to the caller that logs, so that a record names the caller."""
 
 _standard = _StandardLogger()
+_python_logger = logging.getLogger("treering")
 
 
 _redirected: list[Logger] = []
@@ -88,11 +89,15 @@ def logger() -> Logger:
     return _standard
 
 
+def informed() -> bool:
+    """Return whether anybody reads of normal operation, so that an event that is frequent need be made."""
+    return logger() is not _standard or _python_logger.isEnabledFor(logging.INFO)
+
+
 def _log(level: int, event: str, fields: dict[str, object]) -> None:
-    standard = logging.getLogger("treering")
-    if standard.isEnabledFor(level):
+    if _python_logger.isEnabledFor(level):
         message = " ".join([event, *(f"{name}={value!r}" for name, value in fields.items())])
-        standard.log(level, message, extra={"treering": fields}, stacklevel=_CALLER)
+        _python_logger.log(level, message, extra={"treering": fields}, stacklevel=_CALLER)
 
 
 def failure_of(error: BaseException, trace: TracebackType | None = None) -> dict[str, object]:

@@ -253,6 +253,8 @@ class SessionHost(SessionOpening):
         _hosts.add(self)
         self._spawn(partial(keep_running, "sweep", core.registry.sweep))
         self._spawn(partial(keep_running, "index", catalog.run))
+        if runtime.leases is not None and runtime.leases.lease_s:
+            self._spawn(partial(keep_running, "leases", partial(core.registry.keep_leases, runtime.leases)))
         if self._settings.apply_retention_at_start:
             self._spawn(partial(keep_running, "retention", self._retire))
 

@@ -14,14 +14,18 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from ...events.errors import HostClosed
+from ...events.errors import HostClosed, StoreUnavailable
 from ...events.stores.base import Lease, Ref
+from ...events.stores.capabilities import Leases
 from ...events.telemetry import failure_of, logger
 from ...projections.feed import Feed
 from ..actor import SessionActor
 from ..log.holder import Holder, Holders
 from ..log.source import Source
 from .runtime import Runtime
+
+_RENEWALS = 3
+"""How often a lease is renewed before it would end."""
 
 
 class Registry(Holders):
@@ -140,6 +144,23 @@ class Registry(Holders):
                     source.recent = False
                 else:
                     await self.passivate_safely(source)
+
+    async def keep_leases(self, leases: Leases) -> None:
+        """Renew the leases of the live sessions, round after round, and leave those that were lost, until cancelled."""
+        while True:
+            with anyio.move_on_after(leases.lease_s / _RENEWALS):
+                await self.runtime.leases_lost.wait()
+            self.runtime.leases_lost = anyio.Event()
+            held = [(source, source.actor) for source in self.live_holders.values()]
+            renewing = [actor.owned.lease for _, actor in held if actor is not None]
+            try:
+                kept = await self.runtime.store.renew(renewing)
+            except StoreUnavailable as error:
+                logger().warning("leases_not_renewed", sessions=len(renewing), error=str(error))
+                continue
+            for (source, actor), is_kept in zip(held, kept, strict=True):
+                if not is_kept and source.actor is actor:
+                    await source.abandon()
 
     async def passivate_safely(self, holder: Holder) -> bool:
         """Passivate a session, one of many: a failure is logged and does not affect the others."""

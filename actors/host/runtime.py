@@ -152,6 +152,7 @@ class Runtime:
         now: Returns the time of the program's clock, in whole milliseconds.
         spawn: Starts a task in the host's task group.
         blocking: Runs calls of the store that may block; what takes the processor long goes through `offload`.
+        leases_lost: Set when it shows that another host took a log that this one held.
         moves: Packs, writes and deletes whole logs, and tells readers where a log is now.
         touched: The logs that were written to, for subscribers of the listing.
         tracing: What is told of each write, if anything.
@@ -167,6 +168,7 @@ class Runtime:
         "counters",
         "files",
         "leases",
+        "leases_lost",
         "limits",
         "looks",
         "moves",
@@ -215,6 +217,7 @@ class Runtime:
         self.turns = self.append_turns = Turns(limits.inline_for_s, timer)
         self.files = store.capability(NamesFiles)
         self.leases = store.capability(Leases)
+        self.leases_lost = anyio.Event()
         self.looks = store.capability(LooksAtOnce)
         self.packs = store.capability(Packs)
         self.places = store.capability(NamesPlaces)

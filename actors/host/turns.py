@@ -44,6 +44,10 @@ class Turns:
         self._line: deque[anyio.Event] = deque()
         self._awake = 0  # how many tasks are about to continue; the last of them wakes the next in line when it does
 
+    def begin(self) -> None:
+        """Begin a slice of a task that the event loop has just started, as a server starts one for each request."""
+        self.due_at = self.timer() + self._slice_s
+
     def is_over(self) -> bool:
         """Return whether the running task has gone on for so long that others must go on."""
         return self.timer() > self.due_at

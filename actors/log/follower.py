@@ -6,7 +6,6 @@ the file is watched.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from functools import partial
 
 import anyio
@@ -180,9 +179,10 @@ class Follower:
             async for _ in changes:
                 await self._look()
         finally:
-            if isinstance(changes, AsyncGenerator):
+            aclose = getattr(changes, "aclose", None)  # of a generator, or of a store's own iterator
+            if aclose is not None:
                 with anyio.CancelScope(shield=True):
-                    await changes.aclose()
+                    await aclose()
 
     async def _look(self) -> None:
         """Read the current file; one that is missing or unreadable may come back."""

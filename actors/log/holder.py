@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -25,6 +26,12 @@ from ..host.runtime import Runtime
 from .follower import Follower
 from .open_log import OpenLog
 from .owned_log import OwnedLog
+
+LOOK_AGAIN_S = 1.0
+"""The longest pause in seconds between two tries to acquire a log whose owner may be dead."""
+
+_RENEWED_S = 0.2
+"""By how many seconds the end of a lease has to move to count as renewed: clocks and networks are not exact."""
 
 
 class Creation(Struct, frozen=True):
@@ -235,10 +242,23 @@ class Holder:
         return self.actor
 
     async def _acquire(self) -> Lease:
-        (lease,) = await self.holders.runtime.store.acquire([self.ref], self.holders.runtime.owner)
-        if isinstance(lease, SessionLocked):
-            raise lease
-        return lease
+        """Acquire the log, waiting for an owner that does not answer, as long as the store says.
+
+        Raises:
+            SessionLocked: Another process or host owns it, and answers, or holds it for longer than that.
+        """
+        runtime = self.holders.runtime
+        wait_s = 0 if runtime.leases is None else runtime.leases.wait_s
+        until, ends_at = anyio.current_time() + wait_s, math.inf
+        while True:
+            (lease,) = await runtime.store.acquire([self.ref], runtime.owner)
+            if not isinstance(lease, SessionLocked):
+                return lease
+            now = anyio.current_time()
+            if lease.left_s is None or now >= until or now + lease.left_s > ends_at + _RENEWED_S:
+                raise lease  # in the last case, its owner has renewed it meanwhile, and so is alive
+            ends_at = min(ends_at, now + lease.left_s)
+            await anyio.sleep(min(LOOK_AGAIN_S, max(lease.left_s, 0) + _RENEWED_S / 4, until - now))
 
     async def _own(self, lease: Lease) -> OwnedLog:
         """Take up the log of a lease where the follower left it, or from the beginning."""
@@ -332,6 +352,20 @@ class Holder:
                     self._follower.outdated = True
                 with anyio.CancelScope(shield=True):
                     await self.holders.runtime.store.release([lease])
+
+    async def abandon(self) -> None:
+        """Leave a log that another host has taken, without writing anything; commands that wait are refused."""
+        actor = self.actor
+        if actor is None or self._changed is not None:
+            return
+        self._withdraw()
+        with self.changing(), anyio.CancelScope(shield=True):
+            await actor.mailbox.quiet()
+            self._values = None
+            if (self.feed is not None or self._readers) and not self.holders.closing:
+                self._begin_following(Follower(self.holders.runtime, self.ref, actor.log, gone=actor.owned.gone))
+            await actor.leave()
+        self.holders.runtime.touched.stir(self.ref)
 
     async def _quiet_and_release(self, actor: SessionActor) -> None:
         """Release an actor once it is quiet; keep it live if the caller is cancelled before."""

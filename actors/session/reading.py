@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from datetime import datetime
 from threading import get_ident
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
@@ -129,10 +129,19 @@ class Handle:
         source.let_go(self)
 
 
-def seqs_of(handle: Handle, entry_ids: Iterable[str]) -> list[int]:
-    """Return the seqs of entries of a session that is in memory, such as one that was just appended to."""
-    index = handle._index()  # pyright: ignore[reportPrivateUsage]  # a method would be public
-    return [index.seq_of(each) for each in entry_ids]
+class Placed(NamedTuple):
+    """Where entries of a session stand, and what its leaf and the end of its log are."""
+
+    seqs: list[int]
+    leaf_id: str | None
+    cursor: Cursor
+
+
+def placed(handle: Handle, entry_ids: Iterable[str]) -> Placed:
+    """Return where entries stand of a session that is in memory, such as one that was just appended to."""
+    handle._check()  # pyright: ignore[reportPrivateUsage]  # a method would be public
+    index, generation = handle._source.index()  # pyright: ignore[reportPrivateUsage]
+    return Placed([index.seq_of(each) for each in entry_ids], index.leaf_id, Cursor(generation, index.head))
 
 
 def place_of(handle: Handle) -> tuple[int, Ref]:

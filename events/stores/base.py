@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
@@ -53,8 +54,7 @@ class Cursor(Struct, frozen=True, order=True, gc=False):
     seq: int
 
     def __str__(self) -> str:
-        generation = quote(self.generation, safe="").replace("~", "%7E").replace("%", "~")
-        return f"{self.seq}-{generation}"
+        return f"{self.seq}-{_as_text(self.generation)}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -71,6 +71,11 @@ class Cursor(Struct, frozen=True, order=True, gc=False):
             if str(cursor) == text:  # each cursor has one text form, but characters can be encoded without need
                 return cursor
         raise InvalidInput(f"{text!r} is not a cursor: give the text that `str(cursor)` returned")
+
+
+@lru_cache(1024)
+def _as_text(generation: str) -> str:
+    return quote(generation, safe="").replace("~", "%7E").replace("%", "~")
 
 
 class TornTail(Struct, frozen=True):

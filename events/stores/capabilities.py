@@ -227,6 +227,16 @@ class Leases(Protocol):
         """Return who holds a log, in words for people; None if nobody does, or if it cannot be known. Blocks."""
         ...
 
+    @property
+    def lease_s(self) -> float:
+        """The seconds after which a lease ends that is not renewed; 0, as here, if leases do not end by themselves."""
+        return 0
+
+    @property
+    def wait_s(self) -> float:
+        """The seconds for which a log is waited for whose owner does not answer; 0, as here, for not at all."""
+        return 0
+
 
 @runtime_checkable
 class ScansChanges(Protocol):

@@ -52,7 +52,7 @@ _CAPABILITIES = frozenset[object](
 )
 
 
-class MemoryStore(LooksAtOnce, ScansChanges):
+class MemoryStore(Leases, LooksAtOnce, ScansChanges):
     """A store that keeps logs in memory; see `Store` for its guarantees.
 
     Args:

@@ -116,7 +116,7 @@ def walked() -> list[Path]:
         path
         for folder in (root, *(each for each in root.iterdir() if each.is_symlink()))
         for path in folder.rglob("*.py")
-        if path.relative_to(root).parts[0] not in WINGS
+        if WINGS.isdisjoint(path.relative_to(root).parts)
     ]
 
 

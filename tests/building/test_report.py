@@ -125,6 +125,8 @@ async def test_what_the_path_itself_hides_is_named(session: Session) -> None:
     await session.append_compaction("They counted.", kept, 900)
     compaction = session.leaf_id
     orphan = await session.append_message("tool", tool_result("nobody", "x"))
+    await session.append_message("assistant", tool_use("two", "bash"))
+    both = await session.append_message("tool", [tool_result("two", "x"), tool_result("nobody", "y")])
     await session.append_message("assistant", tool_use("open", "bash"))
     note = await session.append_message("user", "Never mind")
     await session.append_context_edit(note, None)
@@ -147,6 +149,8 @@ async def test_what_the_path_itself_hides_is_named(session: Session) -> None:
     assert (items[result].fate, items[result].reason) == ("masked", "rewritten by an edit")
     assert items[result].tokens < items[result].original_tokens
     assert (items[orphan].fate, items[orphan].reason) == ("cut", "a result without its call")
+    half = ("masked", "sent without calls and results that have no counterpart")
+    assert (items[both].fate, items[both].reason) == half
     assert "never sent" in items[hidden_command or ""].reason
     assert (items[note].fate, items[note].reason) == ("cut", "left out by an edit")
     assert any(item.reason.startswith("made for the request: the call") for item in report.items)

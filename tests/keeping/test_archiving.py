@@ -6,6 +6,7 @@ import gzip
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from threading import Thread
@@ -228,7 +229,7 @@ async def test_archiving_in_memory_only_sets_the_status() -> None:
 async def test_gzip_is_used_without_zstandard_and_zcat_prints_the_log(
     host: SessionHost, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treering.events.stores.files.packing.best_suffix", lambda: ".gz")
+    monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setattr("treering.events.stores.files.packing.PIECE", 4096)
     session, path, _ = await create_session(host)
     for _ in range(6):
@@ -266,7 +267,7 @@ async def test_without_zstandard_loading_a_zst_file_names_the_missing_extra(
         session, _, _ = await create_session(host)
         await host.archive(session)
     form = (root / "old.jsonl.zst").read_bytes()
-    monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
     async with SessionHost(root) as host:
         (root / "index.jsonl").unlink(missing_ok=True)
         with pytest.raises(ExtraMissing, match=r"treering\[zstd\]"):

@@ -174,6 +174,7 @@ async def test_both_forms_exist_until_the_new_one_is_durable() -> None:
     store = FileStore("/s", disk=disk, offload=AtOnce())
     writer = await own(store)
     await writer.append(*lines(1, 3))
+    await store.save(writer.lease, "view-words", writer.head, b"derived")
     disk.operations.clear()
     await store.pack(writer.lease)
 
@@ -197,6 +198,7 @@ async def test_both_forms_exist_until_the_new_one_is_durable() -> None:
         f"rename {PATH}.zst",
         "sync_directory /s",
         f"unlink {PATH}",
+        f"unlink {PATH}.view-words",
         "sync_directory /s",
     ]
     await store.unpack((await own(store)).lease)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from treering import SessionHost
+from treering import SessionHost, SyncHost
 from treering.actors.catalog.settings import Settings
 from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
-from treering.testing.disks import WrappedDisk
+from treering.testing.disks import FaultyDisk, WrappedDisk
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -213,3 +216,52 @@ async def test_a_limit_longer_than_dates_can_express_archives_nothing(root: Path
     async with SessionHost(root, clock=clock, settings=settings) as host:
         await create_used(host, clock, "s", 10_000)
         assert (await host.apply_retention()).archived == ()
+
+
+class ActsBeforePacking(OsDisk):
+    """A disk on which something is done just before a packed file is begun."""
+
+    act: Callable[[], None] | None = None
+
+    def open(self, path: str, flags: int) -> int:
+        if self.act is not None and ".zst.tmp-" in path:
+            act, self.act = self.act, None
+            act()
+        return super().open(path, flags)
+
+
+async def test_a_session_that_goes_on_while_others_are_archived_is_spared(root: Path, clock: ManualClock) -> None:
+    """Another program appends to the second session just before the first one is packed."""
+    disk = ActsBeforePacking()
+    async with SessionHost(root, clock=clock, disk=disk) as host:
+        await create_used(host, clock, "first", 50)
+        await create_used(host, clock, "second", 40)
+
+        def go_on() -> None:
+            with SyncHost(root) as other:
+                other.load("second").append_message("user", "I am back")
+
+        def in_a_thread() -> None:
+            thread = Thread(target=go_on)
+            thread.start()
+            thread.join()
+
+        disk.act = in_a_thread
+        report = await host.apply_retention()
+        assert [each.session_id for each in report.archived] == ["first"]
+        assert [(each.session_id, each.why) for each in report.spared] == [
+            ("second", "something was appended to it just now")
+        ]
+        assert await listed(host) == ["second"]
+
+
+async def test_a_session_that_cannot_be_archived_is_spared_with_the_reason(root: Path, clock: ManualClock) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, clock=clock, disk=disk) as host:
+        await create_used(host, clock, "first", 50)
+        await create_used(host, clock, "second", 40)
+        disk.fail("write", errno.ENOSPC, path="*/first.jsonl*zst*")
+        report = await host.apply_retention()
+        assert [each.session_id for each in report.archived] == ["second"]
+        assert [each.session_id for each in report.spared] == ["first"]
+        assert "free some space, then archive the session again" in report.spared[0].why

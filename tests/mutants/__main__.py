@@ -6,9 +6,10 @@
     python -m tests.mutants locks --again           # tries those again that nobody noticed
 
 A tree beside the checkout holds the library with its faults behind switches. A first run of the tests records which
-faults each of them meets; it is kept until the code or the file of a test changes. Then each fault of
-the sample is tried in a fork of a process that has imported everything: the tests that meet it, quickest first, until
-one fails. A test that hangs notices nothing. Unnoticed faults are printed as diffs, and all is written as JSON.
+faults each of them meets; it is kept until the code or the file of a test changes. Then each fault of the sample is
+tried in a fork of a process that has imported everything: the tests that meet it, until one fails, and first those that
+meet little else and are quick, or noticed other faults. A test that hangs notices nothing. Unnoticed faults are printed
+as diffs, and all is written as JSON.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Numbers:
 
     def __getitem__(self, fault_id: str) -> int:
         return self._by_id.setdefault(fault_id, len(self._by_id) + 1)
+
+    def files(self) -> dict[int, str]:
+        """Return the file of each fault."""
+        return {number: fault_id.split(":")[0] for fault_id, number in self._by_id.items()}
 
     def save(self) -> None:
         self._file.write_text(json.dumps(self._by_id))
@@ -172,13 +177,16 @@ def try_all(
     done: Callable[[str, dict[str, Any]], None],
 ) -> None:
     """Try faults, and call `done` with the id and the outcome of each."""
-    by_number: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)
+    by_number: defaultdict[int, list[tuple[str, float, float]]] = defaultdict(list)
     wanted = {numbers[fault_id]: fault_id for fault_id in faults}
+    files = numbers.files()
     for test in recorded:
         if test["passed"]:
-            for number in test["faults"]:
-                if number in wanted:
-                    by_number[number].append((test["test"], test["seconds"]))
+            met = Counter(files[number] for number in test["faults"])
+            for number in wanted.keys() & test["faults"]:
+                # What a test is about is what most of its faults are in; a few faults more weigh against short ones.
+                telling = met[files[number]] / (met.total() + 20) / (test["seconds"] + 0.05)
+                by_number[number].append((test["test"], test["seconds"], telling))
     make_tree(KEPT / "chosen", {fault_id: number for number, fault_id in wanted.items()})
     numbers.save()
     for number in [number for number in wanted if not by_number[number]]:
@@ -189,7 +197,7 @@ def try_all(
     lines = [json.dumps({"number": number, "tests": by_number[number], "most_s": most_s}) for number in wanted]
     jobs.write_text("\n".join(lines))
     results.write_text("")
-    needed = sorted({test.split("::")[0] for number in wanted for test, _ in by_number[number]})
+    needed = sorted({test.split("::")[0] for number in wanted for test, *_ in by_number[number]})
     command = pytest_command("-s", "-o", "timeout=0", *needed)
     waiting = {"TREERING_TEST_WAITS_AT_MOST_S": WAITS_AT_MOST_S}
     running_in = environment(KEPT / "chosen", MUTANTS_JOBS=jobs, MUTANTS_RESULTS=results, **waiting)

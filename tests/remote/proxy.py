@@ -42,11 +42,14 @@ class CuttingProxy:
             yield self
             tasks.cancel_scope.cancel()
 
+    def _fate(self, request: bytes) -> str:
+        return self._chance.choice([*FATES, *FATES[-1:] * 4])
+
     async def _serve(self, client: SocketStream) -> None:
         async with client:
             with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 request = await _message(client)
-                fate = self._chance.choice([*FATES, *FATES[-1:] * 4])
+                fate = self._fate(request)
                 self.fates[fate] += 1
                 if fate != "unsent":
                     await self._pass_on(client, request, fate)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from tests.remote.over_server import ServedHost
 from tests.server.conftest import Client
 
 from treering import Limits, Message, Session, SessionHost, SyncHost, Usage, text
-from treering.errors import InvalidInput, SessionNotFound
+from treering.errors import InvalidInput, SessionExists, SessionNotFound
 from treering.remote import RemoteHost
 from treering.sessions import SessionSummary
 from treering.subscriptions import TextPiece
@@ -34,7 +35,7 @@ async def test_a_remote_host_finds_what_the_host_behind_it_finds(
     keyed = await remote.get_or_create("chat:17", cwd=tmp_path)
     await keyed.append_message("assistant", "The word of a chat", usage=Usage(input_tokens=7, output_tokens=3))
 
-    fields = set(SessionSummary.__struct_fields__) - {"ref", "path", "state"}  # what only the server's own host has
+    fields = set(SessionSummary.__struct_fields__) - {"ref", "path"}  # what only the server's own host has
 
     def shown(rows: list[SessionSummary]) -> list[object]:
         return [{name: getattr(row, name) for name in fields} for row in rows]
@@ -159,7 +160,36 @@ async def test_a_session_moves_between_hosts_with_all_its_branches(local: Sessio
         for each in (moved, copy, back):
             assert (each.path(), each.leaf_id, each.message_count) == (draft.path(), first, 2)
             assert await each.entries() == await draft.entries()
+        with pytest.raises(SessionExists):
+            await remote.put(draft)
+        third = await draft.append_message("user", "three")
+        again = await remote.put(draft, replace=True)
+        assert again.leaf_id == third == (await local.load("draft")).leaf_id
+        assert moved.path() == [first, third]
+        await draft.reset_leaf()
+        assert (await remote.put(draft, replace=True)).leaf_id is None
     assert (await local.load("copy")).header.parent_session == "draft"
+
+
+async def test_a_file_of_another_program_is_imported_with_the_same_report(
+    local: SessionHost, remote: RemoteHost, tmp_path: Path
+) -> None:
+    lines = [
+        *(
+            f'{{"type":"user","uuid":"{n}","sessionId":"s","timestamp":"2026-01-01T00:00:0{n}Z","message":'
+            '{"role":"user","content":[{"type":"text","text":"one"},{"type":"hologram","n":1}]}}'
+            for n in (1, 2)
+        ),
+        '{"type":"user","uuid":',
+    ]
+    source = tmp_path / "s.jsonl"
+    source.write_text("\n".join(lines))
+    (theirs,) = await remote.import_sessions(source)
+    async with SessionHost() as memory:
+        (ours,) = await memory.import_sessions(source)
+    assert msgspec.structs.replace(theirs, ref=ours.ref) == ours
+    assert ours.left_out
+    assert len(ours.findings) > len(ours.left_out)
 
 
 def test_programs_without_an_event_loop_use_it(tmp_path: Path, anyio_backend: str) -> None:

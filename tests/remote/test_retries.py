@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio.abc import SocketStream
 from tests.remote.proxy import FATES, CuttingProxy
 from tests.server.conftest import Client
 
@@ -73,6 +75,43 @@ async def test_every_command_happens_once_and_every_caller_has_its_reply(
         assert len(rows) == 1 + ROUNDS * 4
         assert {row.id for row in rows} == {row.id for row in await local.list_sessions()}
     assert min(proxy.fates[fate] for fate in FATES) > 5
+
+
+class ForgetfulProxy(CuttingProxy):
+    """Loses the reply to the first request to move a leaf, and says so before the request is sent again."""
+
+    def __init__(self, address: tuple[str, int], lost: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(address)
+        self._lost = lost
+
+    def _fate(self, request: bytes) -> str:
+        is_move = request.startswith(b"PUT ") and b"/leaf " in request.split(b"\r\n", 1)[0]
+        return "unanswered" if is_move and not self.fates["unanswered"] else "answered"
+
+    async def _pass_on(self, client: SocketStream, request: bytes, fate: str) -> None:
+        await super()._pass_on(client, request, fate)
+        if fate == "unanswered":
+            await self._lost()
+
+
+async def test_a_move_of_the_leaf_that_is_sent_again_leaves_the_move_of_another_program(
+    local: SessionHost, server: Client
+) -> None:
+    own = await local.create("main")
+    first, second, _ = [await own.append_message("user", text) for text in ("one", "two", "three")]
+
+    async def another_moves() -> None:
+        assert own.leaf_id == first
+        await own.branch(second)
+
+    proxy = ForgetfulProxy(server.address, another_moves)
+    async with proxy.running(), RemoteHost(proxy.url) as remote:
+        session = await remote.load("main")
+        await session.branch(first)
+        assert own.leaf_id == session.leaf_id == second
+        await session.branch(first)  # a move of its own
+        assert own.leaf_id == session.leaf_id == first
+    assert proxy.fates["unanswered"] == 1
 
 
 async def test_a_subscription_goes_on_where_its_stream_was_cut(local: SessionHost, server: Client) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar, TypeVarTuple
+
+import anyio
 
 from treering.events.disk import Disk
 from treering.events.stores.base import Lease, Outcome, Store
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.stores.case import NATIVE, Writer, header_of
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 HEADER = NATIVE.encode_header(header_of("session"))
 PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
@@ -77,3 +83,25 @@ class DyingDisk(FaultyDisk):
             if self.left < 0:
                 raise Killed
         return super()._begin(call, *paths)
+
+
+class HoldingOffload:
+    """Runs work at once, except what is begun while it holds: that waits for `release`."""
+
+    def __init__(self) -> None:
+        self.holds = False
+        self.held = anyio.Event()
+        self._released = anyio.Event()
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        if self.holds:
+            self.held.set()
+            await self._released.wait()
+        return fn(*args)
+
+    def hold(self) -> None:
+        self.holds, self.held, self._released = True, anyio.Event(), anyio.Event()
+
+    def release(self) -> None:
+        self.holds = False
+        self._released.set()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
 
 import anyio
 import pytest
@@ -19,10 +17,7 @@ from treering.events.stores.files.log.table import CHUNK, INLINE_MAX
 from treering.testing.disks import WrappedDisk
 from treering.testing.stores.case import bare, line, read_all
 
-from .logs import HEADER, own
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
+from .logs import HEADER, HoldingOffload, own
 
 PATIENCE_S = 30
 LINE = 10_000
@@ -61,25 +56,6 @@ class RemovingDisk(WrappedDisk):
             self.doomed.unlink()
             self.doomed = None
         return stat
-
-
-class HoldingOffload:
-    """Runs work at once, except what is begun while it holds: that waits for `release`."""
-
-    def __init__(self) -> None:
-        self.holds = False
-        self.held = anyio.Event()
-        self._released = anyio.Event()
-
-    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        if self.holds:
-            self.held.set()
-            await self._released.wait()
-        return fn(*args)
-
-    def release(self) -> None:
-        self.holds = False
-        self._released.set()
 
 
 OLD = [line(number, "old") for number in range(1, 4)]

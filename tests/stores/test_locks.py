@@ -250,9 +250,10 @@ def test_lock_files_are_bounded_and_closed_when_no_lock_is_held(
     assert has_moved == (kind is narrow), "locks share a file only if there are too many files"
     for path, each in zip(paths, held, strict=True):
         assert isinstance(each, Held)
-        assert kind is FileLocks or locks_of(OsDisk(), str(tmp_path)).holder(path) is not None
+        asker = FileLocks(OsDisk(), str(tmp_path)) if kind is FileLocks else locks_of(OsDisk(), str(tmp_path))
+        assert asker.holder(path) is not None
         locks.give_back(each)
-        assert locks_of(OsDisk(), str(tmp_path)).holder(path) is None
+        assert asker.holder(path) is None
     assert len(os.listdir("/dev/fd")) == before
     locks.close()
 

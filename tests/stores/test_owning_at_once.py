@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
 import pytest
 
-from treering.events.errors import NotASession, SessionLocked
+from treering.events.errors import NotASession, ReadOnly, SessionLocked, TreeringError
 from treering.events.stores.files import FileStore
 from treering.events.stores.files.log.table import INLINE_MAX
-from treering.testing.disks import FaultyDisk, MemoryDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 from treering.testing.stores.case import bare, line, lines, read_all
 
 from .logs import HEADER, own, put_file
@@ -61,6 +62,40 @@ async def test_the_first_log_in_a_folder_is_owned_in_a_thread_and_others_on_the_
     await store.aclose()
 
 
+async def test_so_many_folders_are_known_to_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.events.stores.files.ownership._FOLDERS_MAX", 2)
+    threads = Threads()
+    store = await known(MemoryDisk(), threads)
+    used: list[int] = []
+    for ref in ("one/a.jsonl", "one/b.jsonl", "b.jsonl", "two/a.jsonl", "two/b.jsonl", "one/c.jsonl"):
+        await own(store, ref)
+        used.append(threads.used)
+    assert used == [2, 2, 2, 3, 3, 4]
+    await store.aclose()
+
+
+class ReadOnlyFiles(WrappedDisk):
+    """A disk whose logs may not be opened for writing, and some not at all."""
+
+    def open(self, path: str, flags: int) -> int:
+        if path.endswith(".jsonl") and (flags & os.O_RDWR or "secret" in path):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return super().open(path, flags)
+
+
+async def test_a_log_that_may_be_read_but_not_written_is_told_apart_from_one_that_may_not_be_read() -> None:
+    memory = MemoryDisk()
+    for name in ("shown", "secret"):
+        put_file(memory, f"/sessions/{name}.jsonl", HEADER + line(1))
+    store = FileStore("/sessions", disk=ReadOnlyFiles(memory))
+    with pytest.raises(ReadOnly, match="load it with `read_only=True`"):
+        await own(store, "shown.jsonl")
+    with pytest.raises(PermissionError) as caught:
+        await own(store, "secret.jsonl")
+    assert not isinstance(caught.value, TreeringError)
+    await store.aclose()
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -81,6 +116,23 @@ async def test_what_takes_long_or_has_to_be_repaired_takes_a_thread(name: str, c
     await writer.append(line(2))
     await store.aclose()
     assert bare([line(2)])[0] in await read_all(FileStore("/sessions", disk=disk), "a.jsonl")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_what_is_small_is_owned_and_read_on_the_loop(more: int) -> None:
+    disk, threads = MemoryDisk(), Threads()
+    store = await known(disk, threads)
+    content = line(1, "x" * (INLINE_MAX - len(HEADER + line(1)) + more))
+    put_file(disk, "/sessions/a.jsonl", HEADER + content)
+    await own(store)
+    assert threads.used == 1 + more
+    text = "x" * (INLINE_MAX - len(line(1)) + more)
+    writer = await own(store, "b.jsonl")
+    await writer.append(line(1, text))
+    used = threads.used
+    assert await read_all(store, "b.jsonl") == bare([line(1, text)])
+    assert threads.used == used + more
+    await store.aclose()
 
 
 async def test_a_log_in_the_place_of_a_deleted_one_whose_snapshot_was_left_is_owned_in_a_thread() -> None:

@@ -355,12 +355,11 @@ class FileLocks(Locks):
         return True
 
     def _is_locked(self, fd: int, key: int) -> bool:
-        """Tell whether a file is locked: `flock` cannot be queried, so this briefly acquires a shared lock."""
+        """Tell whether a file is locked: `flock` cannot be queried, so this has a shared lock until `fd` is closed."""
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        fcntl.flock(fd, fcntl.LOCK_UN)
         return False
 
     def _unlock(self, fd: int, key: int) -> None:

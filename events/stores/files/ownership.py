@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from ...disk.disk import is_slow_folder, opened
@@ -67,7 +68,7 @@ class Ownership:
         targets = [(ref, self._names.path_of(ref)) for ref in refs]
         results: list[Log | SessionLocked] = []
         try:
-            if not (at_once and len(targets) == 1 and self._own_at_once(*targets[0], results)):
+            if not (at_once and len(targets) == 1 and self._own_at_once(targets, results)):
                 await carried_out(self._logs.offload, self._own_all, targets, results)
             self._logs.check_open()  # it may have been closed meanwhile, which gave back the locks
         except BaseException:
@@ -83,11 +84,12 @@ class Ownership:
         self._logs.own(log, lease)
         return lease
 
-    def _own_at_once(self, ref: Ref, path: str, results: list[Log | SessionLocked]) -> bool:
+    def _own_at_once(self, targets: Sequence[tuple[Ref, str]], results: list[Log | SessionLocked]) -> bool:
         """Own a log on the event loop; return False if that takes a thread. Then it is locked, if `results` has it.
 
         Only in a folder that a thread has used before, so that it is known to be on a disk that does not block.
         """
+        [(ref, path)] = targets
         if self._slow_folders.get(os.path.dirname(path), True):
             return False
         real_path = self._disk.real_path(path)
@@ -145,11 +147,9 @@ class Ownership:
         return log
 
     def _may_read(self, path: str) -> bool:
-        try:
-            with opened(self._disk, path):
-                return True
-        except OSError:
-            return False
+        with suppress(OSError), opened(self._disk, path):
+            return True
+        return False
 
     def _examine(self, log: Log) -> None:
         """Examine and repair a log that was just locked."""

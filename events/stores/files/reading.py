@@ -40,8 +40,8 @@ class Reader:
     async def open(self, ref: Ref) -> Opening:
         """Open a log; see `Store.open`."""
         log = await self._current(ref)
-        if log.header is None or log.dialect is None:
-            raise self._logs.not_found_error(ref)
+        assert log.header is not None
+        assert log.dialect is not None
         return Opening(log.header, log.dialect, log.head)
 
     async def read(self, ref: Ref, generation: str, after: int, through: int | None) -> Page:

@@ -105,7 +105,7 @@ def _fresh_id() -> str:
 _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
 
-class FileStore:
+class FileStore(Leases):
     """A store that keeps logs in files; see `Store` for its guarantees.
 
     What needs a lease raises `Conflict` if that has ended. If the disk fails in another way than a method says,

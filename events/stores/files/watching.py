@@ -338,7 +338,7 @@ def _to_watch(path: str) -> tuple[str, ...]:
     the log has several names, its changes may be reported under another one: everything in the folder concerns it.
     """
     missing, folder = path, os.path.dirname(path)
-    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+    while not os.path.isdir(folder):
         missing, folder = folder, os.path.dirname(folder)
     if missing != path:
         return (missing,)

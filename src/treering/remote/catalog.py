@@ -19,10 +19,11 @@ from ..actors.search.hits import Hit
 from ..events.errors import SessionNotFound, TreeringError
 from ..events.stores.base import Ref
 from ..projections.summary import SessionSummary
+from ..wire import FoundEntry, Page, SessionRow
 from .connection import Connection, segment
-from .replies import Found, Page, Row
 
 _PAGE = 1000
+_STATE = {"with": "state"}
 
 
 class RemoteListing:
@@ -46,8 +47,10 @@ class RemoteListing:
         word: str | None = None
         while most is None or len(rows) < most:
             limit = _PAGE if most is None else min(_PAGE, most - len(rows))
-            asked = {**query, "limit": str(limit)} if word is None else {**query, "limit": str(limit), "page": word}
-            page = await self._connection.ask(Page[Row], "GET", "/v1/sessions", query=asked)
+            asked = {**query, **_STATE, "limit": str(limit)}
+            if word is not None:
+                asked["page"] = word
+            page = await self._connection.ask(Page[SessionRow], "GET", "/v1/sessions", query=asked)
             rows += [row.summary() for row in page.items]
             word = page.next
             if word is None:
@@ -57,9 +60,10 @@ class RemoteListing:
     async def row(self, ref: Ref) -> SessionSummary | None:
         """Return one session's row, or None if there is no such session."""
         try:
-            return (await self._connection.ask(Row, "GET", f"/v1/sessions/{segment(ref)}")).summary()
+            row = await self._connection.ask(SessionRow, "GET", f"/v1/sessions/{segment(ref)}", query=_STATE)
         except SessionNotFound:
             return None
+        return row.summary()
 
     def last_row(self, ref: Ref) -> SessionSummary | None:
         """Return None: the server knows."""
@@ -108,7 +112,7 @@ class RemoteCatalog(Catalog):
     async def current(self, project: str | os.PathLike[str]) -> SessionSummary | None:
         """Return the row of a project's current session, or None."""
         try:
-            row = await self._connection.ask(Row, "GET", "/v1/current", query={"project": absolute(project)})
+            row = await self._connection.ask(SessionRow, "GET", "/v1/current", query={"project": absolute(project)})
         except SessionNotFound:
             return None
         return row.summary()
@@ -149,11 +153,11 @@ class RemoteCatalog(Catalog):
         while left:
             many = min(_PAGE, left)
             page_query = {**asked, "limit": str(many)} if not word else {**asked, "limit": str(many), "page": word}
-            page = await self._connection.ask(Page[Found], "GET", "/v1/search", query=page_query)
+            page = await self._connection.ask(Page[FoundEntry], "GET", "/v1/search", query=page_query)
             for found in page.items:
                 left -= 1
                 if left < limit:
-                    yield Hit(ref=found.session_id, **msgspec.structs.asdict(found))
+                    yield found.hit()
             if page.next is None:
                 return
             word = page.next
@@ -166,7 +170,7 @@ BEGINNING = ListPosition("0" * 12, 0)
 class _SessionEvent(msgspec.Struct):
     op: str
     id: str
-    row: Row | None
+    row: SessionRow | None
 
 
 class RemoteSessionsSubscription(SessionsSubscription):

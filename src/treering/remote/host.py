@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from ..actors.host.host import SessionHost, Starting
 from ..actors.host.listing import ListPosition, SessionsSubscription
@@ -27,14 +28,14 @@ from ..actors.search.hits import Search
 from ..actors.search.searching import Searching
 from ..actors.session.branching import SessionCopy, child_of
 from ..actors.session.session import Session
-from ..actors.transfer.reports import ImportReport, ImportReports
+from ..actors.transfer.reports import ImportReports
 from ..events.arguments import check_text
 from ..events.errors import InvalidInput, InvalidSessionId, NotFound, SessionExists, SessionNotFound
 from ..events.stores.base import Ref
 from ..projections.summary import SessionSummary
+from ..wire import ImportReply, RetentionReply, SessionRow
 from .catalog import BEGINNING, RemoteCatalog, RemoteSessionsSubscription
 from .connection import RETRY_FOR_S, Connection, segment
-from .replies import ImportedAll, Row
 from .session import RemoteSession, opened
 from .store import RemoteStore
 
@@ -122,10 +123,11 @@ class RemoteHost(SessionHost):
 
     async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open the session of a key, or create it; see `SessionHost.get_or_create`."""
-        ref_of_key(key)
+        folder = None if cwd is None else absolute(cwd)
+        self.core.new_header(None, cwd=folder, key=key)  # which refuses what the server would
         self.core.check()
-        body = msgspec.json.encode({"cwd": None if cwd is None else absolute(cwd)})
-        row = await self._connection.ask(Row, "PUT", f"/v1/keys/{segment(key)}", body=body)
+        body = msgspec.json.encode({"cwd": folder})
+        row = await self._connection.ask(SessionRow, "PUT", f"/v1/keys/{segment(key)}", body=body)
         return await self._open(row.id)
 
     async def find_by_key(self, key: str) -> Session | None:
@@ -133,7 +135,7 @@ class RemoteHost(SessionHost):
         ref_of_key(key)
         self.core.check()
         try:
-            row = await self._connection.ask(Row, "GET", f"/v1/keys/{segment(key)}")
+            row = await self._connection.ask(SessionRow, "GET", f"/v1/keys/{segment(key)}")
         except SessionNotFound:
             return None
         return await self._open(row.id)
@@ -141,11 +143,11 @@ class RemoteHost(SessionHost):
     async def _open(self, session_id: str, *, read_only: bool = False) -> RemoteSession:
         return await opened(self.core, session_id, self._connection, read_only=read_only)
 
-    async def _keyed(self, path: str, body: dict[str, Any]) -> Row:
+    async def _keyed(self, path: str, body: dict[str, Any]) -> SessionRow:
         """Ask for a new session, once however often the request is sent."""
         given = {name: value for name, value in body.items() if value is not None}
         headers = {"idempotency-key": self.core.runtime.new_id()}
-        return await self._connection.ask(Row, "POST", path, body=msgspec.json.encode(given), headers=headers)
+        return await self._connection.ask(SessionRow, "POST", path, body=msgspec.json.encode(given), headers=headers)
 
     # -- finding sessions
 
@@ -214,13 +216,15 @@ class RemoteHost(SessionHost):
         return isinstance(session, RemoteSession) and session.is_of(self.core)
 
     async def put(self, session: Session, *, replace: bool = False) -> Session:
-        """Write a whole session of another host into the server; see `SessionHost.put`.
-
-        Raises:
-            InvalidInput: `replace` is given, which no server offers: delete the session there first.
-        """
-        if isinstance(session, Session) and self._is_own(session):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return await self._open(session.ref)
+        """Write a whole session of another host into the server; see `SessionHost.put`."""
+        if isinstance(session, RemoteSession):
+            if self._is_own(session):
+                return await self._open(session.ref)
+            log = await session.log()  # of another server, whose file is sent as it is
+            leaf = UNSET if log.index.leaf == log.index.tip else log.index.leaf_id
+            file = await session.export(log.dialect.name)
+            assert isinstance(file, bytes)  # no destination is given
+            return await self._put(session.id, file, leaf, replace=replace)
         return await super().put(session, replace=replace)
 
     async def write_fork(self, copy: SessionCopy, session_id: str | None = None) -> Session:
@@ -230,19 +234,19 @@ class RemoteHost(SessionHost):
 
     async def write_copy(self, copy: SessionCopy, *, replace: bool = False) -> Session:
         """Write a copied session under its own id; see `SessionHost.write_copy`."""
-        if replace:
-            raise InvalidInput("a server replaces no session: delete the one that is there, then put this one")
-        session_id = copy.header.id
-        if await self._sessions.listing.row(session_id) is not None:
-            raise SessionExists(f"session {session_id!r} already exists: give the copy another id")
         block = copy.dialect.encode_header(copy.header)
-        await self._import(b"".join([block, *copy.lines]), None)
-        session = await self._open(session_id)
-        if copy.leaf is None:
-            await session.reset_leaf()
-        elif isinstance(copy.leaf, str):
-            await session.branch(copy.leaf)
-        return session
+        return await self._put(copy.header.id, b"".join([block, *copy.lines]), copy.leaf, replace=replace)
+
+    async def _put(self, session_id: str, data: bytes, leaf: str | UnsetType | None, *, replace: bool) -> Session:
+        """Have the server write a session as a file says it, with the leaf where it was moved to, if it was."""
+        self.core.check()
+        query = {"replace": "true"} if replace else {}
+        if not isinstance(leaf, UnsetType):
+            query["leaf"] = leaf or ""
+        path = f"/v1/sessions/{segment(session_id)}"
+        headers = {"content-type": "application/octet-stream", "idempotency-key": self.core.runtime.new_id()}
+        await self._connection.answer("PUT", path, query=query, body=data, headers=headers)
+        return await self._open(session_id)
 
     async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
         """Import the sessions of a file of this machine into the server; see `SessionHost.import_sessions`.
@@ -260,11 +264,9 @@ class RemoteHost(SessionHost):
         query = {} if format is None else {"format": format}
         headers = {"content-type": "application/octet-stream"}
         imported = await self._connection.ask(
-            ImportedAll, "POST", "/v1/import", query=query, body=data, headers=headers
+            ImportReply, "POST", "/v1/import", query=query, body=data, headers=headers
         )
-        return ImportReports(
-            ImportReport(ref=each.id, source=source, **msgspec.structs.asdict(each)) for each in imported.sessions
-        )
+        return ImportReports(each.report(source) for each in imported.sessions)
 
     # -- keeping sessions
 
@@ -292,9 +294,7 @@ class RemoteHost(SessionHost):
         await self._connection.answer(verb, f"/v1/sessions/{segment(ref)}{path}")
 
     async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
-        """Refuse it: retention follows the settings of the server, which applies them.
-
-        Raises:
-            InvalidInput: Always.
-        """
-        raise InvalidInput("retention follows the settings of the server: run `treering gc` where its sessions are")
+        """Have the server archive what exceeds the limits of its settings; see `SessionHost.apply_retention`."""
+        self.core.check()
+        body = msgspec.json.encode({"dry_run": dry_run})
+        return (await self._connection.ask(RetentionReply, "POST", "/v1/retention", body=body)).report()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +24,27 @@ from ..actors.session.exporting import ExportFormat
 from ..actors.session.open_calls import Recovery
 from ..actors.session.session import Session
 from ..actors.transfer.target import in_file, in_memory
-from ..events.arguments import check_count, check_text
+from ..events.arguments import check_count, check_text, is_text
 from ..events.dialects.base import as_object
 from ..events.dialects.native import NativeDialect
-from ..events.entries import EPOCH, Entry, Payload, entry_of
+from ..events.entries import (
+    EPOCH,
+    Compaction,
+    ContextEdit,
+    Entry,
+    Label,
+    Payload,
+    ToolExecution,
+    entry_of,
+)
 from ..events.errors import AppendInDoubt, EntryNotFound, InvalidEntry, NotLive, ReadOnly, SessionNotFound
 from ..events.index import LogIndex
 from ..events.redaction import Redaction
 from ..events.stores.base import Blob, Cursor
 from ..projections.feed import transient
+from ..wire import Appended, LeafReply, SessionRow
 from .connection import Connection, segment
-from .replies import Appended, Leaf, Row, WireDialect
+from .lines import WireDialect
 
 _WITH_ENTRIES = {"prefer": "return=representation"}
 _KEY_MAX = 255
@@ -49,7 +58,7 @@ class RemoteSession(Session):
     awaited answer from it.
     """
 
-    __slots__ = ("_connection", "_telling")
+    __slots__ = ("_connection", "_told")
 
     def __init__(
         self, core: HostCore, source: Source, session_id: str, connection: Connection, *, read_only: bool = False
@@ -57,7 +66,7 @@ class RemoteSession(Session):
         super().__init__(core, source, session_id, read_only=True)  # which keeps the index
         self._read_only = read_only
         self._connection = connection
-        self._telling = anyio.Lock()
+        self._told: anyio.Event | None = None  # set when the event that was emitted last was sent
 
     @property
     def _path(self) -> str:
@@ -94,15 +103,17 @@ class RemoteSession(Session):
             await self._source.ready()  # which says if there is no such session any more
             raise InvalidEntry("nothing to append: give at least one payload")
         body, headers = _request(command, self._core.runtime.new_id)
+        if self._told is not None:
+            await self._told.wait()
         appended = await self._connection.ask(Appended, "POST", f"{self._path}/entries", body=body, headers=headers)
         return await self._see(appended)
 
     async def _move(self, leaf_id: str | None) -> None:
-        if leaf_id is not None and not isinstance(leaf_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise EntryNotFound(leaf_id)
-        body = msgspec.json.encode({"entry_id": leaf_id})
+        if leaf_id is not None:
+            _check_entry_id(leaf_id)
+        body, headers = msgspec.json.encode({"entry_id": leaf_id}), self._fresh_key()
         try:
-            leaf = await self._connection.ask(Leaf, "PUT", f"{self._path}/leaf", body=body)
+            leaf = await self._connection.ask(LeafReply, "PUT", f"{self._path}/leaf", body=body, headers=headers)
         except AppendInDoubt:
             await self._source.ready()  # it is in effect, but may not survive
             raise
@@ -134,6 +145,7 @@ class RemoteSession(Session):
 
     async def create_branched_session(self, leaf_id: str) -> Session:
         """Copy the path from the root to an entry into a new session; see `Session.create_branched_session`."""
+        _check_entry_id(leaf_id)
         return await self._copied({"entry_id": leaf_id})
 
     async def fork(self, session_id: str | None = None) -> Session:
@@ -144,10 +156,13 @@ class RemoteSession(Session):
 
     async def _copied(self, body: dict[str, Any]) -> Session:
         self._check()
-        headers = {"idempotency-key": self._core.runtime.new_id()}
-        path, encoded = f"{self._path}/fork", msgspec.json.encode(body)
-        row = await self._connection.ask(Row, "POST", path, body=encoded, headers=headers)
+        path, encoded, headers = f"{self._path}/fork", msgspec.json.encode(body), self._fresh_key()
+        row = await self._connection.ask(SessionRow, "POST", path, body=encoded, headers=headers)
         return await opened(self._core, row.id, self._connection)
+
+    def _fresh_key(self) -> dict[str, str]:
+        """Return the header by which the repetitions of one request are known."""
+        return {"idempotency-key": self._core.runtime.new_id()}
 
     # -- the rest
 
@@ -187,17 +202,26 @@ class RemoteSession(Session):
         """
         self._check()
         event = transient(name, data)
-        body = msgspec.json.encode({"events": [{"name": event.name, "data": event.raw}]})
-        self._core.runtime.spawn(partial(self._connection.tell, f"{self._path}/transients", body))
+        self._tell({"name": event.name, "data": event.raw})
 
     def emit_text(self, name: str, text: str, *, message: str) -> None:
         """Publish the next piece of a text that is being written; pieces are sent in order. See `Session.emit_text`."""
         self._check()
-        body = msgspec.json.encode({"events": [{"name": name, "message": message, "text": text}]})
+        self._tell({"name": name, "message": message, "text": text})
+
+    def _tell(self, event: dict[str, object]) -> None:
+        """Send an event after those before it; what is appended after this call waits until it was sent."""
+        before, told = self._told, anyio.Event()
+        body = msgspec.json.encode({"events": [event]})
+        self._told = told
 
         async def tell() -> None:
-            async with self._telling:
+            try:
+                if before is not None:
+                    await before.wait()
                 await self._connection.tell(f"{self._path}/transients", body)
+            finally:
+                told.set()
 
         self._core.runtime.spawn(tell)
 
@@ -224,8 +248,8 @@ def _request(command: Append, new_id: Any) -> tuple[bytes, dict[str, str]]:  # n
     """Return the body of the request for an append, and its headers."""
     body: dict[str, object] = {"entries": [_checked(each) for each in command.payloads]}
     if command.below is not UNSET:
-        if command.below is not None and not isinstance(command.below, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise EntryNotFound(command.below)
+        if command.below is not None:
+            _check_entry_id(command.below)
         body["below"] = command.below
     if command.aside:
         if command.below is UNSET:
@@ -245,8 +269,31 @@ def _request(command: Append, new_id: Any) -> tuple[bytes, dict[str, str]]:  # n
     return msgspec.json.encode(body), headers
 
 
+_REFERENCES: dict[type[Payload], str] = {
+    Label: "target_id",
+    ContextEdit: "target_id",
+    Compaction: "first_kept_entry_id",
+    ToolExecution: "message_id",
+}
+"""The field of a payload that names an entry."""
+
+
+def _check_entry_id(entry_id: str) -> None:
+    """Refuse what no entry has as its id, and what a request could not carry.
+
+    Raises:
+        EntryNotFound: It is none.
+    """
+    is_str = isinstance(entry_id, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_str or not entry_id or not is_text(entry_id):
+        raise EntryNotFound(entry_id)
+
+
 def _checked(payload: Payload) -> dict[str, object]:
     """Return a payload as the server takes it, after checking that it can be written."""
+    name = _REFERENCES.get(type(payload))
+    if name is not None and (entry_id := getattr(payload, name)) is not None:
+        _check_entry_id(entry_id)
     entry = entry_of(payload, id="new", parent_id=None, timestamp=EPOCH)
     line, _ = _native.write(entry)
     return {"type": entry.type, entry.type: as_object(line).get(entry.type, Raw(b"{}"))}

@@ -34,9 +34,10 @@ from ..events.stores.base import (
 )
 from ..events.stores.capabilities import Watches, offered
 from ..projections.feed import TextPiece, Transient
+from ..wire import EntryPage, LeafReply, SessionDetail
 from .connection import Connection, segment
 from .events import Event
-from .replies import DAMAGED, Detail, EntryPage, Leaf, WireDialect
+from .lines import DAMAGED, WireDialect, lines_of
 
 T = TypeVar("T")
 
@@ -68,13 +69,13 @@ class RemoteStore:
 
     # -- reading
 
-    async def detail(self, ref: Ref) -> Detail:
+    async def detail(self, ref: Ref) -> SessionDetail:
         """Return a session as it is now.
 
         Raises:
             SessionNotFound: There is none.
         """
-        return await self._connection.ask(Detail, "GET", f"/v1/sessions/{segment(ref)}")
+        return await self._connection.ask(SessionDetail, "GET", f"/v1/sessions/{segment(ref)}")
 
     async def open(self, ref: Ref) -> Opening:
         """Open a log for reading; see `Store.open`."""
@@ -95,7 +96,7 @@ class RemoteStore:
             raise LogReplaced(f"the log of session {ref!r} was replaced: read it from the start")
         if page.up_to_date and through is None:
             self._leaves[ref] = Blob(end, encode_leaf(page.leaf))
-        return Page(after + 1, page.lines(after, through), not page.up_to_date)
+        return Page(after + 1, lines_of(page, after, through), not page.up_to_date)
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """Read single lines by seq; see `Store.bodies`."""
@@ -117,7 +118,7 @@ class RemoteStore:
         known = self._leaves.pop(ref, None)
         if known is not None:
             return known
-        leaf = await self._connection.ask(Leaf, "GET", f"/v1/sessions/{segment(ref)}/leaf")
+        leaf = await self._connection.ask(LeafReply, "GET", f"/v1/sessions/{segment(ref)}/leaf")
         return Blob(Cursor.parse(leaf.cursor), encode_leaf(leaf.leaf))
 
     async def exists(self, ref: Ref) -> bool:
@@ -233,7 +234,7 @@ def _take(source: Source, event: Event) -> bool:
         return True
     if event.event == "leaf" and log is not None:
         # A move that this host knows already, or an older one: what the server says when it is asked is never stale.
-        leaf = msgspec.json.decode(event.data, type=Leaf)
+        leaf = msgspec.json.decode(event.data, type=LeafReply)
         return (leaf.cursor, leaf.leaf) == (str(log.cursor), log.index.ids[log.index.leaf] if log.index.leaf else None)
     return event.event not in ("entry", "ready", "reset", "problem")
 

@@ -79,18 +79,18 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
-        if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-        elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1003})
-        else:
+        if scope["type"] == "http":
             self._open += 1
             try:
                 await Exchange(self.service, self._guard, scope, receive, send).run()
             finally:
                 self._open -= 1
                 self.service.note_end()
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await receive()
+            await send({"type": "websocket.close", "code": 1003})
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

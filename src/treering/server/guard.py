@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
-
 from ..events.errors import InvalidInput, NotAuthorized
+from .http.incoming import Incoming
 from .http.problems import Malformed, WrongHost
 from .principals import EVERYBODY, Authorize, Principal
 from .tokens import Tokens, carries_cookie, token_of
@@ -49,41 +48,47 @@ class Guard:
         self._allow_origins = frozenset(allow_origins)
         self._known_hosts: set[bytes] = set()  # of requests that were allowed
 
-    async def principal_of(self, request: Request) -> Principal | None:
+    async def principal_of(self, incoming: Incoming) -> Principal | None:
         """Return who sends a request, or None."""
         if self._authorize is not None:
-            return await self._authorize(request)
+            return await self._authorize(incoming.request())
         tokens = self._tokens
         if self._open_without_tokens and (tokens is None or not tokens.any()):
             return EVERYBODY
-        token = token_of(request)
+        token = token_of(incoming.request())
         return None if tokens is None or token is None else tokens.find(token)
 
-    def check_host(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def check_host(self, incoming: Incoming) -> None:
         """Refuse a request for another host, as a page of another site makes it after rebinding its name.
 
         Raises:
             Malformed: There is no Host, or several.
             WrongHost: It is none of the allowed ones.
         """
-        hosts = [value for name, value in headers if name == b"host"]
+        sent, by_name = incoming.scope["headers"], incoming.headers
+        host = by_name.get(b"host", b"")
+        if host in self._known_hosts and len(by_name) == len(sent):
+            return
+        hosts = [value for name, value in sent if name == b"host"]
         if len(hosts) != 1:
             raise Malformed("a request needs one Host header")
-        if hosts[0] in self._known_hosts:
-            return
-        name = hosts[0].decode("latin-1").lower()
+        name = host.decode("latin-1").lower()
         name = name[: name.rindex("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
         if "*" not in self._allowed_hosts and name not in self._allowed_hosts:
             raise WrongHost(f"this server does not answer to the host {name[:100]!r}: start it with --allowed-host")
         if len(self._known_hosts) < _KNOWN_HOSTS_MAX:
-            self._known_hosts.add(hosts[0])
+            self._known_hosts.add(host)
 
-    def check_origin(self, request: Request) -> None:
+    def check_origin(self, incoming: Incoming) -> None:
         """Refuse a write that a page of another origin makes, of this machine too, with this browser's cookie or none.
 
         Raises:
             NotAuthorized: The Origin is neither this server's nor an allowed one, or there is a cookie and no Origin.
         """
+        headers = incoming.headers
+        if b"origin" not in headers and b"cookie" not in headers:
+            return
+        request = incoming.request()
         text, host = request.headers.get("origin"), request.headers["host"]
         if text is None:
             if carries_cookie(request):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
@@ -24,16 +26,6 @@ class Metrics:
 
     def __init__(self, host: SessionHost) -> None:
         self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "treering_http_requests", "Requests that were answered.", ("route", "status"), registry=self._registry
-        )
-        self.seconds = Histogram(
-            "treering_http_request_seconds",
-            "Seconds until a request was answered.",
-            ("route",),
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
         self.streams = Gauge("treering_http_streams", "Streams that are open.", registry=self._registry)
         self.abandoned = Counter(
             "treering_http_searches_abandoned", "Searches whose reader left.", registry=self._registry
@@ -47,21 +39,56 @@ class Metrics:
         self.errors = Counter("treering_errors", "Errors by class.", ("error",), registry=self._registry)
         self.disk = Gauge("treering_disk_ready", "Whether sessions can be read and written.", registry=self._registry)
         self._registry.register(_HostCollector(host))
-        self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # looking labels up costs a lot
+        self._routes: dict[str, _Answered] = {}
+        self._registry.register(_RequestCollector(self._routes))
 
     def answered(self, route: str, status: int, duration_s: float | None) -> None:
         """Count a request, and its time unless it was a stream."""
-        known = self._answered.get((route, status))
+        known = self._routes.get(route)
         if known is None:
-            known = self.requests.labels(route, str(status)), self.seconds.labels(route)
-            self._answered[route, status] = known
-        known[0].inc()
+            known = self._routes[route] = _Answered()
+        known.statuses[status] = known.statuses.get(status, 0) + 1
         if duration_s is not None:
-            known[1].observe(duration_s)
+            known.buckets[bisect_left(_SECONDS, duration_s)] += 1
+            known.seconds += duration_s
 
     def text(self) -> bytes:
         """Return all figures."""
         return generate_latest(self._registry)
+
+
+class _Answered:
+    """How often each status of a route was answered, and within how many seconds; plain numbers, for each request."""
+
+    __slots__ = ("buckets", "seconds", "statuses")
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+        self.buckets = [0] * (len(_SECONDS) + 1)
+        self.seconds = 0.0
+
+
+class _RequestCollector(Collector):
+    """The figures of requests."""
+
+    def __init__(self, routes: Mapping[str, _Answered]) -> None:
+        self._routes = routes
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "treering_http_requests", "Requests that were answered.", labels=("route", "status")
+        )
+        seconds = HistogramMetricFamily(
+            "treering_http_request_seconds", "Seconds until a request was answered.", labels=("route",)
+        )
+        for route, answered in self._routes.items():
+            for status, count in answered.statuses.items():
+                requests.add_metric((route, str(status)), count)
+            counts = list(zip((*map(str, _SECONDS), "+Inf"), accumulate(answered.buckets), strict=True))
+            if counts[-1][1]:
+                seconds.add_metric((route,), counts, answered.seconds)
+        yield requests
+        yield seconds
 
 
 class _HostCollector(Collector):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from .http.fields import KEY_PATTERN, CursorText
+from .http.incoming import Incoming
 from .http.problems import Malformed, NoSuchRoute, WrongMethod
 from .principals import Principal, Right
 
@@ -54,7 +56,7 @@ class Call(Generic[Q_co, B_co]):
     Attributes:
         service: The host and its bounds.
         principal: Who asks.
-        request: The request itself, whose body was read unless the route streams it.
+        incoming: The request itself, whose body was read unless the route streams it.
         headers: Its headers, by their names in lower case.
         names: The values of the path's variables.
         query: The query.
@@ -62,26 +64,30 @@ class Call(Generic[Q_co, B_co]):
         etag: The tag that the reply will carry, if the handler gave one.
     """
 
-    __slots__ = ("body", "etag", "headers", "names", "principal", "query", "request", "service")
+    __slots__ = ("body", "etag", "headers", "incoming", "names", "principal", "query", "service")
 
     def __init__(
         self,
         service: Service,
         principal: Principal,
-        request: Request,
-        headers: Mapping[bytes, bytes],
+        incoming: Incoming,
         names: Mapping[str, str],
         query: Q_co,
         body: B_co,
     ) -> None:
         self.service = service
         self.principal = principal
-        self.request = request
-        self.headers = headers
+        self.incoming = incoming
+        self.headers = incoming.headers
         self.names = names
         self.query = query
         self.body = body
         self.etag: str | None = None
+
+    @property
+    def request(self) -> Request:
+        """The request as starlette sees it."""
+        return self.incoming.request()
 
     @property
     def session_id(self) -> str:
@@ -179,6 +185,7 @@ class Route(Struct, frozen=True, kw_only=True):
         right: What a principal needs.
         query: The type of its query.
         body: The type of its JSON body; None if it takes none, `bytes` if it streams one of any type.
+        handler_converts: Whether its handler takes the JSON value of the body, which may be of more than one type.
         reply: The type of its JSON reply; None for no body, `bytes` for another media type.
         media_types: The types of a reply that is not JSON.
         status: The status of success.
@@ -197,8 +204,9 @@ class Route(Struct, frozen=True, kw_only=True):
     path: str
     handler: Handler
     right: Right
-    query: type = Nothing
+    query: type[Struct] = Nothing
     body: Any = None
+    handler_converts: bool = False
     reply: Any = None
     media_types: tuple[str, ...] = ()
     status: int = 200
@@ -250,7 +258,7 @@ class RouteTable:
     def __iter__(self) -> Iterator[Route]:
         return iter(self.routes)
 
-    def match(self, verb: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+    def match(self, verb: str, raw_path: bytes) -> tuple[Route, Mapping[str, str]]:
         """Return the route of a request, and the values of its variables.
 
         Raises:
@@ -258,18 +266,15 @@ class RouteTable:
             WrongMethod: There is, but not with this verb.
             Malformed: The path cannot be decoded.
         """
-        if len(raw_path) > _KNOWN_PATH_MAX:
-            return self._match(verb, raw_path)
-        route, names = self._known(verb, raw_path)
-        return route, dict(names)
+        return (self._match if len(raw_path) > _KNOWN_PATH_MAX else self._known)(verb, raw_path)
 
-    def _match(self, verb: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+    def _match(self, verb: str, raw_path: bytes) -> tuple[Route, Mapping[str, str]]:
         verbs, values = self._find(raw_path)
         route = verbs.get("GET" if verb == "HEAD" else verb)
         if route is None:
             raise WrongMethod(f"{verb} is not a method of this path", allowed=self._allowed(verbs))
         names = [segment[1:-1] for segment in _segments(route.path) if segment.startswith("{")]
-        return route, dict(zip(names, values, strict=True))
+        return route, MappingProxyType(dict(zip(names, values, strict=True)))
 
     def allowed(self, raw_path: bytes) -> tuple[str, ...]:
         """Return the methods of a path; see `match`."""

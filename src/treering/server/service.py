@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import uuid
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -40,18 +38,12 @@ from .http.limits import ServerLimits
 from .http.problems import Stale, problem_of, without_paths
 from .metrics import Metrics
 from .principals import EVERYBODY, Principal
+from .repeats import Repeats
 from .tokens import Tokens
 
 if TYPE_CHECKING:
     from ..actors.host.runtime import Runtime
     from .tracing import Tracing
-
-_IDS = uuid.UUID("6f1d3a52-7a0e-5e0b-9a43-1c7f3b0a9d21")
-"""The namespace of the ids of sessions that are created with an Idempotency-Key."""
-
-
-_CREATED_MAX = 10_000
-"""Requests that created a session of an id that the caller chose, and whose repetition gets the same reply."""
 
 _HANDLES_MAX = 10_000
 """Handles of sessions that are kept, so that a request need not look its session up again."""
@@ -100,6 +92,7 @@ class Service:
         stopping: Set when the server stops; streams end then.
         metrics: Its figures.
         encoded: What was encoded last for streams.
+        repeats: The requests that were carried out.
         tracing: Its spans; None where OpenTelemetry is not installed.
     """
 
@@ -120,14 +113,14 @@ class Service:
         self._views = views_of(projections)
         self.metrics = Metrics(host)
         self.encoded = Encoded()
+        self.repeats = Repeats()
         self.tracing = _tracing_of(host.core.runtime)
         self.stopping = anyio.Event()
         self._handles: dict[str, tuple[Session, str | None]] = {}
-        self._running: Counter[str] = Counter()
-        self._streaming: Counter[str] = Counter()
+        self._running: dict[str, int] = {}
+        self._streaming: dict[str, int] = {}
         self._total = 0  # of both
         self._ended: anyio.Event | None = None
-        self._created: dict[tuple[str, str], str] = {}
         files = host.core.runtime.files
         self._root = None if files is None else files.root
         self._describe = describe
@@ -289,14 +282,15 @@ class Service:
             TooMany: The principal has as many running, or as many streams open, as it may.
             Unavailable: All principals together do.
         """
-        running, limits = self._running, self.limits
-        if streams and self._streaming[principal.name] >= limits.streams_max:
+        name, limits = principal.name, self.limits
+        running = self._running.get(name, 0)
+        if streams and self._streaming.get(name, 0) >= limits.streams_max:
             raise TooMany(f"as many streams are open as `streams_max` allows ({limits.streams_max}): close one")
-        if running[principal.name] >= limits.requests_max:
+        if running >= limits.requests_max:
             raise TooMany(f"as many requests are running as `requests_max` allows ({limits.requests_max})")
         if self._total >= limits.connections_max:
             raise Unavailable(f"the server has as many requests as `connections_max` allows ({limits.connections_max})")
-        running[principal.name] += 1
+        self._running[name] = running + 1
         self._total += 1
 
     def leave(self, principal: Principal) -> None:
@@ -306,7 +300,7 @@ class Service:
 
     def hold_stream(self, principal: Principal) -> None:
         """Count a stream until it is released."""
-        self._streaming[principal.name] += 1
+        self._streaming[principal.name] = self._streaming.get(principal.name, 0) + 1
         self._total += 1
 
     def release_stream(self, principal: Principal) -> None:
@@ -349,21 +343,6 @@ class Service:
 
     # -- creating
 
-    def id_for(self, principal: Principal, key: str | None) -> str | None:
-        """Return the id of a session that a request with an Idempotency-Key creates, the same for each repetition."""
-        return None if key is None else str(uuid.uuid5(_IDS, f"{principal.name}\n{key}"))
-
-    def note_created(self, principal: Principal, key: str | None, session_id: str) -> None:
-        """Note which session a request with an Idempotency-Key created."""
-        if key is not None:
-            self._created[principal.name, key] = session_id
-            if len(self._created) > _CREATED_MAX:
-                del self._created[next(iter(self._created))]
-
-    def created(self, principal: Principal, key: str | None) -> str | None:
-        """Return the session that this very request created before, if it did; see `note_created`."""
-        return None if key is None else self._created.get((principal.name, key))
-
 
 def _tracing_of(runtime: Runtime) -> Tracing | None:
     """Return the spans of a host, which all applications over it share."""
@@ -376,7 +355,8 @@ def _tracing_of(runtime: Runtime) -> Tracing | None:
     return runtime.tracing
 
 
-def _count_down(counts: Counter[str], name: str) -> None:
-    counts[name] -= 1
-    if not counts[name]:
+def _count_down(counts: dict[str, int], name: str) -> None:
+    if counts[name] == 1:
         del counts[name]
+    else:
+        counts[name] -= 1

@@ -6,6 +6,7 @@ sockets closed, the host and its locks released.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 
 from ..events.errors import InvalidInput
 from .application import Application
-from .http.connections import BoundedProtocol
+from .http.connections import BoundedProtocol, Door
 
 _BACKLOG = 2048
 """Connections that wait to be accepted."""
@@ -97,7 +98,8 @@ async def serve(
     """
     limits = application.service.limits
     connections_max = min(limits.connections_max, _open_files_max(2 * limits.connections_max) // 2)  # half for the host
-    protocol = type("Protocol", (BoundedProtocol,), {"limits": replace(limits, connections_max=connections_max)})
+    bounds = {"limits": replace(limits, connections_max=connections_max), "door": Door(asyncio.get_running_loop())}
+    protocol = type("Protocol", (BoundedProtocol,), bounds)
     files = (None, None) if certificate is None else (str(certificate[0]), str(certificate[1]))
     config = uvicorn.Config(
         application,

@@ -194,7 +194,6 @@ class _Call(Struct, eq=False):
     """The jobs of one caller: how many are left, and how to wake the caller."""
 
     left: int
-    chosen: bool = False  # to lead the next round
     event: Event | None = None
     error: BaseException | None = None
 
@@ -228,8 +227,6 @@ class Syncer:
                     await self._take_part(call)
                 except get_cancelled_exc_class() as error:
                     cancellation = error
-        if call.chosen:  # to lead, but other leaders completed its jobs first
-            self._hand_over()
         if call.error is not None:
             raise call.error
         if cancellation is not None:
@@ -245,13 +242,11 @@ class Syncer:
                 for _ in range(rounds):
                     leaders.start_soon(self._lead, call)
         if call.left:
-            call.chosen = False
             call.event = Event()
             await call.event.wait()
 
     async def _lead(self, call: _Call) -> None:
         self._leaders += 1
-        call.chosen = False
         try:
             with CancelScope(shield=True):
                 while self._waiting and call.left:
@@ -282,7 +277,6 @@ class Syncer:
         """Choose another caller to lead, one that waits, if jobs are left."""
         for call, _ in self._waiting:
             if call.event is not None and not call.event.is_set():
-                call.chosen = True
                 call.event.set()
                 return
 

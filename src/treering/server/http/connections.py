@@ -6,10 +6,14 @@ HTTP itself is uvicorn's. What is refused here has reached no application, and g
 from __future__ import annotations
 
 import http
-from asyncio import TimerHandle, Transport
-from typing import Literal, TypeAlias
+from asyncio import AbstractEventLoop, TimerHandle, Transport
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import ClassVar, Literal, TypeAlias
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn._types import ASGI3Application, ASGISendEvent
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ...events.errors import TooLarge, TreeringError, Unavailable
 from ...events.problem import MEDIA_TYPE
@@ -22,38 +26,132 @@ _Part: TypeAlias = Literal["nothing", "head", "body", "refused"]
 _REFUSED_MAX = 256
 """Connections beyond the bound that are told so; others are closed at once."""
 
+_BEGUN_AT_ONCE = 8
+"""Requests that begin before the event loop serves everything else, such as the tasks of the program's agents."""
+
 _REFUSED_FOR_S = 1.0
 """Seconds that a connection stays open after it was refused, so that its client can read why."""
 
+_WITHOUT_BODY = (204, 304)
 
-class _ReplyTransport(Transport):
-    """Writes the head of one reply together with what comes first of its body: each write is a call of the system."""
 
-    __slots__ = ("_cycle", "_head", "_is_begun", "_transport")
+@lru_cache(512)
+def _line_of(header: tuple[bytes, bytes]) -> bytes:
+    return b"%b: %b\r\n" % header
 
-    def __init__(self, transport: Transport, cycle: RequestResponseCycle) -> None:
-        self._transport = transport
-        self._cycle = cycle
-        self._head = b""
-        self._is_begun = False
 
-    def write(self, data: bytes) -> None:  # type: ignore[override]  # narrower than asyncio's
-        """Write bytes, but keep the head until the body begins."""
-        if not self._is_begun and self._cycle.response_started:
-            self._is_begun, self._head = True, data
+_last_chunk = (b"", b"")
+
+
+def _chunk(body: bytes) -> bytes:
+    """Return a chunk of a body, the same object for all followers that are sent the same one after another."""
+    global _last_chunk
+    known, chunk = _last_chunk
+    if known is not body:
+        chunk = b"%x\r\n%b\r\n" % (len(body), body)
+        _last_chunk = body, chunk
+    return chunk
+
+
+class Cycle(RequestResponseCycle):
+    """A request and its reply, whose head is written together with what comes first of its body.
+
+    Each write is a call of the system, and the head of a reply is made in one piece.
+    """
+
+    head = b""
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send a message of the application; see ASGI."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
             return
-        head, self._head = self._head, b""
-        self._transport.write(head + data if head else data)
+        if message["type"] == "http.response.start" and not self.response_started:
+            self.response_started, self.waiting_for_100_continue = True, False
+            self.head = self._head_of(message["status"], list(message.get("headers", ())))
+        elif message["type"] == "http.response.body" and self.response_started and not self.response_complete:
+            self._write(message.get("body", b""), is_last=not message.get("more_body", False))
+        else:
+            raise RuntimeError(f"{message['type']!r} may not be sent now")
 
-    def is_closing(self) -> bool:
-        """Return whether the connection closes."""
-        return self._transport.is_closing()
+    def _head_of(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the head of the reply, and note how its body is to be framed.
 
-    def close(self) -> None:
-        """Close the connection when everything is written."""
-        if self._head:
-            self._transport.write(self._head)
-        self._transport.close()
+        Raises:
+            RuntimeError: A header holds a line break.
+        """
+        lines = [STATUS_LINE[status], *map(_line_of, headers)]
+        length = dict(headers).get(b"content-length")
+        if length is not None:
+            self.expected_content_length, self.chunked_encoding = int(length), False
+        elif self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY:
+            self.chunked_encoding = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
+            raise RuntimeError("a header of the reply holds a line break")
+        return head + b"\r\n"
+
+    def _write(self, body: bytes, *, is_last: bool) -> None:
+        """Write a piece of the body, behind the head if that waits.
+
+        Raises:
+            RuntimeError: The body is not as long as the head says.
+        """
+        head, self.head = self.head, b""
+        if self.scope["method"] == "HEAD":
+            framed = b""
+        elif self.chunked_encoding:
+            framed = (_chunk(body) if body else b"") + (b"0\r\n\r\n" if is_last else b"")
+        else:
+            framed = body
+            self.expected_content_length -= len(body)
+            if self.expected_content_length < 0 or (is_last and self.expected_content_length):
+                raise RuntimeError("the body of the reply is not as long as its head says")
+        if head or framed:
+            self.transport.write(head + framed if head else framed)
+        if is_last:
+            self.response_complete = True
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
+
+
+class Door:
+    """Lets a few requests of all connections begin at once, before the event loop serves everything else.
+
+    The line of those that wait is as long as there are connections, since each has one request at a time.
+
+    Args:
+        loop: The event loop.
+    """
+
+    __slots__ = ("_begun", "_line", "_loop")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._line: deque[Callable[[], None]] = deque()
+        self._begun = 0
+
+    def enter(self, begin: Callable[[], None]) -> None:
+        """Begin a request now, or when it is its turn."""
+        if self._begun == _BEGUN_AT_ONCE:
+            self._line.append(begin)
+            return
+        if not self._begun:
+            self._loop.call_soon(self._open)
+        self._begun += 1
+        begin()
+
+    def _open(self) -> None:
+        self._begun = 0
+        line = self._line
+        for _ in range(min(len(line), _BEGUN_AT_ONCE)):
+            self.enter(line.popleft())
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -64,9 +162,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     Attributes:
         limits: The bounds.
+        door: Through which requests of all connections begin.
     """
 
     limits = ServerLimits()
+    door: ClassVar[Door]
+    _abort: dict[object, object]
     _deadline: TimerHandle | None = None
     _watch: TimerHandle | None = None
     _part: _Part = "nothing"
@@ -76,6 +177,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # narrower than asyncio's
         """Begin to count the time of the first head, or refuse the connection if there are too many."""
         super().connection_made(transport)
+        self._abort = {"abort": transport.abort}
         if len(self.connections) > self.limits.connections_max:
             most = self.limits.connections_max
             self._refuse(Unavailable(f"the server has as many connections as `connections_max` allows ({most})"))
@@ -121,15 +223,17 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Note that the head is whole, and let the application drop the connection of a reader that accepts nothing."""
         self._part, self._bytes = "body", 0
-        self.scope["extensions"] = {"treering.abort": {"abort": self.transport.abort}}
+        self.scope["extensions"] = {"treering.abort": self._abort}
         super().on_headers_complete()
-        if self.scope["method"] != "HEAD":  # its reply has nothing that the head could go with
-            self.cycle.transport = _ReplyTransport(self.transport, self.cycle)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        cycle.__class__ = Cycle  # uvicorn knows no other way to name it
+        self.door.enter(partial(HttpToolsProtocol._start_asgi_task, self, cycle, app))
 
     def on_message_complete(self) -> None:
-        """Let the application read the body without a deadline, since all of it has come."""
+        """Let the application have the body without a deadline, since all of it has come."""
         self._part = "nothing"
-        self.scope.setdefault("extensions", {})["treering.whole"] = {}
+        self.scope["extensions"]["treering.whole"] = {"body": self.cycle.body}
         super().on_message_complete()
 
     def pause_writing(self) -> None:

@@ -5,27 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
-
-from msgspec import Struct
+from typing import TypeVar
 
 from ...events.errors import InvalidInput, NotFound
+from ...wire import Page
 
 T = TypeVar("T")
-
-
-class Page(Struct, Generic[T], frozen=True, omit_defaults=True):
-    """A page. It is the last one when `next` is null; its size says nothing.
-
-    Attributes:
-        items: The items.
-        next: What to pass as `page` for the next page.
-        total: How many items there are on all pages, if that was asked for.
-    """
-
-    items: Sequence[T]
-    next: str | None
-    total: int | None = None
 
 
 def page_of(items: Sequence[T], page: str | None, limit: int, limit_max: int, *, id_of: Callable[[T], str]) -> Page[T]:

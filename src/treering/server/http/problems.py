@@ -25,6 +25,7 @@ from ...events.errors import (
     InvalidEntry,
     InvalidInput,
     LeafMoved,
+    LeaseLost,
     LogError,
     ModelError,
     NotAuthorized,
@@ -35,6 +36,7 @@ from ...events.errors import (
     RequestError,
     RequestTooLong,
     SessionLocked,
+    StoreUnavailable,
     SummaryRefused,
     TooLarge,
     TooMany,
@@ -95,7 +97,7 @@ _STATUS: tuple[tuple[tuple[ErrorClass, ...], int], ...] = (
     ((NotAuthorized,), 401),
     ((TooLarge,), 413),
     ((TooMany,), 429),
-    ((Unavailable,), 503),
+    ((Unavailable, StoreUnavailable), 503),
     ((WrongMethod,), 405),
     ((WrongHost,), 421),
     ((NotFound,), 404),
@@ -115,7 +117,7 @@ _STATUS: tuple[tuple[tuple[ErrorClass, ...], int], ...] = (
 )
 """The status of each error; the first line that matches counts."""
 
-_SAFE_TO_REPEAT = (AppendInDoubt, Closed, TooMany, Unavailable)
+_SAFE_TO_REPEAT = (AppendInDoubt, Closed, LeaseLost, StoreUnavailable, TooMany, Unavailable)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FIELD = re.compile(r"at `\$\.?([^`]*)`")
 

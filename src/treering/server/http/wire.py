@@ -96,6 +96,10 @@ def parse(body: bytes, depth_max: int) -> JSON:
     if not body:
         raise Malformed("the request has no body: send JSON")
     _check_depth(body, depth_max)
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):  # what is wrong is said below
+        found: JSON = _quick_parser.decode(body)
+        if _encoder.encode(found) == body:  # nothing can have been dropped or changed
+            return found
     try:
         value: JSON = _parser.decode(body.decode())
     except UnicodeDecodeError as error:
@@ -152,6 +156,7 @@ def _finite(digits: str) -> float:
     return number
 
 
+_quick_parser = msgspec.json.Decoder[JSON](Any)
 _parser = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
 
 

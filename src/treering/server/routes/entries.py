@@ -7,10 +7,11 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ...actors.session.reading import seqs_of
+from ...actors.session.reading import placed
 from ...events.errors import EntryNotFound, LogReplaced, NotFound
 from ...events.json_values import JSON
 from ...events.stores.base import Cursor
+from ...wire import Appended, EntryPage
 from ..http.fields import After, Count, Limit, Name, cursor_of
 from ..http.pages import check_limit
 from ..http.problems import Malformed
@@ -31,35 +32,6 @@ class EntriesQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
     ids: tuple[Name, ...] = ()
     types: tuple[Name, ...] = ()
     limit: Limit = 100
-
-
-class EntryPage(Struct, frozen=True):
-    """A page of entries. `cursor` is where the next page begins; there is none if `up_to_date`.
-
-    Attributes:
-        items: The entries.
-        cursor: See above.
-        up_to_date: Whether these are all that there are.
-        leaf: The session's leaf; null for none.
-    """
-
-    items: list[Raw]
-    cursor: str
-    up_to_date: bool
-    leaf: str | None
-
-
-class Appended(Struct, frozen=True, omit_defaults=True):
-    """What was appended: the ids of the entries and their seqs, the leaf and the end of the log after them.
-
-    With `Prefer: return=representation`, the entries themselves stand under `entries`.
-    """
-
-    ids: list[str]
-    seqs: list[int]
-    leaf: str | None
-    cursor: str
-    entries: list[Raw] = []
 
 
 class NewEntries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,6 +149,7 @@ async def read_entry(call: Call[ReadQuery, None]) -> Raw:
     "/v1/sessions/{session_id}/entries",
     right="write",
     body=NewEntries,
+    handler_converts=True,
     reply=Appended,
     status=201,
     errors=(404, 409, 412, 422, 423, 507),
@@ -206,13 +179,13 @@ async def append_entries(call: Call[Nothing, JSON]) -> Reply:
         options["command_id"] = new.command_id
     before = session.cursor.seq
     ids = await session.append_many(payloads, **options)
-    seqs = seqs_of(session, ids)
+    seqs, leaf, cursor = placed(session, ids)
     headers = dict(REPEATED) if seqs[-1] <= before else {}
     entries = list[Raw]()
     if call.header(b"prefer") == _WITH_ENTRIES:
         entries = [entry_raw(each) for each in await (await session.log()).entries_in(seqs)]
         headers["Preference-Applied"] = _WITH_ENTRIES
-    appended = Appended(ids, seqs, session.leaf_id, str(session.cursor), entries)
+    appended = Appended(ids, seqs, leaf, str(cursor), entries)
     return Reply(appended, headers=headers)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -15,8 +14,9 @@ from ...actors.search.hits import Hit
 from ...events.entries import Moment
 from ...events.index import LogIndex
 from ...projections.outline import descendants, place_on
+from ...wire import FoundEntry, Page
 from ..http.fields import Folder, Limit, Name
-from ..http.pages import Page, check_limit, page_word, read_page
+from ..http.pages import check_limit, page_word, read_page
 from ..routing import Call, Routes
 from .outlines import looked_through
 
@@ -34,18 +34,6 @@ class SearchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     until: Moment | None = None
     limit: Limit = 50
     page: Name | None = None
-
-
-class FoundEntry(Struct, frozen=True):
-    """A hit: the entry, an excerpt of its text, and where in it the words are, as ranges of characters."""
-
-    session_id: str
-    name: str | None
-    entry_id: str
-    role: str
-    timestamp: datetime
-    snippet: str
-    ranges: tuple[tuple[int, int], ...]
 
 
 class SessionSearchQuery(SearchQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,7 +147,7 @@ async def while_there(call: Call[object, object]) -> AsyncGenerator[None]:
 
     async def until_gone() -> None:
         nonlocal is_gone
-        while (await call.request.receive())["type"] != "http.disconnect":
+        while (await call.incoming.receive())["type"] != "http.disconnect":
             pass
         is_gone = True
         tasks.cancel_scope.cancel()

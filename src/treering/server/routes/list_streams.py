@@ -16,6 +16,7 @@ from ...actors.host.listing import ListPosition, SessionChanged
 from ...events.entries import ARCHIVED
 from ...events.projects import project_hash
 from ...projections.summary import SessionSummary
+from ...wire import SessionRow, StateReply
 from ..event_stream import Bye, EventStream, Push
 from ..filters import SessionFilter, passes
 from ..http.blocks import block
@@ -24,8 +25,8 @@ from ..http.wire import encode
 from ..principals import Principal
 from ..routing import Call, Routes
 from ..service import Service
-from .sessions import SessionRow, row_of
-from .states import StateReply, state_of_row
+from .sessions import row_of
+from .states import state_of_row
 
 routes = Routes()
 

@@ -123,7 +123,7 @@ async def logout(call: Call[Nothing, None]) -> Reply:
 
 
 def _with_cookie(call: Call[Nothing, Any], value: str, max_age_s: int) -> Reply:
-    path = call.request.scope.get("root_path") or "/"
+    path = call.incoming.scope.get("root_path") or "/"
     secure = "; Secure" if call.request.url.scheme == "https" else ""
     options = f"Path={path}; HttpOnly; SameSite=Strict; Max-Age={max_age_s}{secure}"
     return Reply(headers={"Set-Cookie": f"{cookie_name(call.request)}={value}; {options}"})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -13,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ...actors.host.host import SessionHost
 from ...actors.session.branching import copy_of, path_of
 from ...actors.session.session import Session, fork
-from ...events.entries import Header, SessionInfo, Usage
+from ...events.entries import SessionInfo
 from ...events.errors import (
     CommandConflict,
     EntryNotFound,
@@ -24,53 +22,18 @@ from ...events.errors import (
 )
 from ...events.json_values import raw_object
 from ...projections.summary import SessionSummary
+from ...wire import SessionDetail, SessionPage, SessionRow
 from ..filters import Order, SessionFilter, counts_of, filtered, in_groups, ordered
 from ..http.fields import Count, Folder, Limit, Name, NewId, NewKey
 from ..http.pages import page_of
 from ..preconditions import REPEATED, append_options, check_match
 from ..principals import Principal
+from ..repeats import id_for
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 from ..service import Service, not_found
-from .states import StateReply, state_of_row
+from .states import state_of_row
 
 routes = Routes()
-
-
-class SessionRow(Struct, frozen=True, kw_only=True):
-    """A session as the listing shows it; see `SessionSummary` for what the fields mean."""
-
-    id: str
-    key: str | None
-    name: str | None
-    title: str | None
-    created: datetime
-    modified: datetime
-    last_entry: datetime
-    last_accessed: datetime | None
-    message_count: int
-    user_count: int
-    assistant_count: int
-    parent_session: str | None
-    parent_entry: str | None
-    cwd: str | None
-    project: str | None
-    project_hash: str | None
-    first_message: str
-    dialect: str
-    status: str
-    archived: bool
-    problem: str | None
-    usage: Usage | None
-    state: StateReply | UnsetType | None = UNSET
-
-
-class SessionDetail(SessionRow, frozen=True, kw_only=True):
-    """A session's row, with where it stands, and the first line of its log."""
-
-    leaf: str | None
-    cursor: str
-    metadata: dict[str, Any]  # any JSON
-    header: Header
 
 
 class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,24 +50,6 @@ class ListQuery(SessionFilter, frozen=True, kw_only=True, forbid_unknown_fields=
     start: Count | None = None
     count: bool = False
     fields: tuple[Literal["state"], ...] = msgspec.field(name="with", default=())
-
-
-class SessionPage(Struct, frozen=True, omit_defaults=True):
-    """A page of the listing.
-
-    Attributes:
-        items: The rows.
-        next: What to pass as `page` for the next page; null on the last one.
-        events: Where a stream of the listing begins that lacks nothing of what changed since the page was made.
-        total: How many rows there are on all pages, if that was asked for.
-        counts: How many sessions the filter lets through in each group, whichever groups are listed; if asked for.
-    """
-
-    items: Sequence[SessionRow]
-    next: str | None
-    events: str
-    total: int | None = None
-    counts: dict[str, int] | None = None
 
 
 class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,11 +148,11 @@ async def create_session(call: Call[Nothing, NewSession]) -> Reply:
         raise InvalidInput("give an `id` or a `key`, not both: a key determines the id")
     chosen = body.id
     if chosen is None and body.key is None:
-        chosen = service.id_for(call.principal, call.key)
+        chosen = id_for(call.principal, call.key)
     try:
         session = await _create(service.host, body, chosen)
     except SessionExists:
-        before = service.created(call.principal, call.key)
+        before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
             raise SessionExists(
                 f"session {body.id or body.key!r} already exists: load it, or choose another name"
@@ -243,17 +188,18 @@ async def _as_before(call: Call[Nothing, NewSession], body: NewSession, session_
 
 def _repeated(call: Call[Nothing, object], row: SessionSummary) -> Reply:
     """Answer a request whose session was created before."""
-    return Reply(row_of(call.service, row), headers={"Location": _place(call, row.id), **REPEATED})
+    return Reply(row_of(call.service, row), headers={"Location": place_of(call, row.id), **REPEATED})
 
 
 async def _created(call: Call[Nothing, object], session: Session) -> Reply:
-    call.service.note_created(call.principal, call.key, session.id)
+    call.service.repeats.note_created(call.principal, call.key, session.id)
     row = await call.service.host.resolve(session)
-    return Reply(row_of(call.service, row), status=201, headers={"Location": _place(call, row.id)})
+    return Reply(row_of(call.service, row), status=201, headers={"Location": place_of(call, row.id)})
 
 
-def _place(call: Call[Nothing, object], session_id: str) -> str:
-    return f"{call.request.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
+def place_of(call: Call[object, object], session_id: str) -> str:
+    """Return the address of a session on this server."""
+    return f"{call.incoming.scope.get('root_path', '')}/v1/sessions/{quote(session_id, safe='')}"
 
 
 def _check_own_key(principal: Principal, key: str | None) -> None:
@@ -462,11 +408,11 @@ async def fork_session(call: Call[Nothing, Copy]) -> Reply:
         copy = await path_of(session, body.entry_id)
     else:
         copy = await copy_of(session)
-    chosen = body.id or service.id_for(call.principal, call.key)
+    chosen = body.id or id_for(call.principal, call.key)
     try:
         return await _created(call, await fork(service.host.core, copy, chosen))
     except SessionExists:
-        before = service.created(call.principal, call.key)
+        before = service.repeats.created(call.principal, call.key)
         if before is None and (chosen is None or chosen == body.id):
             raise
         row = await service.row(call.principal, before or chosen or "")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from ...actors.session.session import Session
 from ...events.entries import Header, Usage
 from ...events.stores.base import Ref
-from ...projections.session_state import CalledTool, SessionState, Word
+from ...projections.session_state import SessionState
 from ...projections.summary import SessionSummary
+from ...wire import Parent, StateReply
 from ..preconditions import state_tag
 from ..routing import Call, ReadQuery, Routes
 
@@ -19,40 +17,6 @@ if TYPE_CHECKING:
     from ..service import Service
 
 routes = Routes()
-
-
-class Parent(Struct, frozen=True):
-    """The session from which another one was copied or spawned; with its entry, if it belongs to one as a sub-agent."""
-
-    session: str
-    entry: str | None
-
-
-class StateReply(Struct, frozen=True, kw_only=True):
-    """What a session is doing; see `SessionState` for what the fields mean.
-
-    Attributes:
-        session: The session.
-        live: Whether the host holds it active; it is asleep otherwise.
-        cost: What all of it has cost, in the currency of the provider, if that was counted.
-        error_entry: The entry that failed.
-        parent: The session that it comes from.
-    """
-
-    session: str
-    state: Word
-    live: bool
-    since: datetime
-    entry: str | None
-    tool: CalledTool | None
-    open: int
-    line: str
-    tokens: int | None
-    window: int | None
-    cost: float | None
-    error: str | None
-    error_entry: str | None
-    parent: Parent | None
 
 
 def _reply(

@@ -1,18 +1,39 @@
-"""Routes that move whole sessions: export and import, streamed through a temporary file."""
+"""Routes that move whole sessions: export and import, streamed through a temporary file; and retention."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
 import anyio
+import anyio.to_thread
+import msgspec
 from msgspec import Meta, Struct
 
-from ...events.errors import NotAuthorized
+from ...actors.host.host import SessionHost
+from ...actors.session.branching import copy_of
+from ...actors.transfer.reports import ImportReport
+from ...events.errors import InvalidInput, NotAuthorized
+from ...events.findings import Finding, LeftOut
+from ...wire import (
+    FindingReply,
+    Imported,
+    ImportReply,
+    LeftOutReply,
+    RetentionReply,
+    RetiredReply,
+    SessionRow,
+    SparedReply,
+)
 from ..http.fields import Name
-from ..routing import Call, Routes
+from ..preconditions import REPEATED
+from ..routing import Call, Nothing, Reply, Routes
+from ..service import Service
+from .sessions import place_of, row_of
 
 routes = Routes()
 
@@ -34,24 +55,6 @@ class ImportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The format of the file that is sent; by default it is detected."""
 
     format: Name | None = None
-
-
-class Imported(Struct, frozen=True):
-    """What became of one session of the file."""
-
-    id: str
-    format: str
-    entries: int
-    messages: int
-    added: int
-    existed: bool
-    findings: list[str]
-
-
-class ImportReply(Struct, frozen=True):
-    """What became of the sessions of a file."""
-
-    sessions: list[Imported]
 
 
 _TYPES = {"html": "text/html; charset=utf-8", "markdown": "text/markdown; charset=utf-8", "json": "application/json"}
@@ -114,11 +117,9 @@ def _file_name(session_id: str) -> str:
 
 
 async def remove(folder: Path) -> None:
-    """Remove a temporary folder with the one file in it, even if the caller is cancelled."""
+    """Remove a temporary folder with all that is in it, even if the caller is cancelled."""
     with anyio.CancelScope(shield=True):
-        for path in [each async for each in anyio.Path(folder).iterdir()]:
-            await path.unlink(missing_ok=True)
-        await anyio.Path(folder).rmdir()
+        await anyio.to_thread.run_sync(shutil.rmtree, folder)
 
 
 @routes.add(
@@ -134,29 +135,107 @@ async def remove(folder: Path) -> None:
 async def import_sessions(call: Call[ImportQuery, None]) -> ImportReply:
     """Import the sessions of a file that another program, or treering, wrote; see `SessionHost.import_sessions`."""
     service = call.service
-    service.check_writable()
+    _check_brings(call)
+    async with _uploaded(call) as path:
+        reports = await service.host.import_sessions(path, format=call.query.format)
+    return ImportReply([_imported(service, report) for report in reports])
+
+
+def _check_brings(call: Call[object, None]) -> None:
+    """Refuse to take whole sessions from whoever could not see each of them."""
+    call.service.check_writable()
     if call.principal.prefix is not None:
-        raise NotAuthorized("an import brings sessions of any key: it takes a token without a prefix", known=True)
+        raise NotAuthorized("a file brings sessions of any key: this takes a token without a prefix", known=True)
+
+
+@asynccontextmanager
+async def _uploaded(call: Call[object, None]) -> AsyncIterator[Path]:
+    """Yield the file that a request sends, which is there until the block ends."""
     folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
     try:
         path = folder / "upload.jsonl"
         async with await anyio.open_file(path, "wb") as file:
             async for piece in call.request.stream():
                 await file.write(piece)
-        reports = await service.host.import_sessions(path, format=call.query.format)
+        yield path
     finally:
         await remove(folder)
-    return ImportReply(
-        [
-            Imported(
-                report.id,
-                report.format,
-                report.entries,
-                report.messages,
-                report.added,
-                report.existed,
-                [service.shown(str(each)) for each in report.findings],
-            )
-            for report in reports
-        ]
+
+
+class PutQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether to replace a session that exists, and where its leaf is: by default at the last entry, "" for none."""
+
+    replace: bool = False
+    leaf: str | None = None
+
+
+@routes.add(
+    "PUT",
+    "/v1/sessions/{session_id}",
+    right="admin",
+    query=PutQuery,
+    body=bytes,
+    reply=SessionRow,
+    statuses=(201,),
+    errors=(404, 409, 422, 423, 507),
+    keyed=True,
+)
+async def put_session(call: Call[PutQuery, None]) -> Reply:
+    """Write a whole session as its file says it, in one step; one that is replaced is kept beside it as `.bak`.
+
+    The session of the file has the id that the path names.
+    """
+    service, query, session_id = call.service, call.query, call.session_id
+    _check_brings(call)
+
+    async def write() -> None:
+        async with _uploaded(call) as path, SessionHost(path.parent) as reader:
+            session = await reader.load(path, read_only=True)
+            if session.id != session_id:
+                raise InvalidInput(f"this is the file of session {session.id!r}: name it in the path")
+            copy = await copy_of(session)
+            if query.leaf is not None:
+                session.path(query.leaf or None)  # refuses an entry that does not exist
+                copy = msgspec.structs.replace(copy, leaf=query.leaf or None)
+            await service.host.write_copy(copy, replace=query.replace)
+
+    is_new = await service.repeats.once(call.principal, call.key, session_id, "put", write)
+    service.forget(session_id)
+    row = row_of(service, await service.row(call.principal, session_id))
+    place = {"Location": place_of(call, session_id)}
+    return Reply(row, status=201, headers=place) if is_new else Reply(row, headers={**place, **REPEATED})
+
+
+def _imported(service: Service, report: ImportReport) -> Imported:
+    fields = {name: getattr(report, name) for name in Imported.__struct_fields__}
+    fields["findings"] = [_finding(service, each) for each in report.findings]
+    return Imported(**fields)
+
+
+def _finding(service: Service, finding: Finding) -> FindingReply:
+    fields = {name: getattr(finding, name) for name in Finding.__struct_fields__}
+    fields["path"], fields["message"] = service.shown(finding.path), service.shown(finding.message)
+    left_out = LeftOutReply(finding.kind, finding.count, finding.example) if isinstance(finding, LeftOut) else None
+    return FindingReply(**fields, left_out=left_out)
+
+
+class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether to say only what would be archived."""
+
+    dry_run: bool = False
+
+
+@routes.add("POST", "/v1/retention", right="admin", body=Retention, reply=RetentionReply)
+async def apply_retention(call: Call[Nothing, Retention]) -> RetentionReply:
+    """Archive the sessions that exceed the limits of the server's settings; see `SessionHost.apply_retention`."""
+    service = call.service
+    service.check_writable()
+    if call.principal.prefix is not None:
+        raise NotAuthorized("retention is for sessions of any key: this takes a token without a prefix", known=True)
+    report = await service.host.apply_retention(dry_run=call.body.dry_run)
+    retired = RetiredReply.__struct_fields__
+    return RetentionReply(
+        [RetiredReply(**{name: getattr(each, name) for name in retired}) for each in report.archived],
+        [SparedReply(session_id=each.session_id, why=service.shown(each.why)) for each in report.spared],
+        report.dry_run,
     )

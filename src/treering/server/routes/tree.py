@@ -15,8 +15,9 @@ from ...events.errors import EntryNotFound
 from ...events.texts import preview
 from ...projections.building.report import words_of
 from ...projections.tree import Tree, TreeColumns, tree_columns
+from ...wire import LeafReply
 from ..http.fields import Count, Seqs
-from ..preconditions import append_options, check_match, state_tag
+from ..preconditions import REPEATED, append_options, check_match, state_tag
 from ..routing import Call, Nothing, ReadQuery, Reply, Routes
 
 routes = Routes()
@@ -91,13 +92,6 @@ class Written(Struct, frozen=True):
     """The entry that was appended, if any, and where the session is now."""
 
     entry_id: str | None
-    leaf: str | None
-    cursor: str
-
-
-class LeafReply(Struct, frozen=True):
-    """Where the session is: the entry under which the next append goes, and the end of its log."""
-
     leaf: str | None
     cursor: str
 
@@ -284,22 +278,29 @@ async def get_leaf(call: Call[ReadQuery, None]) -> LeafReply:
     right="write",
     body=NewLeaf,
     reply=LeafReply,
-    errors=(404, 412, 423),
+    errors=(404, 409, 412, 423),
+    keyed=True,
     conditional=True,
 )
-async def move_leaf(call: Call[Nothing, NewLeaf]) -> LeafReply:
+async def move_leaf(call: Call[Nothing, NewLeaf]) -> Reply:
     """Make an entry the leaf, so that the next append goes below it."""
     session = await call.writing()
-    check_match(call, session)
-    await _move(session, call.body.entry_id)
-    return LeafReply(session.leaf_id, str(session.cursor))
+    headers = await _move(call, session, call.body.entry_id)
+    return Reply(LeafReply(session.leaf_id, str(session.cursor)), headers=headers)
 
 
-async def _move(session: Session, entry_id: str | None) -> None:
-    if entry_id is None:
-        await session.reset_leaf()
-    else:
-        await session.branch(entry_id)
+async def _move(call: Call[Nothing, object], session: Session, entry_id: str | None) -> dict[str, str]:
+    """Move the leaf, unless this very request did so before: another's move since then stays; return headers."""
+
+    async def move() -> None:
+        check_match(call, session)
+        if entry_id is None:
+            await session.reset_leaf()
+        else:
+            await session.branch(entry_id)
+
+    repeats, what = call.service.repeats, f"leaf {entry_id!r}"
+    return {} if await repeats.once(call.principal, call.key, session.id, what, move) else dict(REPEATED)
 
 
 @routes.add(
@@ -317,9 +318,8 @@ async def branch(call: Call[Nothing, Branch]) -> Reply:
     """Go on from an entry, with or without a summary of the path that is left."""
     session, body = await call.writing(), call.body
     if body.summary is None:
-        check_match(call, session)
-        await _move(session, body.entry_id)
-        return Reply(written(session, None))
+        headers = await _move(call, session, body.entry_id)
+        return Reply(written(session, None), headers=headers)
     options = append_options(call, session)
     entry_id = await session.branch_with_summary(body.entry_id, body.summary, **options)
     return Reply(written(session, entry_id), status=201)

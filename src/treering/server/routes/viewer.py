@@ -14,7 +14,7 @@ _FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 
 async def viewer(call: Call[Nothing, None]) -> Reply:
     """Return the page of the viewer, which reads its own address."""
-    page = assets().page(call.request.scope.get("root_path", ""))
+    page = assets().page(call.incoming.scope.get("root_path", ""))
     call.unless_known(page.tag)
     return _reply(call, page, {})
 
@@ -36,7 +36,7 @@ for _path in (
 async def docs(call: Call[Nothing, None]) -> Reply:
     """Return the interface as a page for people."""
     tag, document = call.service.openapi()
-    root_path = call.request.scope.get("root_path", "")
+    root_path = call.incoming.scope.get("root_path", "")
     call.unless_known(f"{tag}.{assets().version}")
     return Reply(reference(document, f"{root_path}/", assets().version), media_type="text/html; charset=utf-8")
 

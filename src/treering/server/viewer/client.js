@@ -164,7 +164,7 @@ export class Server {
    * @param {object} [options]
    * @param {Record<string, any>} [options.query] Undefined values are left out, lists are joined by commas.
    * @param {unknown} [options.body] A JSON value.
-   * @param {string|null} [options.key] The Idempotency-Key; by default a POST or PATCH has a random one, null for none:
+   * @param {string|null} [options.key] The Idempotency-Key; by default all but GET and DELETE have a random one, null for none:
    *   such a request is not repeated.
    * @param {string} [options.ifMatch] A precondition, such as `"leaf:ENTRY"`, with its quotes.
    * @param {string} [options.etag] The tag of what the caller has: an unchanged reply has the status 304.
@@ -177,7 +177,7 @@ export class Server {
   async request(verb, path, { query, body, key, ifMatch, etag, signal, tries = TRIES } = {}) {
     /** @type {Record<string, string>} */
     const headers = { accept: "application/json" };
-    const isKeyed = verb === "POST" || verb === "PATCH";
+    const isKeyed = verb === "POST" || verb === "PATCH" || verb === "PUT";
     if (isKeyed && key !== null) headers["idempotency-key"] = key ?? randomKey();
     if (ifMatch !== undefined) headers["if-match"] = ifMatch;
     if (etag) headers["if-none-match"] = etag;

@@ -16,9 +16,9 @@ point of the group `treering.stores` offers it for URLs of the scheme that is it
 "my_package:SqliteStore"`, `SessionHost("sqlite:/srv/sessions.db")` uses it.
 """
 
-from .events.dialects.base import Dialect
-from .events.dialects.detect import detect
-from .events.stores.base import (
+from ..events.dialects.base import Dialect
+from ..events.dialects.detect import detect
+from ..events.stores.base import (
     Append,
     Blob,
     BlobKind,
@@ -37,7 +37,7 @@ from .events.stores.base import (
     Store,
     TornTail,
 )
-from .events.stores.capabilities import (
+from ..events.stores.capabilities import (
     AppendsAtOnce,
     Health,
     KeepsRows,
@@ -57,10 +57,10 @@ from .events.stores.capabilities import (
     Whole,
     offered,
 )
-from .events.stores.checks import check_header, check_kind, check_lines
-from .events.stores.files import Durability, FileStore
-from .events.stores.memory import MemoryStore
-from .events.stores.search import (
+from ..events.stores.checks import check_header, check_kind, check_lines
+from ..events.stores.files import Durability, FileStore
+from ..events.stores.memory import MemoryStore
+from ..events.stores.search import (
     Checkpoint,
     EntryText,
     Filters,
@@ -70,8 +70,8 @@ from .events.stores.search import (
     Portion,
     Wanted,
 )
-from .events.stores.search_database import SearchDatabase, SearchFile
-from .events.stores.search_index import SearchIndex
+from ..events.stores.search_database import SearchDatabase, SearchFile
+from ..events.stores.search_index import SearchIndex
 
 __all__ = [
     "Append",

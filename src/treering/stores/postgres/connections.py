@@ -1,0 +1,201 @@
+"""The connections of one store: few, kept for the next use, each used by one thread at a time.
+
+Everything waits in worker threads, so it makes no difference on which event loop the host runs. Each answer is waited
+for at most `ANSWER_S` seconds: a network that swallows packets must not hold a thread for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import psycopg
+from psycopg import errors as refusals
+from psycopg.abc import PQGen
+from psycopg.rows import TupleRow
+
+from ...events.errors import HostClosed, InvalidInput, ReadOnly, StoreUnavailable, TreeringError
+from .address import Address
+from .schema import Connection, migrate
+
+T = TypeVar("T")
+
+ANSWER_S = 30.0
+"""The longest time in seconds for which the answer to a statement is waited for."""
+
+CONNECTIONS_MAX = 8
+"""The most connections that one store uses at the same time; further calls wait for one."""
+
+_LOOK_S = 0.2
+_CONNECT_S = 10
+
+
+class _BoundedConnection(psycopg.Connection[TupleRow]):
+    """A connection that gives up when the server does not answer."""
+
+    def wait(self, gen: PQGen[T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
+        """Wait for an answer, but not for ever.
+
+        Raises:
+            OperationalError: There was none; the connection is of no use any more.
+        """
+        return super().wait(gen, interval, ANSWER_S if timeout is None else timeout)
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Tell whether an error leaves open what became of the statement: the server did not refuse it by itself."""
+    state = error.sqlstate
+    return state is None or state.startswith(("08", "57P"))
+
+
+class Connections:
+    """The connections to one database.
+
+    Args:
+        address: The database.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._checking = threading.Lock()
+        self._checked = False
+        self._closed = False
+        self.restored = 0
+
+    @contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached; the block did not run.
+        """
+        with self._slots:
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextmanager
+    def use(self) -> Iterator[Connection]:
+        """Lend a connection to a block, whose errors are told in the words of the tree.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or broke off.
+            ReadOnly: It takes no writes.
+        """
+        try:
+            with self.lent() as connection:
+                yield connection
+        except psycopg.Error as error:
+            raise self.told(error) from error
+
+    def open(self) -> Connection:
+        """Return a new connection, which the caller closes.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached.
+        """
+        if self._closed:
+            raise HostClosed("this store was closed: make another one")
+        try:
+            connection = _BoundedConnection.connect(
+                self.address.conninfo, autocommit=True, connect_timeout=_CONNECT_S, application_name="treering"
+            )
+        except psycopg.Error as error:
+            raise self.told(error) from error
+        try:
+            self._check(connection)
+        except psycopg.Error as error:
+            connection.close()
+            raise self.told(error) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def told(self, error: psycopg.Error) -> TreeringError:
+        """Return the error of the tree for one of the driver; it holds the place, and never a password."""
+        place, reason = self.address.place, _reason(error)
+        if isinstance(error, (refusals.ReadOnlySqlTransaction, refusals.InsufficientPrivilege)):
+            return ReadOnly(
+                f"{place}: the sessions cannot be written ({reason}): connect to the primary server, with a role that "
+                f"'treering postgres grants' allows to"
+            )
+        if isinstance(error, (refusals.InvalidPassword, refusals.InvalidAuthorizationSpecification)):
+            return StoreUnavailable(f"{place}: the server refuses this role ({reason}): check role and password")
+        if isinstance(error, psycopg.DataError):
+            return InvalidInput(f"{place}: the database cannot hold this ({reason})")
+        return StoreUnavailable(f"{place}: the database does not serve ({reason}): try again when it does")
+
+    def close(self) -> None:
+        """Close all connections; nothing can be borrowed any more."""
+        self._closed = True
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
+
+    def _take(self) -> Connection:
+        with self._lock:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.closed and not _broke_off(connection):
+                    return connection
+                connection.close()
+        return self.open()
+
+    def _give_back(self, connection: Connection) -> None:
+        idle = psycopg.pq.TransactionStatus.IDLE
+        if connection.closed or self._closed or connection.info.transaction_status != idle:
+            connection.close()
+            return
+        with self._lock:
+            self._idle.append(connection)
+
+    def _check(self, connection: Connection) -> None:
+        """Look once at what the server is, and bring its schema up to date."""
+        with self._checking:
+            if self._checked:
+                return
+            address = self.address
+            (encoding, commit) = _one(
+                connection, "select current_setting('server_encoding'), current_setting('synchronous_commit')"
+            )
+            if encoding != "UTF8":
+                raise InvalidInput(
+                    f"{address.place}: the database has the encoding {encoding}: create one with encoding UTF8"
+                )
+            if commit == "off" and not address.asynchronous:
+                raise InvalidInput(
+                    f"{address.place}: the server acknowledges commits before they are on disk "
+                    f"(synchronous_commit is off): turn it on, or give '?synchronous_commit=off' to accept the loss"
+                )
+            migrate(connection, address)
+            (self.restored,) = _one(connection, b'select restored from "%s".meta' % address.schema.encode())
+            self._checked = True
+
+
+def _one(connection: Connection, query: bytes | str) -> TupleRow:
+    row = connection.execute(query.encode() if isinstance(query, str) else query).fetchone()
+    assert row is not None
+    return row
+
+
+def _broke_off(connection: Connection) -> bool:
+    """Tell whether the server closed an idle connection meanwhile, without sending it anything."""
+    try:
+        connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return True
+    return connection.pgconn.status != psycopg.pq.ConnStatus.OK
+
+
+def _reason(error: psycopg.Error) -> str:
+    text = error.diag.message_primary or str(error)
+    return " ".join(text.split()) or type(error).__name__

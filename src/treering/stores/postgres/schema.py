@@ -1,0 +1,186 @@
+"""The tables, made and changed by numbered migrations.
+
+The lease is a row for each host (`hosts`), and a log belongs to a host as long as that row has not expired; what makes
+writing safe is the epoch in the log's row, which grows with each change of hands. Lines are found by `history`, a
+number that a log gets when it is begun or replaced, so that lines of two histories never mix.
+
+Migrations go forward only. The first host that finds an older schema runs those that are missing, under a lock, each in
+a transaction of its own.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString, TypeAlias
+
+import psycopg
+from msgspec import Struct
+from psycopg import errors as refusals
+from psycopg import sql
+from psycopg.rows import TupleRow
+
+from ...events.errors import InvalidInput, ReadOnly, UnsupportedVersion
+from .address import Address
+
+Connection: TypeAlias = psycopg.Connection[TupleRow]
+Cursor: TypeAlias = psycopg.Cursor[TupleRow]
+
+LOCK = 0x7472_6565_7269_6E67
+"""The advisory lock under which schemas are changed."""
+
+_TABLES: LiteralString = """
+create table {s}.meta (one boolean primary key default true check (one), version integer not null,
+    restored integer not null default 0);
+insert into {s}.meta (version) values (0);
+create sequence {s}.epochs;
+create sequence {s}.histories;
+create table {s}.hosts (id text primary key, name text not null, address text, until timestamptz not null,
+    draining boolean not null default false);
+create table {s}.logs (ref text collate "C" primary key, owner text, epoch bigint not null, history bigint,
+    head bigint not null default 0, header bytea, size bigint not null default 0,
+    changed timestamptz not null default clock_timestamp(), stale boolean not null default true)
+    with (fillfactor = 70);
+create index logs_of_owner on {s}.logs (owner) where owner is not null;
+create index logs_stale on {s}.logs (ref) where stale and header is not null;
+create table {s}.lines (history bigint not null, seq bigint not null, line bytea not null, primary key (history, seq))
+    partition by hash (history);
+create table {s}.beside (ref text collate "C" not null, kind text collate "C" not null, history bigint not null,
+    seq bigint not null, data bytea not null, primary key (ref, kind));
+"""
+
+_PARTITIONS = 16
+
+_VIEWS: LiteralString = """
+create function {s}.json_of(line bytea) returns json language plpgsql immutable strict as $body$
+begin
+    return convert_from(line, 'UTF8')::json;
+exception when others then
+    return null;
+end $body$;
+create function {s}.text_of(object json, name text) returns text language plpgsql immutable strict as $body$
+begin
+    return object ->> name;
+exception when others then
+    return null;
+end $body$;
+create view {s}.sessions as
+    select l.ref as session, {s}.text_of(h.header, 'id') as id, {s}.text_of(h.header, 'key') as key,
+        {s}.text_of(h.header, 'cwd') as cwd, {s}.text_of(h.header, 'timestamp') as created, l.head as entries,
+        l.size as bytes, l.changed, l.epoch, o.name as host, l.history
+    from {s}.logs l left join {s}.hosts o on o.id = l.owner and o.until > now(),
+        lateral (select {s}.json_of(l.header) as header) h
+    where l.header is not null;
+create view {s}.entries as
+    select s.session, e.seq, {s}.text_of(j.entry, 'id') as id,
+        coalesce({s}.text_of(j.entry, 'parent_id'), {s}.text_of(j.entry, 'parentId')) as parent_id,
+        {s}.text_of(j.entry, 'type') as type, {s}.text_of(j.entry, 'timestamp') as timestamp, j.entry, e.line
+    from (select ref as session, history from {s}.logs where header is not null) s
+        join {s}.lines e on e.history = s.history, lateral (select {s}.json_of(e.line) as entry) j;
+create function {s}.path(of_session text, leaf text) returns setof {s}.entries language sql stable as $body$
+    with recursive mine as materialized (select * from {s}.entries where session = of_session),
+    up as (
+        select mine.*, 0 as steps from mine where id = leaf
+        union all
+        select mine.*, up.steps + 1 from up join mine on mine.id = up.parent_id and mine.seq < up.seq
+    )
+    select session, seq, id, parent_id, type, timestamp, entry, line from up order by steps desc
+$body$;
+"""
+
+
+def _first(cursor: Cursor, schema: str) -> None:
+    name = sql.Identifier(schema)
+    cursor.execute(sql.SQL(_TABLES).format(s=name))
+    for number in range(_PARTITIONS):
+        cursor.execute(
+            sql.SQL("create table {} partition of {} for values with (modulus {}, remainder {})").format(
+                sql.Identifier(schema, f"lines_{number}"), sql.Identifier(schema, "lines"), _PARTITIONS, number
+            )
+        )
+    cursor.execute(sql.SQL(_VIEWS).format(s=name))
+
+
+MIGRATIONS = (_first,)
+"""What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
+
+VERSION = len(MIGRATIONS)
+"""The version of the schema that this program uses."""
+
+
+class SchemaStatus(Struct, frozen=True):
+    """The state of a schema.
+
+    Attributes:
+        schema: Its name.
+        version: Its version; 0 if there is none yet.
+        newest: The version that this program uses.
+    """
+
+    schema: str
+    version: int
+    newest: int = VERSION
+
+
+def status(connection: Connection, address: Address) -> SchemaStatus:
+    """Return the state of a schema, without changing it."""
+    found = connection.execute("select to_regclass(%s) is not null", [f"{address.schema}.meta"]).fetchone()
+    if found is None or not found[0]:
+        return SchemaStatus(address.schema, 0)
+    meta = sql.SQL("select version from {}").format(sql.Identifier(address.schema, "meta"))
+    row = connection.execute(meta).fetchone()
+    return SchemaStatus(address.schema, 0 if row is None else row[0])
+
+
+def migrate(connection: Connection, address: Address) -> SchemaStatus:
+    """Bring a schema to the version of this program.
+
+    Args:
+        connection: A connection in autocommit mode.
+        address: The address, for its schema and for messages.
+
+    Raises:
+        UnsupportedVersion: A newer program has migrated it.
+        ReadOnly: The role may not, or the server is a standby.
+    """
+    found = status(connection, address)
+    if found.version == VERSION:
+        return found
+    try:
+        # A session's lock would outlive the transaction behind a pooler, so each step takes it anew.
+        while (found := _step(connection, address)).version < VERSION:
+            pass
+    except (refusals.InsufficientPrivilege, refusals.ReadOnlySqlTransaction) as error:
+        raise ReadOnly(
+            f"{address.place}: schema {address.schema!r} has version {found.version}, this program needs {VERSION}, "
+            f"and the role may not change it ({str(error).splitlines()[0]}): run 'treering postgres migrate' as the "
+            f"role that owns it"
+        ) from error
+    if found.version > VERSION:
+        raise UnsupportedVersion(
+            f"{address.place}: schema {address.schema!r} has version {found.version}, and this program knows "
+            f"{VERSION}: use the program of that version, or a newer one"
+        )
+    return found
+
+
+def _step(connection: Connection, address: Address) -> SchemaStatus:
+    """Run the next migration, if one is missing, and return the state after it."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.execute("select pg_advisory_xact_lock(%s)", [LOCK])
+        found = status(connection, address)
+        if found.version >= VERSION:
+            return found
+        if found.version == 0:
+            cursor.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(address.schema)))
+            strangers = cursor.execute(
+                "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s",
+                [address.schema],
+            ).fetchone()
+            if strangers is not None and strangers[0]:
+                raise InvalidInput(
+                    f"{address.place}: schema {address.schema!r} holds other tables than those of sessions: choose "
+                    f"another by '?schema=NAME', or an empty one"
+                )
+        MIGRATIONS[found.version](cursor, address.schema)
+        meta = sql.Identifier(address.schema, "meta")
+        cursor.execute(sql.SQL("update {} set version = %s").format(meta), [found.version + 1])
+        return SchemaStatus(address.schema, found.version + 1)

@@ -1,0 +1,186 @@
+"""The store: what a host calls, each call carried to the room that does it, in a worker thread."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from ...events.dialects.base import Dialect
+from ...events.errors import HostClosed, InvalidInput, SessionLocked
+from ...events.offload import Offload, ThreadOffload, carried_out
+from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
+from ...events.stores.capabilities import Leases, Watches, offered
+from ...events.stores.checks import check_header, check_kind, check_lines
+from .address import parse_address
+from .committing import Committer
+from .connections import CONNECTIONS_MAX, Connections
+from .owning import Holdings
+from .reading import Reader
+from .statements import Statements
+from .watching import Listener, Watch
+from .writing import Writer
+
+T = TypeVar("T")
+
+_DECLARED = (Leases, Watches)
+
+
+class PostgresStore:
+    """Keeps logs in a PostgreSQL database, which many hosts share.
+
+    Whatever durability is asked for, an acknowledged append is as safe as a commit of the server. Nothing is connected
+    until the first call; that call also makes the tables, or brings them up to date.
+
+    Args:
+        url: The address; see `treering.stores.postgres.address`.
+        offload: Runs blocking work; by default in threads.
+
+    Raises:
+        InvalidInput: The address cannot be read.
+    """
+
+    def __init__(self, url: str, *, offload: Offload | None = None, **_: object) -> None:
+        self.address = parse_address(url)
+        # What waits for a connection would take the threads of the host's other work.
+        self._offload = (
+            ThreadOffload(CONNECTIONS_MAX) if offload is None or isinstance(offload, ThreadOffload) else offload
+        )
+        self._connections = Connections(self.address)
+        statements = Statements(self.address.schema)
+        channel = f"treering_{hashlib.sha256(self.address.schema.encode()).hexdigest()[:16]}"
+        self._holdings = Holdings(self._connections, statements)
+        self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
+        self._reader = Reader(self._connections, statements)
+        self._writer = Writer(self._connections, self._holdings, statements, channel)
+        self._listener = Listener(self._connections, statements, channel, self._offload)
+        self._closed = False
+
+    def capability(self, kind: Callable[..., T]) -> T | None:
+        """See `Store.capability`."""
+        return offered(self, kind, _DECLARED)
+
+    # -- owning
+
+    async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
+        """See `Store.acquire`."""
+        self._check(refs)
+        return await carried_out(self._offload, self._holdings.acquire, list(refs), owner) if refs else []
+
+    async def renew(self, leases: Sequence[Lease]) -> list[bool]:
+        """See `Store.renew`."""
+        return await carried_out(self._offload, self._holdings.renew, list(leases)) if leases else []
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """See `Store.release`."""
+        if leases:
+            await carried_out(self._offload, self._holdings.release, list(leases))
+
+    def holder(self, ref: Ref) -> str | None:
+        """See `Leases.holder`."""
+        return self._holdings.holder(ref)
+
+    @property
+    def lease_s(self) -> float:
+        """See `Leases.lease_s`."""
+        return self.address.lease_s
+
+    @property
+    def wait_s(self) -> float:
+        """See `Leases.wait_s`."""
+        return self.address.wait_s
+
+    # -- writing
+
+    def try_append(self, append: Append) -> Outcome | None:
+        """Return None: every append has to wait for the server."""
+        return None
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        """See `Store.append`."""
+        self._check()
+        for each in appends:
+            check_lines(each.lines)
+            if each.header is not None:
+                check_header(each.header, each.lease.ref)
+        return await self._committer.append(appends) if appends else []
+
+    async def resolve(self, lease: Lease) -> Cursor:
+        """See `Store.resolve`."""
+        return await self._offload(self._holdings.resolve, lease)
+
+    async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
+        """See `Store.save`."""
+        check_kind(kind)
+        await carried_out(self._offload, self._writer.save, lease, kind, head, data)
+
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
+        """See `Store.put`."""
+        return await carried_out(self._offload, self._writer.put, lease, header, lines)
+
+    async def remove(self, lease: Lease) -> None:
+        """See `Store.remove`."""
+        await carried_out(self._offload, self._writer.remove, lease)
+
+    # -- reading
+
+    async def open(self, ref: Ref) -> Opening:
+        """See `Store.open`."""
+        self._check([ref])
+        return await self._offload(self._reader.open, ref)
+
+    async def header_block(self, ref: Ref) -> bytes:
+        """See `Store.header_block`."""
+        self._check([ref])
+        return await self._offload(self._reader.header_block, ref)
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        """See `Store.read`."""
+        self._check([ref])
+        return await self._offload(self._reader.read, ref, generation, after, through)
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        """See `Store.bodies`."""
+        self._check([ref])
+        return await self._offload(self._reader.bodies, ref, generation, seqs)
+
+    async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
+        """See `Store.load`."""
+        self._check([ref])
+        return await self._offload(self._reader.load, ref, check_kind(kind))
+
+    async def exists(self, ref: Ref) -> bool:
+        """See `Store.exists`."""
+        self._check([ref])
+        return await self._offload(self._reader.exists, ref)
+
+    async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
+        """See `Store.page`."""
+        self._check([prefix, after])
+        return await self._offload(self._reader.page, prefix, after, limit)
+
+    def watch(self, refs: Sequence[Ref]) -> Watch:
+        """See `Watches.watch`."""
+        self._check(refs)
+        return self._listener.watch(refs)
+
+    # -- closing
+
+    async def aclose(self) -> None:
+        """See `Store.aclose`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._listener.close()
+        try:
+            await carried_out(self._offload, self._holdings.leave)
+        finally:
+            self._connections.close()
+
+    def _check(self, refs: Sequence[Ref] = ()) -> None:
+        """Refuse what a closed store cannot do, and names that the database cannot hold."""
+        if self._closed:
+            raise HostClosed("this store was closed: make another one")
+        for ref in refs:
+            if "\0" in ref or (not ref.isascii() and any("\ud800" <= each <= "\udfff" for each in ref)):
+                raise InvalidInput(f"{ref!r} is no name of a log: it holds a NUL, or half of a character")

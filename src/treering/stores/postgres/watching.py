@@ -1,0 +1,179 @@
+"""Noticing changes: one LISTEN for the whole store, and a look at the rows now and then.
+
+No task or thread is dedicated to it. Of all who wait, one waits on the connection's socket for the others. A lost
+notification, or a lost connection, costs `LOOK_S` seconds: then the rows of what is watched tell whether they changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+import anyio
+import psycopg
+from psycopg import sql
+
+from ...events.errors import StoreUnavailable
+from ...events.offload import Offload
+from ...events.stores.base import Ref
+from .connections import Connections
+from .schema import Connection
+from .statements import Statements
+
+LOOK_S = 2.0
+"""After how many seconds without a notification the rows of the watched logs are looked at."""
+
+_Mark = tuple[object, ...]
+
+
+class Watch(AsyncIterator[set[Ref]]):
+    """One watch: the logs, and which of them may have changed."""
+
+    def __init__(self, listener: Listener, refs: Sequence[Ref]) -> None:
+        self._listener = listener
+        self.refs = frozenset(refs)
+        self.changed: set[Ref] = set(refs)  # what changes before anybody listens is found by looking
+        self.event = anyio.Event()
+
+    def note(self, ref: Ref) -> None:
+        """Note that a log may have changed."""
+        self.changed.add(ref)
+        self.event.set()
+
+    async def __anext__(self) -> set[Ref]:
+        """Wait for changes, and return the logs."""
+        await self._listener.wait(self)
+        changed, self.changed = self.changed, set()
+        return changed
+
+    async def aclose(self) -> None:
+        """End the watch."""
+        self._listener.end(self)
+
+
+class Listener:
+    """The watches of one store.
+
+    Args:
+        connections: The connections, of which the one that listens is an extra one.
+        statements: The SQL.
+        channel: The channel on which changes are told.
+        offload: Runs blocking work.
+    """
+
+    def __init__(self, connections: Connections, statements: Statements, channel: str, offload: Offload) -> None:
+        self._connections = connections
+        self._statements = statements
+        self._channel = channel
+        self._offload = offload
+        self._watches: dict[Ref, set[Watch]] = {}
+        self._sleeping: dict[Watch, None] = {}
+        self._marks: dict[Ref, _Mark] = {}
+        self._connection: Connection | None = None
+        self._waiting = False  # whether somebody waits on the socket
+
+    def watch(self, refs: Sequence[Ref]) -> Watch:
+        """See `Watches.watch`."""
+        watch = Watch(self, refs)
+        for ref in watch.refs:
+            self._watches.setdefault(ref, set()).add(watch)
+        return watch
+
+    def end(self, watch: Watch) -> None:
+        """Forget a watch."""
+        for ref in watch.refs:
+            others = self._watches.get(ref, set())
+            others.discard(watch)
+            if not others:
+                self._watches.pop(ref, None)
+                self._marks.pop(ref, None)
+
+    async def wait(self, watch: Watch) -> None:
+        """Wait until one of the logs of a watch may have changed."""
+        while not watch.changed:
+            if self._waiting:
+                watch.event = anyio.Event()
+                self._sleeping[watch] = None
+                try:
+                    await watch.event.wait()
+                finally:
+                    self._sleeping.pop(watch, None)
+                continue
+            self._waiting = True
+            try:
+                await self._listen()
+            finally:
+                self._waiting = False
+                if self._sleeping:  # one of them waits on the socket next
+                    next(iter(self._sleeping)).event.set()
+
+    async def _listen(self) -> None:
+        """Wait on the socket for notifications, or look when there are none."""
+        if self._connection is None:
+            try:
+                self._connection = await self._offload(self._connect)
+            except StoreUnavailable:
+                await anyio.sleep(LOOK_S)
+                return
+            await self._look()  # at what was missed
+            return
+        try:
+            with anyio.move_on_after(LOOK_S):
+                await anyio.wait_readable(self._connection.fileno())
+            told = self._take(self._connection)
+        except (psycopg.Error, OSError, anyio.ClosedResourceError):
+            self._drop()
+            return
+        if told:
+            self._tell(told)
+        else:
+            await self._look()
+
+    def _tell(self, refs: Iterable[Ref]) -> None:
+        for ref in refs:
+            for watch in self._watches.get(ref, ()):
+                watch.note(ref)
+
+    @staticmethod
+    def _take(connection: Connection) -> set[Ref]:
+        pgconn = connection.pgconn
+        pgconn.consume_input()
+        told: set[Ref] = set()
+        while (note := pgconn.notifies()) is not None:
+            told.update(note.extra.decode().split("\n"))
+        return told
+
+    async def _look(self) -> None:
+        """Compare the rows of the watched logs with those that were seen before."""
+        refs = list(self._watches)
+        try:
+            found = await self._offload(self._marks_of, refs)
+        except StoreUnavailable:
+            self._drop()
+            return
+        changed = {ref for ref in refs if self._marks.get(ref, ()) != found[ref]}
+        self._marks = found
+        self._tell(changed)
+
+    def _marks_of(self, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
+        with self._connections.use() as connection:
+            rows = connection.execute(self._statements.changed, {"refs": list(refs)}).fetchall()
+        found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
+        for ref, *mark in rows:
+            found[ref] = tuple(mark)
+        return found
+
+    def _connect(self) -> Connection:
+        connection = self._connections.open()
+        connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
+        return connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connection that listens; watches wait on, and see nothing any more."""
+        if self._connection is not None and self._waiting:
+            anyio.notify_closing(self._connection.fileno())
+        self._drop()

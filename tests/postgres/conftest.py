@@ -1,0 +1,70 @@
+"""A PostgreSQL server for each process of the tests, started when its first test asks, and a schema for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from treering.stores.postgres.local_server import LocalServer, find_programs
+
+from .counting import EXTENSIONS, PRELOADED
+
+PROGRAMS = "TREERING_TEST_POSTGRES"
+"""The variable of the environment that names the folder of another version's programs."""
+
+_numbers = itertools.count(1)
+
+
+def programs() -> Path:
+    """Return the folder of the programs, or skip the test."""
+    found = Path(os.environ[PROGRAMS]) if PROGRAMS in os.environ else find_programs()
+    if found is None:
+        pytest.skip("PostgreSQL's server is not installed here (Debian: apt-get install postgresql)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def running_server() -> Iterator[LocalServer]:
+    """The server of this process. Tests ask for `server`."""
+    settings = {"autovacuum": "off", "shared_preload_libraries": PRELOADED}
+    with LocalServer(settings=settings, programs=programs()) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            for extension in EXTENSIONS:
+                connection.execute(f"CREATE EXTENSION {extension}".encode())
+        yield server
+
+
+@pytest.fixture
+def server(running_server: LocalServer) -> Iterator[LocalServer]:
+    """A server that runs. A test may stop, kill, pause and configure it: afterwards it runs as before."""
+    configured = (running_server.data / "postgresql.conf").read_bytes()
+    yield running_server
+    running_server.resume()
+    if (running_server.data / "postgresql.conf").read_bytes() != configured:
+        (running_server.data / "postgresql.conf").write_bytes(configured)
+        running_server.stop("immediate")
+    if running_server.pid is None:
+        running_server.start()
+
+
+@pytest.fixture
+def schema() -> str:
+    """The name of a schema that no other test uses. It does not exist yet."""
+    return f"test_{next(_numbers)}"
+
+
+@pytest.fixture
+def url(server: LocalServer, schema: str) -> Iterator[str]:
+    """The address of a store for this test alone, whose schema is dropped afterwards."""
+    yield server.url(schema=schema)
+    if server.pid is None:
+        server.start()
+    server.resume()
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("SET lock_timeout = '20s'")  # longer waits are for a connection that a test has left open
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
