@@ -13,8 +13,8 @@ const AROUND = 10;
 const rowPx = () => (PHONE.matches ? 44 : 32);
 
 /**
- * The outline's places in a model: `{ id, key, kind, words, turn, seq, place }`. Of what is not loaded they are prompts and
- * summaries.
+ * The outline's places in a model: `{ id, key, kind, words, turn, seq, place }`. Of what is not loaded they are prompts
+ * and summaries.
  */
 export function placesOf({ items, prompts }) {
   const [first, last] = [items[0]?.place ?? 0, items.at(-1)?.place ?? 0];
