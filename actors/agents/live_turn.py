@@ -140,11 +140,14 @@ class LiveTurn:
         """Store the failed attempt on a branch of its own; see `TurnStorage.keep_failed_attempt`."""
         self._answer = None
         leaf_id = self._session.leaf_id
-        if not partial.content or leaf_id is None:
+        if leaf_id is None:
             return None
         try:
             entry_id = await self._session.append(replace(partial, stop_reason="error", error=whole(str(error))))
-            await self._leave_attempt(leaf_id)
+            if partial.content:
+                await self._leave_attempt(leaf_id)
+            else:  # there is nothing to summarize
+                await self._session.branch(leaf_id)
         except BaseException:  # such as a cancellation: the attempt must not stay on the path
             await on_host_task(self._session, lambda: self._go_back(leaf_id))
             raise

@@ -119,7 +119,7 @@ class TurnStorage(Protocol):
         ...
 
     async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
-        """Store the partial answer of a failed request, off the path; return its entry id."""
+        """Store the partial answer of a failed request, which may be empty, off the path; return its entry id."""
         ...
 
     async def keep_aborted(self, partial: Message) -> None:

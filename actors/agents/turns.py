@@ -232,7 +232,10 @@ class TurnRun:
             except ModelError as error:
                 retry_after_s = error.retry_after_s if isinstance(error, RateLimited) else None
                 delay_s = options.delay_s(attempt, retry_after_s) if isinstance(error, TRANSIENT_ERRORS) else None
-                failed_id = await storage.keep_failed_attempt(self._partial_answer(text_pieces), error)
+                partial = self._partial_answer(text_pieces)
+                failed_id = None
+                if partial.content or delay_s is None:  # a turn that fails says so in the log, even without any text
+                    failed_id = await storage.keep_failed_attempt(partial, error)
                 if delay_s is None:
                     raise
                 await self._emit(Retrying(error, attempt, delay_s, failed_id))

@@ -103,8 +103,8 @@ class Silent(ScriptedModel):
 @pytest.mark.parametrize(
     ("step", "why", "attempts"),
     [
-        (ModelUnavailable("down"), "down", 0),
-        (RateLimited("later"), "later", 0),
+        (ModelUnavailable("down"), "down", 1),
+        (RateLimited("later"), "later", 1),
         (Broken("I", CUT), "the line went dead", 3),
         (None, "without completing it", 3),
     ],
@@ -120,7 +120,9 @@ async def test_a_turn_fails_after_the_allowed_attempts(
     assert len(model.requests) == 3
     assert delays == [1.0, 2.0]
     assert as_lines(await session.messages()) == ["user: Hello"]
-    assert len(session.children(session.leaf_id)) == attempts
+    assert len(session.children(session.leaf_id)) == attempts, "those with text, and the last one"
+    state = await session.state()
+    assert (state.state, state.error is not None and why in state.error) == ("error", True)
 
 
 @pytest.mark.parametrize("leaving", [None, ZeroDivisionError])
@@ -138,9 +140,11 @@ async def test_a_refused_request_is_not_retried_and_what_it_began_is_on_a_side_b
         with pytest.raises(error):
             await agent.respond(prompt)
         assert as_lines(await session.messages()) == ["user: Hello"]
-    _, failed = await session.entries()
-    assert isinstance(failed, MessageEntry)
-    assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
+    _, *failed = [entry.message for entry in await session.entries() if isinstance(entry, MessageEntry)]
+    assert [(plain_text(each.content), each.stop_reason, each.error) for each in failed] == [
+        ("", "error", "no such model"),
+        ("I was", "error", "no more"),
+    ]
     await agent.respond()
     assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
 

@@ -25,6 +25,7 @@ PAGES = [
     "s/one/compare/a/b",
     "usage",
 ]
+LINES_MAX = {"client.js": 1_000}  # programs of others load it as one file
 VIEWER = Path(__file__).parents[2] / "src/treering/server/viewer"
 
 
@@ -69,6 +70,9 @@ def test_the_viewer_is_small_and_holds_nothing_that_runs_beside_its_files() -> N
         elif path.suffix == ".js" and path.parent.name != "vendor":
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval)\b", text), path
+            lines = text.splitlines()
+            assert max(map(len, lines)) <= 120, path
+            assert len(lines) <= LINES_MAX.get(path.name, 400), f"{path} is more than one thing: divide it"
 
 
 @pytest.mark.browser

@@ -47,6 +47,8 @@ async def test_a_page_comes_back_with_its_server_and_shows_everything_once(
                 await until(
                     each, "() => document.querySelector('.connection').textContent.trim() === 'live'", within_s=60
                 )
+            said = "Reconnected, 3 entries added"
+            await until(page, f"() => document.querySelector('.toasts').innerText.includes('{said}')")
             await session.append_message("assistant", "the answer afterwards")
             await until(page, "() => document.querySelector('#main').innerText.includes('the answer afterwards')")
             words = [

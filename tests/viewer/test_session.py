@@ -273,10 +273,45 @@ async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
     await expect(page.locator(".find-words")).to_have_text(re.compile("1 of 1"))
     assert await page.evaluate("CSS.highlights.get('found').size") > 0
     assert await page.evaluate(nodes) < 2_500
+    await expect(page.locator(".path-map .map-hit")).not_to_have_count(0)
     await page.keyboard.press("Escape")
     await expect(page.locator(".find-bar")).to_have_count(0)
     await page.keyboard.press("e")
     await expect(page.locator(".row.is-active")).to_contain_text("make 107")
+
+    # the keys for both ends, and the map beside the path: it shows where the view is, and a click leads there
+    await page.keyboard.press("Home")
+    await expect(page.locator(".path").get_by_text("Prompt 0:").first).to_be_in_viewport()
+    paper = page.locator("p.print-only")
+    await expect(paper).to_contain_text(re.compile(r"Entries 1 to \d+ of 10,003: those in view\."))
+    await page.emulate_media(media="print")
+    await expect(paper).to_be_visible()
+    await expect(page.locator(".path-map")).to_be_hidden()
+    await page.emulate_media(media="screen")
+    view = page.locator(".path-map .map-view")
+    assert float(await view.get_attribute("y") or "-1") == 0
+    map_box = await page.locator(".path-map").bounding_box()
+    assert map_box is not None
+    await page.mouse.click(map_box["x"] + 7, map_box["y"] + map_box["height"] / 2)
+    await expect(page.locator(".row.is-active")).to_contain_text(re.compile(r"(?:Prompt|step|make) 12[45]\d"))
+    await page.keyboard.press("End")
+    await expect(page.locator(".path").get_by_text("And another one, while at the end.")).to_be_in_viewport()
+
+    # a click and a Shift+click pick what lies between them, and it is copied from the data
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    rows = page.locator(".row[data-entry]")
+    await rows.filter(has_text="And another one, while").locator("h3").click()
+    await rows.filter(has_text="One more thing.").locator("h3").click(modifiers=["Shift"])
+    await expect(page.locator(".picked-bar")).to_contain_text("3 entries picked")
+    await expect(page.locator(".row.is-picked")).to_have_count(3)
+    await page.keyboard.press("Control+c")
+    await expect(page.get_by_text("Copied 3 entries as Markdown")).to_be_visible()
+    copied = re.sub(r", [\d: -]+ UTC", "", await page.evaluate("navigator.clipboard.readText()"))
+    assert copied == (
+        "### You\n\nOne more thing.\n\n### Agent\n\nYes?\n\n### You\n\nAnd another one, while at the end.\n"
+    )
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".picked-bar")).to_have_count(0)
 
 
 async def test_sub_agents_lead_down_and_up_and_a_reader_finds_the_place_again(
@@ -315,9 +350,14 @@ async def test_sub_agents_lead_down_and_up_and_a_reader_finds_the_place_again(
     await expect(page).to_have_url(re.compile(f"/s/chief/e/{spawning}$"))
     await expect(page.locator(".row.is-target")).to_contain_text("task")
 
-    # whoever comes back sees how far they had read
+    # the list marks what was read before it went on, and whoever comes back sees how far they had read
     await page.goto(f"{site.url}sessions")
+    unseen = page.locator(".listed.is-unseen")
+    await expect(page.locator(".listed", has_text="The chief")).to_be_visible()
+    await expect(unseen).to_have_count(0)
     await session.append_message("assistant", "News.", model="m", provider="p")
+    await expect(unseen).to_contain_text("The chief")
+    await expect(unseen.locator(".unseen")).to_have_text("new entries")
     await page.goto(f"{site.url}s/chief")
     await expect(page.locator(".path").get_by_text("News.")).to_be_visible()
     after = page.locator(".row.is-seen + .row")

@@ -30,7 +30,11 @@ function Shell({ app }) {
   const search = useRef(null);
   useKeys(
     [
-      { keys: "/", label: "search", run: () => (search.current?.offsetParent ? search.current.focus() : app.navigate("/sessions?find=1")) },
+      {
+        keys: "/",
+        label: "search",
+        run: () => (search.current?.offsetParent ? search.current.focus() : app.navigate("/sessions?find=1")),
+      },
       { keys: "?", label: "all keys", run: () => setHelp(true) },
     ],
     { scope: "Everywhere" },
@@ -39,29 +43,46 @@ function Shell({ app }) {
   return html`<${AppContext.Provider} value=${app}>
     <a class="skip" href=${location.href.replace(/#.*$/, "") + "#main"} onClick=${skip}>To the content</a>
     <header class="head">
-      <a class="home" href="./" aria-label="treering: live agents"><${Mark} /><span aria-hidden="true">treering</span></a>
+      <a class="home" href="./" aria-label="treering: live agents">
+        <${Mark} /><span aria-hidden="true">treering</span>
+      </a>
       <nav aria-label="Pages">
         ${[["live", "Live"], ["sessions", "Sessions"], ["usage", "Usage"]].map(
-          ([page, word]) => html`<a key=${page} href=${app.href(path[page]())} aria-current=${page === name ? "page" : undefined}>${word}</a>`,
+          ([page, word]) => html`<a key=${page} href=${app.href(path[page]())}
+            aria-current=${page === name ? "page" : undefined}>
+            ${word}
+          </a>`,
         )}
       </nav>
       <${Search} app=${app} field=${search} />
       <div class="tools">
-        <a class="button quiet find" href=${app.href("/sessions?find=1")} aria-label="Search"><${Icon} name="search" /></a>
+        <a class="button quiet find" href=${app.href("/sessions?find=1")} aria-label="Search">
+          <${Icon} name="search" />
+        </a>
         <${Connection} />
         <${Theme} />
-        <button class="button quiet keys-button" type="button" aria-label="Keys" title="Keys (?)" onClick=${() => setHelp(true)}>?</button>
+        <button class="button quiet keys-button" type="button" aria-label="Keys" title="Keys (?)"
+          onClick=${() => setHelp(true)}>
+          ?
+        </button>
       </div>
     </header>
     <main id="main" tabindex="-1">
-      <${Page} key=${name === "session" || name === "tree" ? `${name}/${params.session}` : name} name=${name} params=${params} query=${query} app=${app} />
+      <${Page} key=${name === "session" || name === "tree" ? `${name}/${params.session}` : name} name=${name}
+        params=${params} query=${query} app=${app} />
     </main>
     <div class="toasts">
       ${app.toasts.map(
-        (toast) => html`<div key=${toast.id} class=${`toast is-${toast.kind}`} role=${toast.kind === "bad" ? "alert" : "status"}>
+        (toast) => html`<div key=${toast.id} class=${`toast is-${toast.kind}`}
+          role=${toast.kind === "bad" ? "alert" : "status"}>
           <span>${toast.text}</span>
-          ${toast.action && html`<button class="button" type="button" onClick=${() => (app.closeToast(toast.id), toast.action.run())}>${toast.action.label}</button>`}
-          ${toast.kind === "bad" && html`<button class="button" type="button" onClick=${() => app.closeToast(toast.id)}>Close</button>`}
+          ${toast.action && html`<button class="button" type="button"
+            onClick=${() => (app.closeToast(toast.id), toast.action.run())}>
+            ${toast.action.label}
+          </button>`}
+          ${toast.kind === "bad" && html`<button class="button" type="button" onClick=${() => app.closeToast(toast.id)}>
+            Close
+          </button>`}
         </div>`,
       )}
     </div>
@@ -96,7 +117,8 @@ function Search({ app, field }) {
   };
   return html`<div class="search searching" role="search">
     <${Icon} name="search" />
-    <input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions" onInput=${typed} onKeyDown=${press} autocomplete="off" spellcheck=${false} enterkeyhint="search" />
+    <input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions"
+      onInput=${typed} onKeyDown=${press} autocomplete="off" spellcheck=${false} enterkeyhint="search" />
     <kbd aria-hidden="true">/</kbd>
   </div>`;
 }
@@ -126,7 +148,9 @@ function Theme() {
     setTheme(next);
   };
   const label = `Theme: ${THEMES[theme]}`;
-  return html`<button class="button quiet" type="button" aria-label=${label} title=${label} onClick=${turn}><${Icon} name="theme" /></button>`;
+  return html`<button class="button quiet" type="button" aria-label=${label} title=${label} onClick=${turn}>
+    <${Icon} name="theme" />
+  </button>`;
 }
 
 /** The page that the address names, loaded at its first visit. */
@@ -162,7 +186,9 @@ function Page({ name, params, query, app }) {
 
 /** What somebody without a token sees. */
 function Refused({ error, app }) {
-  if (error.status !== 401 && error.status !== 403) return html`<${Failure} error=${error} retry=${() => location.reload()} />`;
+  if (error.status !== 401 && error.status !== 403) return html`
+    <${Failure} error=${error} retry=${() => location.reload()} />
+  `;
   return html`<div>
     <${Empty} title="These pages need a token" command="treering serve ROOT --open">
       ${error.detail ?? error.message}
@@ -187,7 +213,11 @@ function TokenField({ app }) {
     }
   };
   return html`<form class="token-form" onSubmit=${send}>
-    <label class="named">Token<input class="field mono" name="token" type="password" required autocomplete="off" spellcheck=${false} aria-describedby=${problem ? "token-problem" : undefined} /></label>
+    <label class="named">
+      Token
+      <input class="field mono" name="token" type="password" required autocomplete="off" spellcheck=${false}
+        aria-describedby=${problem ? "token-problem" : undefined} />
+    </label>
     <button class="button main" type="submit" disabled=${sending}>Sign in</button>
     ${problem && html`<p id="token-problem" class="is-bad" role="alert">${problem.detail ?? problem.message}</p>`}
   </form>`;
@@ -204,7 +234,16 @@ async function start() {
   addEventListener("scroll", () => app.memory.set("window", scrollY), { passive: true });
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
-    if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    if (
+      !link ||
+      event.defaultPrevented ||
+      event.button !== 0 ||
+      event.metaKey ||
+      event.ctrlKey ||
+      event.shiftKey ||
+      event.altKey
+    )
+      return;
     if (link.target || link.hasAttribute("download") || link.origin !== location.origin || link.hash) return;
     const to = app.inside(link);
     if (to === null) return;

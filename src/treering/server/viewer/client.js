@@ -164,8 +164,8 @@ export class Server {
    * @param {object} [options]
    * @param {Record<string, any>} [options.query] Undefined values are left out, lists are joined by commas.
    * @param {unknown} [options.body] A JSON value.
-   * @param {string|null} [options.key] The Idempotency-Key; by default all but GET and DELETE have a random one, null for none:
-   *   such a request is not repeated.
+   * @param {string|null} [options.key] The Idempotency-Key; by default all but GET and DELETE have a random one,
+   *   null for none: such a request is not repeated.
    * @param {string} [options.ifMatch] A precondition, such as `"leaf:ENTRY"`, with its quotes.
    * @param {string} [options.etag] The tag of what the caller has: an unchanged reply has the status 304.
    * @param {AbortSignal} [options.signal]
@@ -254,7 +254,8 @@ export class Server {
     const word = since === "start" || since === "end" ? since : undefined;
     let last = word === undefined ? since : undefined;
     let seq = 0;
-    const asked = since === "end" && !view ? [...new Set([...(kinds ?? ["entry"]), "ready"])] : kinds; // where "end" was
+    // "ready" says where "end" was
+    const asked = since === "end" && !view ? [...new Set([...(kinds ?? ["entry"]), "ready"])] : kinds;
     const every = { ...query, since: word, kinds: asked, view, live };
     const describe = () => ({ verb: "GET", path, query: every, lastId: last });
     const line = new Line(this, describe, { signal, onState, ends: live === false });

@@ -41,7 +41,8 @@ export default function ComparePage({ params, app }) {
     <${SessionBar} app=${app} session=${session} view="compare" entry=${a} />
     ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`
       : !value ? html`<${Skeleton} rows=${10} height=${44} />`
-        : value.missing ? html`<${Empty} title="One of the two entries is not in this session"><span class="mono" dir="auto">${value.missing}</span> is unknown here;
+        : value.missing ? html`<${Empty} title="One of the two entries is not in this session">
+            <span class="mono" dir="auto">${value.missing}</span> is unknown here;${" "}
             <a href=${app.href(path.tree(session))}>the tree</a> shows all that are.<//>`
           : html`<${Compared} key=${`${a} ${b}`} app=${app} session=${session} value=${value} />`}
   </div>`;
@@ -63,14 +64,16 @@ function Compared({ app, session, value }) {
   }, [together, phone]);
   const drawnTab = useRef(0);
   useEffect(() => {
-    if (phone && drawnTab.current !== tab) boxes[tab].current?.querySelector(`[data-turn="${Math.floor(turn.current)}"]`)?.scrollIntoView();
+    if (phone && drawnTab.current !== tab)
+      boxes[tab].current?.querySelector(`[data-turn="${Math.floor(turn.current)}"]`)?.scrollIntoView();
     drawnTab.current = tab;
   }, [tab]);
 
   const count = model.pathTo(common).length;
   const same = sides.some((side) => side.total === 0);
-  const drawn = sides.map((side, place) => html`<${CompareSide} key=${place} app=${app} session=${session} model=${model} side=${side}
-    name=${"AB"[place]} box=${boxes[place]} hidden=${phone && tab !== place} onLead=${() => { leading.current = place; }}
+  const drawn = sides.map((side, place) => html`<${CompareSide} key=${place} app=${app} session=${session}
+    model=${model} side=${side} name=${"AB"[place]} box=${boxes[place]} hidden=${phone && tab !== place}
+    onLead=${() => { leading.current = place; }}
     onScroll=${() => follow(place)} other=${sides[1 - place]} />`);
   return html`
     <section class="compare-common" aria-label="What both branches have">
@@ -83,7 +86,9 @@ function Compared({ app, session, value }) {
       ${phone ? null : html`<label class="compare-together"><input type="checkbox" checked=${together}
         onChange=${(event) => setTogether(event.target.checked)} /> scroll together</label>`}
     </section>
-    ${same ? html`<p class="notice">One of the two entries is on the path to the other, so one side has nothing of its own.</p>` : null}
+    ${same ? html`<p class="notice">
+      One of the two entries is on the path to the other, so one side has nothing of its own.
+    </p>` : null}
     ${phone ? html`<${Tabs} tab=${tab} onTab=${setTab} />` : null}
     <div class="compare-sides">${drawn}</div>`;
 }
@@ -93,8 +98,11 @@ function Tabs({ tab, onTab }) {
     if (event.key === "ArrowLeft" || event.key === "ArrowRight") onTab(1 - tab);
   };
   return html`<div class="segments compare-tabs" role="tablist" aria-label="Which branch" onKeyDown=${onKeyDown}>
-    ${["A", "B"].map((name, place) => html`<button type="button" role="tab" class="button" id=${`tab-${name}`} tabindex=${tab === place ? 0 : -1}
-      aria-selected=${String(tab === place)} aria-controls=${`side-${name}`} onClick=${() => onTab(place)}>Branch ${name}</button>`)}
+    ${["A", "B"].map((name, place) => html`<button type="button" role="tab" class="button" id=${`tab-${name}`}
+      tabindex=${tab === place ? 0 : -1} aria-selected=${String(tab === place)} aria-controls=${`side-${name}`}
+      onClick=${() => onTab(place)}>
+      Branch ${name}
+    </button>`)}
   </div>`;
 }
 

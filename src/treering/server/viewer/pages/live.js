@@ -92,7 +92,11 @@ export default function Live({ query, app }) {
   };
   useKeys(
     [
-      { keys: ["j", "k"], label: "next, previous agent", run: (event) => list.current?.focus(Math.max(0, active + (event.key === "j" ? 1 : -1))) },
+      {
+        keys: ["j", "k"],
+        label: "next, previous agent",
+        run: (event) => list.current?.focus(Math.max(0, active + (event.key === "j" ? 1 : -1))),
+      },
       { keys: "n", label: "next that needs somebody", run: next },
       { keys: "o", label: "open", run: () => drawn[active]?.row && app.navigate(agentAddress(drawn[active].row)) },
     ],
@@ -114,14 +118,26 @@ export default function Live({ query, app }) {
     ${value && drawn.length === 0 && html`<${Nothing} counts=${counts} chosen=${chosen} choose=${choose} app=${app} />`}
     ${drawn.length > 0 && html`
       <div class="agent agent-labels" aria-hidden="true">
-        <span>State</span><span>Agent</span><span>Doing</span><span class="num">Tokens in context</span><span class="num">Cost</span><span class="num">Age</span>
+        <span>State</span>
+        <span>Agent</span>
+        <span>Doing</span>
+        <span class="num">Tokens in context</span>
+        <span class="num">Cost</span>
+        <span class="num">Age</span>
       </div>
-      <${VirtualList} label="Agents" count=${drawn.length} rowHeight=${rowHeight} active=${active} onActive=${setActive} memory="live" listRef=${list}
-        keyOf=${(index) => drawn[index].key} itemProps=${(index) => ({ "aria-level": drawn[index].level, class: drawn[index].row ? `is-${groupOf(drawn[index].row)}` : "is-fold" })}
-        row=${(index) => (drawn[index].row ? html`<${AgentRow} line=${drawn[index]} app=${app} />` : html`<${FoldRow} line=${drawn[index]} turn=${turn} />`)} />`}
-    ${value && value.total > value.rows.length && html`<p class="list-foot meta">The first ${count(value.rows.length)} of ${count(value.total)}. <a href=${app.href(path.sessions())}>All sessions</a></p>`}
+      <${VirtualList} label="Agents" count=${drawn.length} rowHeight=${rowHeight} active=${active}
+        onActive=${setActive} memory="live" listRef=${list} keyOf=${(index) => drawn[index].key}
+        itemProps=${(index) => ({ "aria-level": drawn[index].level, class: classOf(drawn[index]) })}
+        row=${(index) => html`<${drawn[index].row ? AgentRow : FoldRow} line=${drawn[index]} app=${app}
+          turn=${turn} />`} />`}
+    ${value && value.total > value.rows.length && html`<p class="list-foot meta">
+      The first ${count(value.rows.length)} of ${count(value.total)}.${" "}
+      <a href=${app.href(path.sessions())}>All sessions</a>
+    </p>`}
   </div>`;
 }
+
+const classOf = ({ row }) => (row ? `is-${groupOf(row)}` : "is-fold");
 
 /** How many sessions are asleep, asked now and then: those that fall asleep write nothing, so no stream tells. */
 function useAsleep(app) {
@@ -150,11 +166,18 @@ function keepOrder(wanted, order) {
 
 function Nothing({ counts, chosen, choose, app }) {
   if (chosen.length) {
-    return html`<${Empty} title="No agent is in this state now" action=${html`<button class="button" type="button" onClick=${() => choose([])}>Show all</button>`} />`;
+    return html`
+      <${Empty} title="No agent is in this state now"
+        action=${html`<button class="button" type="button" onClick=${() => choose([])}>Show all</button>`} />
+    `;
   }
   if (counts.asleep) {
     const action = html`<a class="button" href=${app.href(path.sessions())}>All sessions</a>`;
-    return html`<${Empty} title=${`No agent is at work: ${count(counts.asleep)} asleep`} action=${action}>An agent shows here as soon as it writes.<//>`;
+    return html`<${Empty} title=${`No agent is at work: ${count(counts.asleep)} asleep`} action=${action}>
+      An agent shows here as soon as it writes.
+    <//>`;
   }
-  return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">An agent shows here as soon as it writes. To see some at work:<//>`;
+  return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">
+    An agent shows here as soon as it writes. To see some at work:
+  <//>`;
 }

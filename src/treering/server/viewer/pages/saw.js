@@ -1,4 +1,4 @@
-// What the model saw at an entry: the parts of the request against the window, and every message with what became of it.
+// What the model saw at an entry: the parts of the request against the window, and what became of every message.
 
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { copy } from "../parts/copy.js";
@@ -20,7 +20,10 @@ export default function SawPage({ params, query, app }) {
   const loaded = useLoad((signal) => ask(entry, signal), [session, entry, window]);
   const report = loaded.value?.report;
   const before = report?.previous_call;
-  const earlier = useLoad(async (signal) => (before ? (await ask(before, signal)).report : null), [session, before, window]);
+  const earlier = useLoad(
+    async (signal) => (before ? (await ask(before, signal)).report : null),
+    [session, before, window],
+  );
   useEffect(() => app.title(`What the model saw in ${session}`), [session]);
 
   const go = (call) => {
@@ -41,8 +44,8 @@ export default function SawPage({ params, query, app }) {
   return html`<div class="page-saw">
     <${SessionBar} app=${app} session=${session} view="saw" entry=${entry} />
     ${loaded.error ? html`<${Refused} error=${loaded.error} reload=${loaded.reload} app=${app} window=${window} />`
-      : report ? html`<${Report} app=${app} session=${session} report=${report} earlier=${earlier.value} window=${window} go=${go}
-          stale=${loaded.loading} />`
+      : report ? html`<${Report} app=${app} session=${session} report=${report} earlier=${earlier.value}
+          window=${window} go=${go} stale=${loaded.loading} />`
         : html`<${Skeleton} rows=${10} height=${44} />`}
   </div>`;
 }
@@ -61,12 +64,23 @@ function Report({ app, session, report, earlier, window, go, stale }) {
   return html`<section class="saw-head" aria-label="The request">
       <div class="saw-title">
         <h2>${report.is_answer ? "What the model saw before this answer" : "What the model would be sent here"}</h2>
-        <p class="meta"><a href=${app.href(path.entry(session, report.entry_id))}>${report.is_answer ? "The answer" : "The entry"} in the session</a>${" · "}${count(absent.present)} of ${count(absent.all + (report.hidden?.count ?? 0))} messages sent${words(absent)}${
-          report.strategy === "full-history" ? "" : html` · <span class="mono">${report.strategy}</span>`}</p>
+        <p class="meta">
+          <a href=${app.href(path.entry(session, report.entry_id))}>
+            ${report.is_answer ? "The answer" : "The entry"} in the session
+          </a>
+          ${" · "}${count(absent.present)} of ${count(absent.all + (report.hidden?.count ?? 0))} messages sent
+          ${words(absent)}
+          ${report.strategy === "full-history" ? "" : html`${" · "}<span class="mono">${report.strategy}</span>`}
+        </p>
       </div>
       <div class="saw-steps" role="group" aria-label="Calls of the model">
-        <button type="button" class="button" disabled=${!report.previous_call} onClick=${() => go(report.previous_call)}>‹ previous call</button>
-        <button type="button" class="button" disabled=${!report.next_call} onClick=${() => go(report.next_call)}>next call ›</button>
+        <button type="button" class="button" disabled=${!report.previous_call}
+          onClick=${() => go(report.previous_call)}>
+          ‹ previous call
+        </button>
+        <button type="button" class="button" disabled=${!report.next_call} onClick=${() => go(report.next_call)}>
+          next call ›
+        </button>
       </div>
     </section>
     <div class=${stale ? "saw-body is-stale" : "saw-body"}>
@@ -74,7 +88,11 @@ function Report({ app, session, report, earlier, window, go, stale }) {
       <${WindowField} app=${app} window=${window} known=${report.window} />
       ${report.failures.length ? html`<details class="saw-failures"><summary>${count(report.failures.length)} ${
         report.failures.length === 1 ? "strategy was" : "strategies were"} tried before</summary>
-        <ul>${report.failures.map((each) => html`<li><span class="mono">${each.strategy}</span> ${each.reason}</li>`)}</ul></details>` : null}
+        <ul>
+          ${report.failures.map((each) => html`<li><span class="mono">${each.strategy}</span> ${each.reason}</li>`)}
+        </ul>
+        </details>
+        ` : null}
       ${report.warnings.map((warning) => html`<p class="notice" dir="auto">${warning}</p>`)}
       <${SawList} key=${report.entry_id} app=${app} session=${session} report=${report} />
     </div>`;
@@ -92,7 +110,10 @@ function countOf(items) {
   return counts;
 }
 
-const words = (counts) => FATES.filter((fate) => counts[fate]).map((fate) => `, ${count(counts[fate])} ${fate}`).join("");
+const words = (counts) =>
+  FATES.filter((fate) => counts[fate])
+    .map((fate) => `, ${count(counts[fate])} ${fate}`)
+    .join("");
 
 function WindowField({ app, window, known }) {
   const [value, setValue] = useState(window ?? (known ? String(known) : ""));
@@ -102,11 +123,16 @@ function WindowField({ app, window, known }) {
     app.setQuery({ window: /^[1-9]\d*$/.test(value) ? value : null }, { replace: true });
   };
   return html`<form class="saw-window meta" onSubmit=${submit}>
-    <label>Window <input class="field num" inputmode="numeric" pattern="[1-9][0-9]*" value=${value} placeholder="unknown"
-      onInput=${(event) => setValue(event.target.value)} /> tokens</label>
+    <label>Window <input class="field num" inputmode="numeric" pattern="[1-9][0-9]*" value=${value}
+      placeholder="unknown" onInput=${(event) => setValue(event.target.value)} /> tokens</label>
     <button type="submit" class="button">Build for it</button>
-    ${window ? html`<button type="button" class="button" onClick=${() => app.setQuery({ window: null }, { replace: true })}>The model's own</button>` : null}
-    <span class="soft">Built again from the log with the default strategies; a program with others may have sent something else.</span>
+    ${window ? html`<button type="button" class="button"
+      onClick=${() => app.setQuery({ window: null }, { replace: true })}>
+      The model's own
+    </button>` : null}
+    <span class="soft">
+      Built again from the log with the default strategies; a program with others may have sent something else.
+    </span>
   </form>`;
 }
 

@@ -66,7 +66,11 @@ export default function Sessions({ query, app }) {
   });
   useKeys(
     [
-      { keys: ["j", "k"], label: "next, previous session", run: (event) => list.current?.focus(Math.max(0, active + (event.key === "j" ? 1 : -1))) },
+      {
+        keys: ["j", "k"],
+        label: "next, previous session",
+        run: (event) => list.current?.focus(Math.max(0, active + (event.key === "j" ? 1 : -1))),
+      },
       { keys: "o", label: "open", run: () => open(active) },
     ],
     { scope: "Sessions" },
@@ -82,22 +86,38 @@ export default function Sessions({ query, app }) {
   const draw = (index) => {
     const line = lineAt(index);
     if (!line) return null;
-    if (line.caption === "names") return html`<${Caption}>Names${line.more && html` · <a href=${app.href(path.sessions({ ...Object.fromEntries(query), all: 1 }))}>all ${count(rows.total)}</a>`}<//>`;
+    if (line.caption === "names") return html`<${Caption}>
+      Names
+      ${line.more && html`
+         · <a href=${app.href(path.sessions({ ...Object.fromEntries(query), all: 1 }))}>all ${count(rows.total)}</a>
+      `}
+    <//>`;
     if (line.caption) return html`<${Caption}>In conversations<//>`;
     if (line.hit) return html`<${HitRow} hit=${line.hit} app=${app} />`;
     const row = rows.at(line.place);
     return row ? html`<${ListedRow} row=${row} app=${app} />` : html`<${Waiting} />`;
   };
-  const total = rows.total === null ? "" : text
-    ? `${counted(rows.total, "name")}, ${counted(found.hits.length, "entry", "entries")}${found.more ? " so far" : ""}`
-    : rows.everything === null || rows.everything === rows.total ? counted(rows.total, "session") : `${count(rows.total)} of ${counted(rows.everything, "session")}`;
+  const hits = `${counted(found.hits.length, "entry", "entries")}${found.more ? " so far" : ""}`;
+  const total =
+    rows.total === null
+      ? ""
+      : text
+        ? `${counted(rows.total, "name")}, ${hits}`
+        : rows.everything === null || rows.everything === rows.total
+          ? counted(rows.total, "session")
+          : `${count(rows.total)} of ${counted(rows.everything, "session")}`;
 
   return html`<div class="fills page-sessions" ref=${box}>
     <div class="list-head">
       <h1 class="sr">Sessions</h1>
       <${FindField} app=${app} query=${query} />
-      ${rows.counts && html`<div class="chips filters"><${GroupChips} counts=${rows.counts} chosen=${filter.groups ?? []} onChoose=${choose} /><${FilterChips} app=${app} query=${query} /></div>`}
-      ${rows.moved && html`<button class="button sort-now" type="button" onClick=${rows.refresh}>Order changed: sort now</button>`}
+      ${rows.counts && html`<div class="chips filters">
+        <${GroupChips} counts=${rows.counts} chosen=${filter.groups ?? []} onChoose=${choose} />
+        <${FilterChips} app=${app} query=${query} />
+      </div>`}
+      ${rows.moved && html`<button class="button sort-now" type="button" onClick=${rows.refresh}>
+        Order changed: sort now
+      </button>`}
       <span class="total" role="status">${total}</span>
     </div>
     ${rows.error && html`<${Failure} error=${rows.error} retry=${rows.refresh} />`}
@@ -106,10 +126,19 @@ export default function Sessions({ query, app }) {
     ${rows.total !== null && number === 0 && !found.loading && html`<${Nothing} filtered=${filtered} clear=${clear} />`}
     ${number > 0 && html`
       ${!text && html`<div class="listed listed-labels" aria-hidden="true">
-        <span>State</span><span>Session</span><span>Last line</span><span class="num entries">Messages</span><span class="num">Tokens</span><span class="num">Cost</span><span class="num">Last change</span>
+        <span>State</span>
+        <span>Session</span>
+        <span>Last line</span>
+        <span class="num entries">Messages</span>
+        <span class="num">Tokens</span>
+        <span class="num">Cost</span>
+        <span class="num">Last change</span>
       </div>`}
-      <${VirtualList} label=${text ? "Found" : "Sessions"} count=${number} rowHeight=${rowHeight} active=${active} onActive=${setActive} onOpen=${open} onRange=${range} memory=${`sessions?${query}`} listRef=${list}
-        keyOf=${(index) => keyOf(lineAt(index), rows)} row=${draw} itemProps=${(index) => ({ class: items && lineAt(index)?.caption ? "is-caption" : "" })} />`}
+      <${VirtualList} label=${text ? "Found" : "Sessions"} count=${number} rowHeight=${rowHeight} active=${active}
+        onActive=${setActive} onOpen=${open} onRange=${range} memory=${`sessions?${query}`} listRef=${list}
+        keyOf=${(index) => keyOf(lineAt(index), rows)} row=${draw}
+        itemProps=${(index) => ({ class: items && lineAt(index)?.caption ? "is-caption" : "" })} />`
+    }
   </div>`;
 }
 
@@ -127,10 +156,19 @@ function FindField({ app, query }) {
     if (query.get("find") && field.current?.offsetParent) field.current.focus();
     if (query.get("find")) app.setQuery({ find: null });
   }, [query.get("find")]);
-  return html`<div class="find-field" role="search"><input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions" onInput=${(event) => app.setQuery({ q: event.currentTarget.value })} autocomplete="off" spellcheck=${false} enterkeyhint="search" /></div>`;
+  return html`<div class="find-field" role="search">
+    <input class="field" ref=${field} type="search" aria-label="Search all sessions" placeholder="Search all sessions"
+      onInput=${(event) => app.setQuery({ q: event.currentTarget.value })} autocomplete="off" spellcheck=${false}
+      enterkeyhint="search" />
+  </div>`;
 }
 
 function Nothing({ filtered, clear }) {
-  if (filtered) return html`<${Empty} title="Nothing matches" action=${html`<button class="button" type="button" onClick=${clear}>Show all sessions</button>`} />`;
-  return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">To see some agents at work:<//>`;
+  if (filtered) return html`
+    <${Empty} title="Nothing matches"
+      action=${html`<button class="button" type="button" onClick=${clear}>Show all sessions</button>`} />
+  `;
+  return html`<${Empty} title="There are no sessions yet" command="treering demo --serve">
+    To see some agents at work:
+  <//>`;
 }

@@ -48,7 +48,9 @@ function Tree({ app, session, loaded, at, reload }) {
   const drawn = useMemo(() => {
     const found = layout(model, { folded, openRuns, only });
     // An entry inside a run gets a row of its own when a link or the path leads to it.
-    return found.rows.some((row) => row.seq === selected) ? found : layout(model, { folded, openRuns, only, pinned: new Set([selected]) });
+    return found.rows.some((row) => row.seq === selected)
+      ? found
+      : layout(model, { folded, openRuns, only, pinned: new Set([selected]) });
   }, [version, model, folded, openRuns, only, selected]);
   const near = useMemo(() => new Set(model.pathTo(selected)), [version, model, selected]);
   const branchPoints = useMemo(() => model.branchPoints(), [version, model]);
@@ -70,17 +72,23 @@ function Tree({ app, session, loaded, at, reload }) {
       setSelected(row.runOf);
     }
   };
-  const copyLink = (seq) => copy(new URL(app.href(path.entry(session, model.node(seq).id)), document.baseURI).href, app, "link");
+  const copyLink = (seq) =>
+    copy(new URL(app.href(path.entry(session, model.node(seq).id)), document.baseURI).href, app, "link");
   const nextBranch = () => {
     const place = drawn.rows.findIndex((row) => row.seq === selected);
-    const next = drawn.rows.find((row, other) => other > place && row.branches) ?? drawn.rows.find((row) => row.branches);
+    const next =
+      drawn.rows.find((row, other) => other > place && row.branches) ?? drawn.rows.find((row) => row.branches);
     if (next) select(next.seq, true);
   };
   const zoomBy = (factor) => setZoom((before) => Math.max(ZOOM.least, Math.min(ZOOM.most, before * factor)));
   useKeys([
     { keys: "b", label: "next branch point", run: nextBranch },
     { keys: "l", label: "back to the live leaf", run: () => select(model.leaf, true) },
-    { keys: "w", label: "what the model saw there", run: () => app.navigate(path.saw(session, model.node(selected).id)) },
+    {
+      keys: "w",
+      label: "what the model saw there",
+      run: () => app.navigate(path.saw(session, model.node(selected).id)),
+    },
     { keys: "y", label: "copy the link to the selected entry", run: () => copyLink(selected) },
     { keys: "Escape", label: "back to the session", run: () => app.navigate(path.session(session)) },
     { keys: ["+", "="], label: "larger", run: () => zoomBy(ZOOM.step) },
@@ -108,8 +116,9 @@ function Tree({ app, session, loaded, at, reload }) {
         drawn.without ? ` · ${counted(drawn.without, "branch", "branches")} without labels not shown` : ""}</p>
     </div>
     <div class="tree-panes">
-      <${TreeCanvas} ...${drawn} model=${model} words=${words} selected=${selected} path=${near} zoom=${zoom} phone=${phone}
-        label=${`Entries of ${session}`} reveal=${reveal} onZoom=${setZoom} onSelect=${(row) => select(row.seq)}
+      <${TreeCanvas} ...${drawn} model=${model} words=${words} selected=${selected} path=${near} zoom=${zoom}
+        phone=${phone} label=${`Entries of ${session}`} reveal=${reveal} onZoom=${setZoom}
+        onSelect=${(row) => select(row.seq)}
         onOpen=${(row) => open(row.seq)} onToggle=${toggle} />
       <${SelectedEntry} app=${app} session=${session} model=${model} words=${words} seq=${selected} version=${version}
         phone=${phone} onSelect=${(seq) => select(seq, true)} onOpen=${open} />
@@ -156,7 +165,15 @@ function useGrowing(app, session, model, cursor, reload) {
   const [version, redraw] = useReducer((number) => number + 1, 0);
   const timer = useRef(0);
   useEffect(() => {
-    const changed = () => { timer.current ||= setTimeout(() => { timer.current = 0; redraw(); }, 16 + model.size / 200); };
+    const changed = () => {
+      timer.current ||= setTimeout(
+        () => {
+          timer.current = 0;
+          redraw();
+        },
+        16 + model.size / 200,
+      );
+    };
     const stop = feedOf(app.server).session(session, { kinds: ["entry", "leaf"], since: cursor }, (event) => {
       if (event.event === "entry") {
         if (model.append(event.data)) changed();

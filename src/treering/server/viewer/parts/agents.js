@@ -24,10 +24,15 @@ export function Doing({ row }) {
   if (!state) return html`<span class="doing is-bad clip"><bdi>${row.problem ?? "cannot be read"}</bdi></span>`;
   const { tool } = state;
   if (state.state === "error") {
-    return html`<span class="doing is-bad clip">${tool && html`<b class="mono">${tool.name}</b> `}<bdi>${state.error}</bdi></span>`;
+    return html`<span class="doing is-bad clip">
+      ${tool && html`<b class="mono">${tool.name}</b> `}<bdi>${state.error}</bdi>
+    </span>`;
   }
   if (tool && (state.state === "working" || state.state === "waits")) {
-    return html`<span class="doing clip"><b class="mono">${tool.name}</b> <bdi class="mono">${tool.argument}</bdi>${state.open > 1 && html`<span class="soft"> and ${state.open - 1} more</span>`}</span>`;
+    return html`<span class="doing clip">
+      <b class="mono">${tool.name}</b> <bdi class="mono">${tool.argument}</bdi>
+      ${state.open > 1 && html`<span class="soft"> and ${state.open - 1} more</span>`}
+    </span>`;
   }
   return html`<span class="doing clip"><bdi>${state.line || row.first_message}</bdi></span>`;
 }
@@ -38,12 +43,29 @@ export function AgentRow({ line, app }) {
   const { state } = row;
   const working = state?.live && state.state === "working";
   return html`<a class=${`agent level-${level}`} href=${app.href(agentAddress(row))}>
-    ${state ? html`<${StateChip} state=${state.state} live=${state.live} />` : html`<span class="state is-error"><${Icon} name="error" />unreadable</span>`}
-    <span class="agent-name"><bdi class="clip strong">${nameOf(row)}</bdi>${children > 0 && html`<span class=${`family${failed ? " is-bad" : ""}`}>${failed ? `${count(failed)} of ${count(children)} failed` : counted(children, "sub-agent")}</span>`}</span>
+    ${state ? html`
+      <${StateChip} state=${state.state} live=${state.live} />
+    ` : html`<span class="state is-error"><${Icon} name="error" />unreadable</span>`}
+    <span class="agent-name">
+      <bdi class="clip strong">${nameOf(row)}</bdi>
+      ${children > 0 && html`<span class=${`family${failed ? " is-bad" : ""}`}>
+        ${failed ? `${count(failed)} of ${count(children)} failed` : counted(children, "sub-agent")}
+      </span>`}
+    </span>
     <${Doing} row=${row} />
-    <span class="num tokens">${state?.tokens && html`${tokens(state.tokens)}${state.window && html`<span class="soft"> / ${tokens(state.window)}</span>`}<span class="unit"> tokens</span>`}</span>
+    <span class="num tokens">
+      ${state?.tokens && html`
+        ${tokens(state.tokens)}
+        ${state.window && html`<span class="soft"> / ${tokens(state.window)}</span>`}
+        <span class="unit"> tokens</span>
+      `}
+    </span>
     <span class="num cost soft">${money(state?.cost)}</span>
-    <span class="num age soft">${working ? html`<${Elapsed} since=${state.since} />` : html`<${Time} at=${state?.since ?? row.last_entry} relative />`}</span>
+    <span class="num age soft">
+      ${working ? html`
+        <${Elapsed} since=${state.since} />
+      ` : html`<${Time} at=${state?.since ?? row.last_entry} relative />`}
+    </span>
   </a>`;
 }
 

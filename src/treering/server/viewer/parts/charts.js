@@ -16,7 +16,10 @@ const BOTTOM = 26;
 /** Loads the usage of a filter by "day", "project", "session" or "model". */
 export function useUsage(app, by, filter) {
   const tz = -new Date().getTimezoneOffset();
-  return useLoad((signal) => app.server.get("usage", { query: { ...filter, by, tz_minutes: tz }, signal }), [by, JSON.stringify(filter), app.directory.epoch]);
+  return useLoad(
+    (signal) => app.server.get("usage", { query: { ...filter, by, tz_minutes: tz }, signal }),
+    [by, JSON.stringify(filter), app.directory.epoch],
+  );
 }
 
 /** The value of a row that a chart shows. */
@@ -70,17 +73,28 @@ export function DayChart({ rows, measure }) {
   const every = Math.max(1, Math.ceil(64 / slot));
   const name = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", timeZone: "UTC" });
   const total = days.reduce((sum, day) => sum + valueOf(day, measure), 0);
-  const label = `${measure === "cost" ? "Cost" : "Tokens"} of ${counted(days.length, "day")}, ${days[0].name} to ${days.at(-1).name}: ${worded(total, measure)} in all, at most ${worded(most, measure)} a day. The table below has the numbers.`;
+  const of = `${measure === "cost" ? "Cost" : "Tokens"} of ${counted(days.length, "day")}`;
+  const sums = `${worded(total, measure)} in all, at most ${worded(most, measure)} a day`;
+  const label = `${of}, ${days[0].name} to ${days.at(-1).name}: ${sums}. The table below has the numbers.`;
   return html`<div class="chart" ref=${box}>
     ${width > 0 && html`<svg width=${width} height=${HEIGHT} role="img" aria-label=${label}>
-      ${axis.map((value) => html`<g key=${value}><line x1=${LEFT} x2=${width} y1=${y(value)} y2=${y(value)} class=${value ? "grid" : "base"} /><text x=${LEFT - 10} y=${y(value) + 4} text-anchor="end">${worded(value, measure) || "0"}</text></g>`)}
+      ${axis.map((value) => html`<g key=${value}>
+        <line x1=${LEFT} x2=${width} y1=${y(value)} y2=${y(value)} class=${value ? "grid" : "base"} />
+        <text x=${LEFT - 10} y=${y(value) + 4} text-anchor="end">${worded(value, measure) || "0"}</text>
+      </g>`)}
       ${days.map((day, place) => {
         const value = valueOf(day, measure);
         const x = LEFT + place * slot;
         const bar = Math.min(40, Math.max(1, slot * 0.7));
         return html`<g key=${day.name}>
-          <rect class="bar" x=${x + (slot - bar) / 2} y=${y(value)} width=${bar} height=${Math.max(value > 0 ? 1 : 0, y(0) - y(value))} rx=${Math.min(2, bar / 3)}><title>${day.name}: ${worded(value, measure)}, ${counted(day.sessions, "session")}</title></rect>
-          ${(days.length - 1 - place) % every === 0 && x + slot / 2 > LEFT + 14 && html`<text x=${Math.min(x + slot / 2, width - 24)} y=${HEIGHT - 6} text-anchor="middle">${name.format(Date.parse(day.name))}</text>`}
+          <rect class="bar" x=${x + (slot - bar) / 2} y=${y(value)} width=${bar}
+            height=${Math.max(value > 0 ? 1 : 0, y(0) - y(value))} rx=${Math.min(2, bar / 3)}>
+            <title>${day.name}: ${worded(value, measure)}, ${counted(day.sessions, "session")}</title>
+          </rect>
+          ${(days.length - 1 - place) % every === 0 && x + slot / 2 > LEFT + 14 && html`<text
+            x=${Math.min(x + slot / 2, width - 24)} y=${HEIGHT - 6} text-anchor="middle">
+            ${name.format(Date.parse(day.name))}
+          </text>`}
         </g>`;
       })}
     </svg>`}
@@ -89,10 +103,22 @@ export function DayChart({ rows, measure }) {
 
 const COLUMNS = {
   cost: { word: "Cost", of: (row) => row.usage.cost ?? 0, text: (row) => money(row.usage.cost ?? 0) },
-  tokens: { word: "Tokens", of: (row) => row.usage.total_tokens ?? 0, text: (row) => count(row.usage.total_tokens ?? 0) },
+  tokens: {
+    word: "Tokens",
+    of: (row) => row.usage.total_tokens ?? 0,
+    text: (row) => count(row.usage.total_tokens ?? 0),
+  },
   input: { word: "In", of: (row) => row.usage.input_tokens ?? 0, text: (row) => count(row.usage.input_tokens ?? 0) },
-  output: { word: "Out", of: (row) => row.usage.output_tokens ?? 0, text: (row) => count(row.usage.output_tokens ?? 0) },
-  cached: { word: "From cache", of: (row) => row.usage.cache_read_tokens ?? 0, text: (row) => count(row.usage.cache_read_tokens ?? 0) },
+  output: {
+    word: "Out",
+    of: (row) => row.usage.output_tokens ?? 0,
+    text: (row) => count(row.usage.output_tokens ?? 0),
+  },
+  cached: {
+    word: "From cache",
+    of: (row) => row.usage.cache_read_tokens ?? 0,
+    text: (row) => count(row.usage.cache_read_tokens ?? 0),
+  },
   sessions: { word: "Sessions", of: (row) => row.sessions, text: (row) => count(row.sessions) },
 };
 
@@ -103,44 +129,76 @@ export function csv(name, rows, priced) {
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   const columns = Object.keys(COLUMNS).filter((key) => priced || key !== "cost");
-  const heads = { cost: "cost", tokens: "total_tokens", input: "input_tokens", output: "output_tokens", cached: "cache_read_tokens", sessions: "sessions" };
+  const heads = {
+    cost: "cost",
+    tokens: "total_tokens",
+    input: "input_tokens",
+    output: "output_tokens",
+    cached: "cache_read_tokens",
+    sessions: "sessions",
+  };
   const head = [name, ...(name === "session" ? ["title"] : []), ...columns.map((key) => heads[key])].join(",");
-  const body = rows.map((row) => [quoted(row.name ?? ""), ...(name === "session" ? [quoted(row.title ?? "")] : []), ...columns.map((key) => COLUMNS[key].of(row))].join(","));
+  const body = rows.map((row) =>
+    [
+      quoted(row.name ?? ""),
+      ...(name === "session" ? [quoted(row.title ?? "")] : []),
+      ...columns.map((key) => COLUMNS[key].of(row)),
+    ].join(","),
+  );
   return [head, ...body, ""].join("\n");
 }
 
 /**
  * A table of usage: sortable by each column, with a bar of the measure beside each name.
- * @param {{ name: string, title: string, rows: object[], measure: string, priced: boolean, order: string, label: (row: object) => unknown, folded?: boolean }} props
+ * @param {{ name: string, title: string, rows: object[], measure: string, priced: boolean, order: string,
+ *   label: (row: object) => unknown, folded?: boolean }} props
  */
 export function Table({ name, title, rows, measure, priced, order, label, folded = false }) {
   const [sort, setSort] = useState({ by: order, down: true });
   const [all, setAll] = useState(false);
   useEffect(() => setSort({ by: order, down: true }), [order]);
   const cached = rows.some((row) => row.usage.cache_read_tokens);
-  const columns = Object.keys(COLUMNS).filter((key) => (key !== "cost" || priced) && (key !== "cached" || cached) && (key !== "sessions" || name !== "session"));
+  const columns = Object.keys(COLUMNS).filter(
+    (key) => (key !== "cost" || priced) && (key !== "cached" || cached) && (key !== "sessions" || name !== "session"),
+  );
   const most = Math.max(...rows.map((row) => valueOf(row, measure)), 0) || 1;
   const of = (row) => (sort.by === "name" ? (row.title ?? row.name ?? "") : COLUMNS[sort.by].of(row));
   const sorted = [...rows].sort((a, b) => (of(a) < of(b) ? -1 : of(a) > of(b) ? 1 : 0) * (sort.down ? -1 : 1));
   const limit = folded ? 7 : ROWS_SHOWN;
   const shown = all ? sorted : sorted.slice(0, limit);
-  const head = (key, word) => html`<th key=${key} scope="col" class=${key === "name" ? "" : "num"} aria-sort=${sort.by === key ? (sort.down ? "descending" : "ascending") : undefined}>
-    <button type="button" onClick=${() => setSort({ by: key, down: sort.by === key ? !sort.down : key !== "name" })}>${word}<${Icon} name="fold" open=${sort.by !== key || sort.down} /></button>
+  const head = (key, word) => html`<th key=${key} scope="col" class=${key === "name" ? "" : "num"}
+    aria-sort=${sort.by === key ? (sort.down ? "descending" : "ascending") : undefined}>
+    <button type="button" onClick=${() => setSort({ by: key, down: sort.by === key ? !sort.down : key !== "name" })}>
+      ${word}<${Icon} name="fold" open=${sort.by !== key || sort.down} />
+    </button>
   </th>`;
   return html`<div class="usage-table" tabindex="0" role="region" aria-label=${`${title}: numbers`}>
     <table>
-      <thead><tr>${head("name", name[0].toUpperCase() + name.slice(1))}<td class="bar-cell"></td>${columns.map((key) => head(key, COLUMNS[key].word))}</tr></thead>
+      <thead>
+        <tr>
+          ${head("name", name[0].toUpperCase() + name.slice(1))}
+          <td class="bar-cell"></td>
+          ${columns.map((key) => head(key, COLUMNS[key].word))}
+        </tr>
+      </thead>
       <tbody>
         ${shown.map((row) => html`<tr key=${row.name ?? ""}>
           <th scope="row" class="clip">${label(row)}</th>
-          <td class="bar-cell" aria-hidden="true"><span style=${{ width: `${(100 * valueOf(row, measure)) / most}%` }} /></td>
-          ${columns.map((key) => html`<td key=${key} class=${`num${key === measure ? " strong" : ""}`}>${COLUMNS[key].text(row)}</td>`)}
+          <td class="bar-cell" aria-hidden="true">
+            <span style=${{ width: `${(100 * valueOf(row, measure)) / most}%` }} />
+          </td>
+          ${columns.map((key) => html`<td key=${key} class=${`num${key === measure ? " strong" : ""}`}>
+            ${COLUMNS[key].text(row)}
+          </td>`)}
         </tr>`)}
       </tbody>
     </table>
     <div class="toolbar">
-      ${rows.length > limit && html`<button class="button quiet" type="button" onClick=${() => setAll(!all)}>${all ? `Show ${limit}` : `Show all ${count(rows.length)}`}</button>`}
-      <${CopyButton} label="Copy as CSV" what=${`${counted(rows.length, "row")} as CSV`} text=${() => csv(name, sorted, priced)} />
+      ${rows.length > limit && html`<button class="button quiet" type="button" onClick=${() => setAll(!all)}>
+        ${all ? `Show ${limit}` : `Show all ${count(rows.length)}`}
+      </button>`}
+      <${CopyButton} label="Copy as CSV" what=${`${counted(rows.length, "row")} as CSV`}
+        text=${() => csv(name, sorted, priced)} />
     </div>
   </div>`;
 }

@@ -41,7 +41,8 @@ const isPrompt = (entry) => entry.type === "message" && entry.message.role === "
 function turnsOf(entries) {
   const turns = [];
   for (const entry of entries) {
-    if (!turns.length || isPrompt(entry)) turns.push({ number: turns.length ? turns.at(-1).number + 1 : Number(isPrompt(entry)), entries: [] });
+    if (!turns.length || isPrompt(entry))
+      turns.push({ number: turns.length ? turns.at(-1).number + 1 : Number(isPrompt(entry)), entries: [] });
     turns.at(-1).entries.push(entry);
   }
   return turns;
@@ -56,12 +57,13 @@ export function figuresOf(entries) {
     figures.tokens += usage.total_tokens || (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
     figures.cost += usage.cost ?? 0;
     const parts = Array.isArray(message.content) ? message.content : [];
-    figures.errors += parts.filter((part) => part.type === "tool_result" && part.tool_result.is_error).length + (message.error ? 1 : 0);
+    figures.errors +=
+      parts.filter((part) => part.type === "tool_result" && part.tool_result.is_error).length + (message.error ? 1 : 0);
   }
   return figures;
 }
 
-/** @param {object} props side: what `loadSide` returned · box: a ref to the scrolling element · other: the other side */
+/** @param {object} props side: what `loadSide` returned · box: a ref to what scrolls · other: the other side */
 export function CompareSide({ app, session, model, side, name, box, hidden, onLead, onScroll, other }) {
   const [shown, setShown] = useState(TURNS_SHOWN);
   const [, setRead] = useState(0);
@@ -81,23 +83,33 @@ export function CompareSide({ app, session, model, side, name, box, hidden, onLe
       setError(problem);
     }
   };
-  const fact = (term, value, extra = "") => html`<div class=${extra}><dt>${term}</dt><dd class="num">${value}</dd></div>`;
+  const left = side.total - turns.slice(0, shown).reduce((sum, turn) => sum + turn.entries.length, 0);
+  const fact = (term, value, extra = "") => html`
+    <div class=${extra}><dt>${term}</dt><dd class="num">${value}</dd></div>
+  `;
   return html`<section class="compare-side" id=${`side-${name}`} aria-label=${`Branch ${name}`} hidden=${hidden}>
     <header class="compare-head">
       <h2>${name} ${side.tip === model.leaf ? html`<span class="tree-leaf">live leaf</span>` : null}
         ${label ? html`<span class="pill" dir="auto">${visible(label)}</span>` : null}
         ${side.next ? html`<span class="meta">figures of its first ${count(side.entries.length)} entries</span>` : null}
         <a class="compare-open" href=${app.href(path.entry(session, node.id))}>open at its end</a></h2>
-      <dl>${fact("entries", count(side.total))}${fact("duration", side.entries.length ? duration(figures.duration) : "none")}
+      <dl>
+        ${fact("entries", count(side.total))}
+        ${fact("duration", side.entries.length ? duration(figures.duration) : "none")}
+      
         ${fact("tokens", figures.tokens ? tokens(figures.tokens) : "not counted")}
         ${hasCost ? fact("cost", figures.cost ? money(figures.cost) : "not counted") : null}
         ${fact("errors", count(figures.errors), figures.errors ? "is-bad" : "")}</dl>
     </header>
     <div class="compare-scroll" ref=${box} tabindex="0" aria-label=${`Entries of branch ${name}`} role="group"
-        onPointerEnter=${onLead} onFocusIn=${onLead} onWheel=${onLead} onTouchStart=${onLead} onKeyDown=${onLead} onScroll=${onScroll}>
-      ${turns.slice(0, shown).map((turn) => html`<${Turn} key=${turn.number} app=${app} session=${session} turn=${turn} />`)}
-      ${turns.length > shown || side.next ? html`<p><button type="button" class="button" onClick=${more}>Show more, ${
-        count(side.total - turns.slice(0, shown).reduce((sum, turn) => sum + turn.entries.length, 0))} entries are left</button></p>` : null}
+        onPointerEnter=${onLead} onFocusIn=${onLead} onWheel=${onLead} onTouchStart=${onLead} onKeyDown=${onLead}
+        onScroll=${onScroll}>
+      ${turns.slice(0, shown).map((turn) => html`
+        <${Turn} key=${turn.number} app=${app} session=${session} turn=${turn} />
+      `)}
+      ${turns.length > shown || side.next ? html`<p>
+        <button type="button" class="button" onClick=${more}>Show more, ${count(left)} entries are left</button>
+      </p>` : null}
       ${error ? html`<${Failure} error=${error} retry=${more} />` : null}
       ${turns.length ? null : html`<p class="soft">Nothing after the entry that both have.</p>`}
     </div>
@@ -114,10 +126,12 @@ function Turn({ app, session, turn }) {
 
 function Said({ app, session, entry }) {
   const word = entryWord({ role: entry.message?.role, type: entry.type });
-  const when = html`<a href=${app.href(path.entry(session, entry.id))}><${Time} at=${entry.timestamp} app=${app} /></a>`;
+  const link = app.href(path.entry(session, entry.id));
+  const when = html`<a href=${link}><${Time} at=${entry.timestamp} app=${app} /></a>`;
   if (!DRAWN.has(entry.type)) {
     const named = NAMED[entry.type];
-    return named ? html`<p class="compare-who meta">${word} <bdi>${visible(named(entry[entry.type]))}</bdi>${when}</p>` : null;
+    if (!named) return null;
+    return html`<p class="compare-who meta">${word} <bdi>${visible(named(entry[entry.type]))}</bdi>${when}</p>`;
   }
   return html`<div class=${`compare-entry is-${entry.message?.role ?? entry.type}`}>
     ${entry.message?.role === "tool" ? null : html`<p class="compare-who meta"><b>${word}</b>${when}</p>`}

@@ -1,4 +1,4 @@
-/** Copying text: by the clipboard, or on plain http from another machine by a selected field; it says if neither works. */
+/** Copying text: by the clipboard, or on plain http from another machine by a selected field; it says if both fail. */
 
 import { html, useState } from "../vendor/preact.js";
 import { useApp } from "./app.js";

@@ -32,7 +32,9 @@ export function Dialog({ title, onClose, children, actions = null, onSubmit = nu
     <form onSubmit=${submit}>
       <div class="top">
         <h2 id=${name}>${title}</h2>
-        <button class="button quiet" type="button" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
+        <button class="button quiet" type="button" aria-label="Close" onClick=${onClose}>
+          <${Icon} name="close" />
+        </button>
       </div>
       ${children}
       ${actions && html`<div class="actions">${actions}</div>`}
@@ -42,7 +44,8 @@ export function Dialog({ title, onClose, children, actions = null, onSubmit = nu
 
 /**
  * A question before something that cannot be undone; with `typed`, that text must be typed first.
- * @param {{ title: string, text: unknown, typed?: string, action: string, onDone: () => unknown, onClose: () => void }} props
+ * @param {{ title: string, text: unknown, typed?: string, action: string, onDone: () => unknown,
+ *   onClose: () => void }} props
  *   `onDone` may return a promise: the dialog stays, says what failed, and keeps what was typed.
  */
 export function Confirm({ title, text, typed = "", action, onDone, onClose }) {
@@ -69,7 +72,10 @@ export function Confirm({ title, text, typed = "", action, onDone, onClose }) {
   return html`<${Dialog} title=${title} onClose=${onClose} onSubmit=${run} actions=${actions}>
     <div class="small">${text}</div>
     ${typed && html`<label class="named"><span>Type <bdi class="mono">${typed}</bdi> to go on</span>
-      <input class="field mono" ref=${field} value=${given} onInput=${(event) => setGiven(event.currentTarget.value)} autocomplete="off" spellcheck=${false} /></label>`}
+      <input class="field mono" ref=${field} value=${given} onInput=${(event) => setGiven(event.currentTarget.value)}
+        autocomplete="off" spellcheck=${false} />
+      </label>
+      `}
     ${error && html`<p class="notice bad-ground" role="alert">${error.detail ?? error.message}</p>`}
   <//>`;
 }

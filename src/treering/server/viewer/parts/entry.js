@@ -18,12 +18,12 @@ const CLIP_CHARS = 1_500;
 /**
  * One row. It is drawn again only when its row, its version or a mark on it changes.
  *
- * @param {{ row: object, version: number, page: object, isActive: boolean, isTarget: boolean, place: number,
- *   total: number }} props
+ * @param {{ row: object, version: number, page: object, isActive: boolean, isTarget: boolean, isPicked: boolean,
+ *   place: number, total: number }} props
  */
 export class Row extends Component {
   shouldComponentUpdate(next) {
-    return ["row", "version", "isActive", "isTarget", "place", "total", "mode"].some(
+    return ["row", "version", "isActive", "isTarget", "isPicked", "place", "total", "mode"].some(
       (name) => next[name] !== this.props[name],
     );
   }
@@ -34,10 +34,11 @@ export class Row extends Component {
     this.setState({ error });
   }
 
-  render({ row, page, isActive, isTarget, place, total }, { error }) {
+  render({ row, page, isActive, isTarget, isPicked, place, total }, { error }) {
     const classes = ["row", `is-${row.kind}`];
     if (isActive) classes.push("is-active");
     if (isTarget) classes.push("is-target");
+    if (isPicked) classes.push("is-picked");
     if (row.kind === "entry") classes.push(...entryClasses(row));
     const props = {
       class: classes.join(" "),

@@ -111,7 +111,8 @@ function byWorker(server, take) {
   let port = null;
   const open = () => {
     const worker = new SharedWorker(address, { type: "module", name: `treering ${server.base}` });
-    worker.onerror = () => take({ state: failed("the worker that holds the streams does not run: load the page again") });
+    worker.onerror = () =>
+      take({ state: failed("the worker that holds the streams does not run: load the page again") });
     port = worker.port;
     port.onmessage = ({ data }) => take(data);
     port.postMessage({ hello: { base: String(server.base), timing: server.timing } });

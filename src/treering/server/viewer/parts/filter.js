@@ -20,12 +20,14 @@ const DAY_MS = 86_400_000;
  * @param {{ counts: Record<string, number>, chosen: string[], onChoose: (groups: string[]) => void }} props
  */
 export function GroupChips({ counts, chosen, onChoose }) {
-  const turn = (group) => onChoose(chosen.includes(group) ? chosen.filter((each) => each !== group) : [...chosen, group]);
+  const turn = (group) =>
+    onChoose(chosen.includes(group) ? chosen.filter((each) => each !== group) : [...chosen, group]);
   return html`<div class="chips" role="group" aria-label="States">
     ${GROUPS.map(([group, one, many]) => {
       const number = counts[group] ?? 0;
       const name = group === "asleep" ? "idle" : group;
-      return html`<button key=${group} type="button" class=${`chip is-${group}${number ? "" : " is-none"}`} aria-pressed=${chosen.includes(group)} onClick=${() => turn(group)}>
+      return html`<button key=${group} type="button" class=${`chip is-${group}${number ? "" : " is-none"}`}
+        aria-pressed=${chosen.includes(group)} onClick=${() => turn(group)}>
         <${Icon} name=${name} hollow=${group === "asleep"} /><b>${count(number)}</b>${number === 1 ? one : many}
       </button>`;
     })}
@@ -42,7 +44,8 @@ export function filterOf(query, now) {
     key_prefix: query.get("key") ?? undefined,
     status: query.get("archived") ? "archived" : undefined,
     // to the hour, so that the same filter is the same request
-    since: days in SPANS ? new Date(Math.floor((now - days * DAY_MS) / 3_600_000) * 3_600_000).toISOString() : undefined,
+    since:
+      days in SPANS ? new Date(Math.floor((now - days * DAY_MS) / 3_600_000) * 3_600_000).toISOString() : undefined,
   };
 }
 
@@ -66,9 +69,18 @@ export function FilterChips({ app, query }) {
   const archived = query.get("archived");
   return html`
     <${Choice} name="Time" value=${query.get("days")} options=${Object.entries(SPANS)} set=${set("days")} />
-    ${(projects.length > 0 || query.get("project")) && html`<${Choice} name="Project" value=${query.get("project")} options=${projects.map((each) => [each, folderName(each), each])} set=${set("project")} />`}
-    ${(prefixes.length > 0 || query.get("key")) && html`<${Choice} name="Key" value=${query.get("key")} options=${prefixes.map((each) => [each, each])} set=${set("key")} />`}
-    <button type="button" class="chip" aria-pressed=${Boolean(archived)} onClick=${() => set("archived")(archived ? null : "1")}>Archived</button>
+    ${(projects.length > 0 || query.get("project")) && html`
+      <${Choice} name="Project" value=${query.get("project")}
+        options=${projects.map((each) => [each, folderName(each), each])} set=${set("project")} />
+    `}
+    ${(prefixes.length > 0 || query.get("key")) && html`
+      <${Choice} name="Key" value=${query.get("key")} options=${prefixes.map((each) => [each, each])}
+        set=${set("key")} />
+    `}
+    <button type="button" class="chip" aria-pressed=${Boolean(archived)}
+      onClick=${() => set("archived")(archived ? null : "1")}>
+      Archived
+    </button>
   `;
 }
 
@@ -76,10 +88,17 @@ function Choice({ name, value, options, set }) {
   const shown = value ? (options.find(([key]) => key === value)?.[1] ?? value) : null;
   const items = [
     { label: "any", checked: !value, run: () => set(null) },
-    ...options.map(([key, label, note]) => ({ label, note: note === label ? undefined : note, checked: key === value, run: () => set(key) })),
+    ...options.map(([key, label, note]) => ({
+      label,
+      note: note === label ? undefined : note,
+      checked: key === value,
+      run: () => set(key),
+    })),
   ];
   return html`<${Menu} name=${`${name}: ${shown ?? "any"}`} chip=${value ? "is-set" : ""} items=${items}
-    label=${html`<span><span class="soft">${name}</span> <bdi>${shown ?? "any"}</bdi></span><${Icon} name="fold" open />`} />`;
+    label=${html`
+      <span><span class="soft">${name}</span> <bdi>${shown ?? "any"}</bdi></span><${Icon} name="fold" open />
+    `} />`;
 }
 
 /**

@@ -38,7 +38,7 @@ function wordsOf(query) {
 
 /**
  * @param {{ hold: (bar: FindBar|null) => void, model: object, onGo: (hit: object) => void,
- *   onQuery: (query: string) => void, onClose: () => void }} props
+ *   onQuery: (query: string) => void, onHits: (hits: object[]) => void, onClose: () => void }} props
  */
 export class FindBar extends Component {
   state = { query: "", hits: null, more: false, place: -1, error: null };
@@ -74,6 +74,7 @@ export class FindBar extends Component {
     this.props.onQuery(query);
     if (!/[^\s"]/.test(query)) {
       this.setState({ hits: null, place: -1, error: null });
+      this.props.onHits([]);
       return;
     }
     try {
@@ -84,6 +85,7 @@ export class FindBar extends Component {
       });
       if (asked !== this.#asked) return;
       const hits = page.items.toSorted((a, b) => (a.place ?? Infinity) - (b.place ?? Infinity));
+      this.props.onHits(hits);
       this.setState({ hits, more: page.next !== null, place: hits.length ? 0 : -1, error: null });
       if (hits.length) this.props.onGo(hits[0]);
     } catch (error) {
@@ -159,5 +161,88 @@ export class FindBar extends Component {
       hit ? h("bdi", { class: "find-snippet soft clip" }, visible(hit.snippet)) : null,
       h("button", { class: "button quiet", type: "button", onClick: this.props.onClose }, "Close"),
     );
+  }
+}
+
+/** The finding of a session's page: its bar, the way to a hit, the marks on what is drawn. */
+export class Finder {
+  #bar = null;
+  #query = null;
+  #marking = 0;
+  /** What was found, for the map. */
+  hits = [];
+  #hold = (bar) => {
+    this.#bar = bar;
+  };
+
+  /** @param {{ model: object, view: object, reader: object, draw: (then?: () => void) => void }} page */
+  constructor({ model, view, reader, draw }) {
+    Object.assign(this, { model, view, reader, draw });
+  }
+
+  /** Open the bar, or leave it to the browser: of a short path all is drawn, and a second time asks for its own. */
+  open() {
+    if (this.view.isWhole && this.model.total <= this.model.items.length) return false;
+    if (this.#query !== null && document.activeElement?.closest?.(".find-bar")) return false;
+    this.reader.scroller?.unpin();
+    this.#query ??= "";
+    this.draw(() => this.#bar?.focus());
+    return undefined;
+  }
+
+  /** Close the bar; returns whether it was open. */
+  close() {
+    if (this.#query === null) return false;
+    this.unmark();
+    this.draw();
+    this.reader.scroller?.element.focus();
+    return true;
+  }
+
+  /** Mark the words in what is drawn, once a frame. */
+  mark() {
+    if (this.#query === null || this.#marking) return;
+    this.#marking = requestAnimationFrame(() => {
+      this.#marking = 0;
+      if (this.#query !== null) markWords(this.reader.scroller?.element, this.#query);
+    });
+  }
+
+  unmark() {
+    this.#query = null;
+    this.hits = [];
+    markWords(null, "");
+  }
+
+  #goTo = async (hit) => {
+    const { model } = this;
+    if (!model.rowOf.has(hit.entry_id)) await model.open({ leaf: hit.branch?.leaf, entry: hit.entry_id });
+    const row = model.rows[model.rowOf.get(hit.entry_id)];
+    if (!row) return;
+    for (const call of row.item.tools ?? []) {
+      if (row.item.id === hit.entry_id || row.results.get(call.id)?.item.id === hit.entry_id)
+        model.setOpen(`call:${row.item.id}:${call.id}`, true, row.key);
+    }
+    for (const name of ["0", "1", "summary", "system", "data"]) model.setOpen(`${row.item.id}:${name}`, true, row.key);
+    this.reader.goTo(hit.entry_id, { isTarget: true });
+  };
+
+  /** The bar, while it is open. */
+  bar() {
+    if (this.#query === null) return null;
+    return h(FindBar, {
+      hold: this.#hold,
+      model: this.model,
+      onGo: this.#goTo,
+      onQuery: (query) => {
+        this.#query = query;
+        this.draw();
+      },
+      onHits: (hits) => {
+        this.hits = hits;
+        this.draw();
+      },
+      onClose: () => this.close(),
+    });
   }
 }

@@ -8,7 +8,18 @@ import { Dialog } from "./dialog.js";
 
 const OFF = "treering.keys";
 const scopes = [];
-const NAMES = { ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Escape: "Esc", PageUp: "PgUp", PageDown: "PgDn" };
+const NAMES = {
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  Escape: "Esc",
+  PageUp: "PgUp",
+  PageDown: "PgDn",
+  Control: "Ctrl",
+};
+
+const worded = (key) => (key.length === 1 ? [key] : key.split("+")).map((part) => NAMES[part] ?? part).join(" ");
 
 let off = false;
 try {
@@ -18,7 +29,10 @@ try {
 }
 
 function isField(element) {
-  return element instanceof Element && element.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
+  return (
+    element instanceof Element &&
+    element.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null
+  );
 }
 
 function isPressed(keys, event) {
@@ -48,7 +62,8 @@ document.addEventListener("keydown", (event) => {
 
 /**
  * Keys that work as long as the component is drawn.
- * @param {{ keys: string | string[], label?: string, run: (event: KeyboardEvent) => unknown, inFields?: boolean }[]} keys
+ * @param {{ keys: string | string[], label?: string, run: (event: KeyboardEvent) => unknown,
+ *   inFields?: boolean }[]} keys
  *   A key without a label is not listed. `run` returns false to leave the key to others and the browser.
  * @param {{ scope: string }} options The heading in `?`.
  */
@@ -75,13 +90,26 @@ export function KeysDialog({ onClose }) {
     }
   };
   const names = [...new Set(scopes.map((each) => each.scope))].reverse();
-  const listed = names.map((name) => [name, scopes.filter((each) => each.scope === name).flatMap((each) => each.keys).filter((each) => each.label)]);
+  const listed = names.map((name) => [
+    name,
+    scopes
+      .filter((each) => each.scope === name)
+      .flatMap((each) => each.keys)
+      .filter((each) => each.label),
+  ]);
   return html`<${Dialog} title="Keys" onClose=${onClose}>
-    <label class="switch"><input type="checkbox" checked=${!isOff} onChange=${turn} />Single keys work outside fields</label>
+    <label class="switch">
+      <input type="checkbox" checked=${!isOff} onChange=${turn} />Single keys work outside fields
+    </label>
     <div class="keys">
       ${listed.filter(([, keys]) => keys.length).map(
         ([name, keys]) => html`<h3 key=${name}>${name}</h3>
-          ${keys.map((each) => html`<span>${[each.keys].flat().map((key) => html`<kbd>${(key.length === 1 ? [key] : key.split("+")).map((part) => NAMES[part] ?? part).join(" ").replace("Control", "Ctrl")}</kbd> `)}</span><span>${each.label}</span>`)}`,
+          ${keys.map((each) => html`
+            <span>
+              ${[each.keys].flat().map((key) => html`<kbd>${worded(key)}</kbd>`)}
+            </span>
+            <span>${each.label}</span>
+          `)}`,
       )}
     </div>
   <//>`;

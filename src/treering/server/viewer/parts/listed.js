@@ -11,18 +11,33 @@ import { Time } from "./time.js";
 
 const BEFORE = 24;
 const BEFORE_MAX = 36;
-const ROLES = { user: "You", assistant: "Agent", tool: "Tool", system: "System", session_info: "Title", label: "Label" };
+const ROLES = {
+  user: "You",
+  assistant: "Agent",
+  tool: "Tool",
+  system: "System",
+  session_info: "Title",
+  label: "Label",
+};
 
 /** One session. */
 export function ListedRow({ row, app }) {
   const { state } = row;
   const unseen = isUnseen(row);
   return html`<a class=${`listed${unseen ? " is-unseen" : ""}`} href=${app.href(agentAddress(row))}>
-    ${state ? html`<${StateChip} state=${state.state} live=${state.live} />` : html`<span class="state is-error"><${Icon} name="error" />unreadable</span>`}
-    <span class="name">${unseen && html`<span class="unseen"><span class="sr">new entries</span></span>`}<bdi class="clip">${nameOf(row)}</bdi>${row.key && row.title && html`<bdi class="key clip">${row.key}</bdi>`}</span>
+    ${state ? html`
+      <${StateChip} state=${state.state} live=${state.live} />
+    ` : html`<span class="state is-error"><${Icon} name="error" />unreadable</span>`}
+    <span class="name">
+      ${unseen && html`<span class="unseen"><span class="sr">new entries</span></span>`}
+      <bdi class="clip">${nameOf(row)}</bdi>
+      ${row.key && row.title && html`<bdi class="key clip">${row.key}</bdi>`}
+    </span>
     <${Doing} row=${row} />
     <span class="num entries soft">${count(row.message_count)}</span>
-    <span class="num tokens">${row.usage?.total_tokens && html`${tokens(row.usage.total_tokens)}<span class="unit"> tokens</span>`}</span>
+    <span class="num tokens">
+      ${row.usage?.total_tokens && html`${tokens(row.usage.total_tokens)}<span class="unit"> tokens</span>`}
+    </span>
     <span class="num cost soft">${money(row.usage?.cost || null)}</span>
     <span class="num time soft"><${Time} at=${row.last_entry} /></span>
   </a>`;
@@ -49,7 +64,12 @@ export function HitRow({ hit, app }) {
   }
   parts.push(characters.slice(at).join(""));
   return html`<a class="hit" href=${app.href(path.entry(hit.session_id, hit.entry_id))}>
-    <span class="who"><bdi class="clip strong">${nameOf(app.directory.rows.get(hit.session_id) ?? { id: hit.name || hit.session_id })}</bdi><span class="role">${ROLES[hit.role] ?? hit.role}</span></span>
+    <span class="who">
+      <bdi class="clip strong">
+        ${nameOf(app.directory.rows.get(hit.session_id) ?? { id: hit.name || hit.session_id })}
+      </bdi>
+      <span class="role">${ROLES[hit.role] ?? hit.role}</span>
+    </span>
     <span class="doing clip"><bdi>${parts}</bdi></span>
     <span class="num time soft"><${Time} at=${hit.timestamp} /></span>
   </a>`;

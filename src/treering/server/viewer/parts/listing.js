@@ -12,7 +12,8 @@ const HITS = 50;
  * The rows of a filter, by their place.
  * @param {import("./app.js").App} app
  * @param {object} filter The server's query.
- * @param {{ held: boolean, version: number }} how While `held`, rows stay where they are, and `moved` says that they would not.
+ * @param {{ held: boolean, version: number }} how While `held`, rows stay where they are, and `moved` says that they
+ *   would not.
  */
 export function useWindow(app, filter, { held, version }) {
   const key = JSON.stringify(filter);
@@ -29,7 +30,14 @@ export function useWindow(app, filter, { held, version }) {
       if (asked.current.has(number) || (blocks.current.has(number) && !fresh)) return;
       const control = new AbortController();
       asked.current.set(number, control);
-      const query = { ...filter, with: "state", order: "modified", start: number * BLOCK, limit: BLOCK, count: number === 0 };
+      const query = {
+        ...filter,
+        with: "state",
+        order: "modified",
+        start: number * BLOCK,
+        limit: BLOCK,
+        count: number === 0,
+      };
       app.server.get("sessions", { query, signal: control.signal }).then(
         (page) => {
           if (asked.current.get(number) !== control) return;
@@ -41,7 +49,9 @@ export function useWindow(app, filter, { held, version }) {
           // all are counted once, with the first rows
           setState((before) => ({
             total: page.total ?? before.total,
-            everything: page.counts ? Object.values(page.counts).reduce((sum, each) => sum + each, 0) : before.everything,
+            everything: page.counts
+              ? Object.values(page.counts).reduce((sum, each) => sum + each, 0)
+              : before.everything,
             counts: page.counts ?? before.counts,
             error: null,
           }));
@@ -59,7 +69,8 @@ export function useWindow(app, filter, { held, version }) {
   const need = useCallback(
     (first, last) => {
       wanted.current = [first, last];
-      for (let number = Math.floor(first / BLOCK); number <= Math.floor(Math.max(first, last - 1) / BLOCK); number += 1) fetchBlock(number);
+      for (let number = Math.floor(first / BLOCK); number <= Math.floor(Math.max(first, last - 1) / BLOCK); number += 1)
+        fetchBlock(number);
     },
     [fetchBlock],
   );
@@ -69,7 +80,8 @@ export function useWindow(app, filter, { held, version }) {
     dirty.current = directory.version;
     const [first, last] = wanted.current;
     const shown = new Set([0]);
-    for (let number = Math.floor(first / BLOCK); number <= Math.floor(Math.max(first, last - 1) / BLOCK); number += 1) shown.add(number);
+    for (let number = Math.floor(first / BLOCK); number <= Math.floor(Math.max(first, last - 1) / BLOCK); number += 1)
+      shown.add(number);
     for (const number of [...blocks.current.keys()]) if (!shown.has(number)) blocks.current.delete(number);
     for (const number of shown) fetchBlock(number, true);
   }, [fetchBlock]);
@@ -128,7 +140,8 @@ export function useFound(app, text, filter) {
     setState((before) => ({ ...before, loading: true }));
     const timer = setTimeout(() => {
       app.server.get("search", { query, signal: control.signal }).then(
-        (page) => control.signal.aborted || setState({ hits: page.items, next: page.next, loading: false, error: null }),
+        (page) =>
+          control.signal.aborted || setState({ hits: page.items, next: page.next, loading: false, error: null }),
         (error) => control.signal.aborted || setState({ hits: [], next: null, loading: false, error }),
       );
     }, TYPED_MS);
@@ -141,7 +154,9 @@ export function useFound(app, text, filter) {
     if (state.loading || !state.next) return;
     setState((before) => ({ ...before, loading: true }));
     app.server.get("search", { query: { ...query, page: state.next } }).then(
-      (page) => newest.current === key && setState((before) => ({ hits: [...before.hits, ...page.items], next: page.next, loading: false, error: null })),
+      (page) =>
+        newest.current === key &&
+        setState((before) => ({ hits: [...before.hits, ...page.items], next: page.next, loading: false, error: null })),
       (error) => newest.current === key && setState((before) => ({ ...before, loading: false, error })),
     );
   };

@@ -5,8 +5,10 @@ import { html, useId, useRef } from "../vendor/preact.js";
 /**
  * A menu behind a button.
  * @param {{ label: unknown, name?: string, quiet?: boolean, items: { label: string, note?: string, run?: () => void,
- *   href?: string, checked?: boolean, disabled?: boolean, reason?: string, bad?: boolean, download?: string }[] }} props
- *   `name` is the button's name if its label is an icon; `chip` draws the button as a chip. A disabled item says its reason.
+ *   href?: string, checked?: boolean, disabled?: boolean, reason?: string, bad?: boolean,
+ *   download?: string }[] }} props
+ *   `name` is the button's name if its label is an icon; `chip` draws the button as a chip. A disabled item says its
+ *   reason.
  */
 export function Menu({ label, name, items, quiet = true, chip = null }) {
   const box = useRef(null);
@@ -20,7 +22,10 @@ export function Menu({ label, name, items, quiet = true, chip = null }) {
     const { offsetWidth: width, offsetHeight: height } = box.current;
     const left = Math.max(8, Math.min(at.left, innerWidth - width - 8));
     const below = at.bottom + 4 + height <= innerHeight;
-    Object.assign(box.current.style, { left: `${left}px`, top: `${below ? at.bottom + 4 : Math.max(8, at.top - height - 4)}px` });
+    Object.assign(box.current.style, {
+      left: `${left}px`,
+      top: `${below ? at.bottom + 4 : Math.max(8, at.top - height - 4)}px`,
+    });
     all()[0]?.focus();
   };
   const press = (event) => {
@@ -49,14 +54,28 @@ export function Menu({ label, name, items, quiet = true, chip = null }) {
     item.run?.();
   };
   return html`<span class="menu">
-    <button ref=${button} type="button" class=${chip === null ? `button${quiet ? " quiet" : ""}` : `chip ${chip}`} aria-haspopup="menu" aria-label=${name} popovertarget=${id}>${label}</button>
-    <div ref=${box} id=${id} popover="auto" role="menu" aria-label=${name ?? String(label)} onToggle=${place} onKeyDown=${press}>
+    <button ref=${button} type="button" class=${chip === null ? `button${quiet ? " quiet" : ""}` : `chip ${chip}`}
+      aria-haspopup="menu" aria-label=${name} popovertarget=${id}>
+      ${label}
+    </button>
+    <div ref=${box} id=${id} popover="auto" role="menu" aria-label=${name ?? String(label)} onToggle=${place}
+      onKeyDown=${press}>
       ${items.map((item) => {
         const role = item.checked === undefined ? "menuitem" : "menuitemradio";
-        const inside = html`<span>${item.label}</span>${(item.reason ?? item.note) && html`<span>${item.disabled ? item.reason : item.note}</span>`}`;
+        const inside = html`
+          <span>${item.label}</span>
+          ${(item.reason ?? item.note) && html`<span>${item.disabled ? item.reason : item.note}</span>`}
+        `;
         return item.href && !item.disabled
-          ? html`<a key=${item.label} role=${role} tabindex="-1" href=${item.href} download=${item.download} onClick=${choose(item)}>${inside}</a>`
-          : html`<button key=${item.label} type="button" role=${role} tabindex="-1" class=${item.bad ? "is-bad" : undefined} aria-checked=${item.checked} aria-disabled=${item.disabled ? "true" : undefined} onClick=${choose(item)}>${inside}</button>`;
+          ? html`<a key=${item.label} role=${role} tabindex="-1" href=${item.href} download=${item.download}
+            onClick=${choose(item)}>
+            ${inside}
+          </a>`
+          : html`<button key=${item.label} type="button" role=${role} tabindex="-1"
+            class=${item.bad ? "is-bad" : undefined} aria-checked=${item.checked}
+            aria-disabled=${item.disabled ? "true" : undefined} onClick=${choose(item)}>
+            ${inside}
+          </button>`;
       })}
     </div>
   </span>`;

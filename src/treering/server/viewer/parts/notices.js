@@ -14,7 +14,9 @@ export function Empty({ title, children = null, command = "", action = null }) {
   return html`<div class="empty">
     <p class="title">${title}</p>
     ${children && html`<p class="small">${children}</p>`}
-    ${command && html`<div class="command"><code>${command}</code><${CopyButton} text=${command} what="command" /></div>`}
+    ${command && html`<div class="command">
+      <code>${command}</code><${CopyButton} text=${command} what="command" />
+    </div>`}
     ${action}
   </div>`;
 }
@@ -26,7 +28,9 @@ export function Empty({ title, children = null, command = "", action = null }) {
 export function Failure({ error, retry = null, what = "" }) {
   const offline = error.name === "Offline";
   const title = what || (offline ? "The server cannot be reached" : (error.title ?? "This did not work"));
-  const detail = offline ? "It may be restarting. The page tries again by itself as soon as it answers." : (error.detail ?? error.message);
+  const detail = offline
+    ? "It may be restarting. The page tries again by itself as soon as it answers."
+    : (error.detail ?? error.message);
   return html`<div class="failure" role="alert">
     <p class="title"><span class="state is-error"><${Icon} name="error" /></span>${title}</p>
     <p>${detail}</p>
@@ -44,11 +48,15 @@ export function Skeleton({ rows = 8, height = 0 }) {
   }, []);
   if (!shown) return null;
   const style = height ? { height: `${height}px` } : undefined;
-  return html`<div class="skeleton"><span class="sr">Loading</span>${Array.from({ length: rows }, (_, row) => html`<div key=${row} style=${style} aria-hidden="true" />`)}</div>`;
+  return html`<div class="skeleton">
+    <span class="sr">Loading</span>
+    ${Array.from({ length: rows }, (_, row) => html`<div key=${row} style=${style} aria-hidden="true" />`)}
+  </div>`;
 }
 
 /**
- * Loads a value, again when the dependencies change or the connection is back; the old one stays until the new one came.
+ * Loads a value, again when the dependencies change or the connection is back; the old one stays until the new one
+ * came.
  * @param {(signal: AbortSignal) => Promise<unknown>} load
  * @param {unknown[]} dependencies
  * @returns {{ value: any, error: Error | null, loading: boolean, reload: () => void }}

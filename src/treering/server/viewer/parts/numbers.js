@@ -36,7 +36,12 @@ export function bytes(value) {
 export function money(value, currency = "USD") {
   if (!known(value)) return "";
   const amount = Number(value);
-  const format = new Intl.NumberFormat("en", { style: "currency", currency, minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const format = new Intl.NumberFormat("en", {
+    style: "currency",
+    currency,
+    minimumFractionDigits: 2,
+    maximumFractionDigits: 2,
+  });
   return amount > 0 && amount < 0.01 ? `<${format.format(0.01)}` : format.format(amount);
 }
 

@@ -13,8 +13,8 @@ const AROUND = 10;
 const rowPx = () => (PHONE.matches ? 44 : 32);
 
 /**
- * The outline's places in a model: `{ id, key, kind, words, turn, seq }`. Of what is not loaded they are prompts and
- * summaries.
+ * The outline's places in a model: `{ id, key, kind, words, turn, seq, place }`. Of what is not loaded they are prompts
+ * and summaries.
  */
 export function placesOf({ items, prompts }) {
   const [first, last] = [items[0]?.place ?? 0, items.at(-1)?.place ?? 0];
@@ -29,7 +29,7 @@ export function placesOf({ items, prompts }) {
 function placesIn(items) {
   const places = [];
   const calls = new Map();
-  const seqs = new Map(items.map((each) => [each.id, each.seq]));
+  const known = new Map(items.map((each) => [each.id, each]));
   let turn = 0;
   for (const item of items) {
     for (const call of item.tools ?? []) calls.set(call.id, call.name);
@@ -48,7 +48,10 @@ function placesIn(items) {
       places.push({ id: item.id, key: `e${item.id}`, kind: "error", words: visible(name ?? item.error ?? "failed") });
     }
   }
-  return places.map((each) => ({ ...each, seq: seqs.get(each.id) }));
+  return places.map((each) => {
+    const { seq, place } = known.get(each.id);
+    return { ...each, seq, place };
+  });
 }
 
 const ICONS = { branch: "branch", error: "error" };
@@ -70,7 +73,9 @@ export class Outline extends Component {
   }
 
   componentDidUpdate(before) {
-    if (before.current !== this.props.current) this.#show();
+    // what is known of the path may come after what is in view; a list that is being read stays
+    const isGrown = before.places !== this.props.places && !this.#list.current.matches(":hover, :focus-within");
+    if (before.current !== this.props.current || isGrown) this.#show();
   }
 
   /** Keep the current place in view. */

@@ -14,7 +14,7 @@ function rankOf(row) {
   return row.state ? stateRank(row.state.state, row.state.live) : 0;
 }
 
-/** The rows that are shown: those that were read, as they are now, and those that came since and are in these groups. */
+/** The rows to show: those that were read, as they are now, and those that came since and are in these groups. */
 export function family(now, read, groups) {
   const wanted = new Set(groups);
   const rows = [];
@@ -35,7 +35,9 @@ export function family(now, read, groups) {
  * @returns {{ row: object, children: object[], failed: number }[]}
  */
 export function arrange(rows) {
-  const byId = new Map(rows.map((row) => [row.id, { row, children: [], failed: 0, rank: rankOf(row), changed: row.last_entry }]));
+  const byId = new Map(
+    rows.map((row) => [row.id, { row, children: [], failed: 0, rank: rankOf(row), changed: row.last_entry }]),
+  );
   const roots = [];
   for (const each of byId.values()) {
     const parent = each.row.parent_entry ? byId.get(each.row.parent_session) : undefined;
@@ -91,7 +93,14 @@ export function lines(families, unfolded) {
     for (const child of shown) drawn.push({ key: child.row.id, row: child.row, level: 2, children: 0, failed: 0 });
     if (children.length > FOLD_ABOVE) {
       const rest = children.filter((child) => !shown.includes(child));
-      drawn.push({ key: `${row.id}/fold`, head: row.id, level: 2, open, rest: open ? children.length : rest.length, words: summed(rest) });
+      drawn.push({
+        key: `${row.id}/fold`,
+        head: row.id,
+        level: 2,
+        open,
+        rest: open ? children.length : rest.length,
+        words: summed(rest),
+      });
     }
   }
   return drawn;

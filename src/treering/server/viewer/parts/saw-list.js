@@ -29,8 +29,11 @@ export function SawList({ app, session, report }) {
     <ol>
       ${hidden ? html`<${Hidden} app=${app} session=${session} hidden=${hidden} />` : null}
       ${left ? items.slice(0, FIRST).map(line) : null}
-      ${left ? html`<li class="saw-more"><button type="button" class="button" onClick=${() => setMore(more + MORE)}>Show ${
-        count(Math.min(MORE, left))} of the ${count(left)} messages between</button></li>` : null}
+      ${left ? html`<li class="saw-more">
+        <button type="button" class="button" onClick=${() => setMore(more + MORE)}>
+          Show ${count(Math.min(MORE, left))} of the ${count(left)} messages between
+        </button>
+      </li>` : null}
       ${items.slice(left ? from : 0).map((item, place) => line(item, (left ? from : 0) + place))}
     </ol>
   </section>`;
@@ -48,8 +51,12 @@ function Item({ app, session, item }) {
       <span class="saw-role">${role}</span>
       <span class="saw-text" dir="auto">${beginning(item.text) || html`<span class="soft">nothing</span>`}</span>
       ${item.reason ? html`<span class="saw-reason">${item.reason}</span>` : null}
-      ${item.fate === "sent" && item.entry_id ? null : html`<span class="saw-fate">${item.entry_id ? item.fate : "made"}</span>`}
-      <span class="saw-tokens num" title=${absent ? "tokens in the log, none sent" : "tokens sent"}>${absent ? html`<s>${size}</s>` : size}</span>
+      ${item.fate === "sent" && item.entry_id ? null : html`<span class="saw-fate">
+        ${item.entry_id ? item.fate : "made"}
+      </span>`}
+      <span class="saw-tokens num" title=${absent ? "tokens in the log, none sent" : "tokens sent"}>
+        ${absent ? html`<s>${size}</s>` : size}
+      </span>
     </button>
     ${open ? html`<${Opened} app=${app} session=${session} item=${item} />` : null}
   </li>`;
@@ -58,10 +65,16 @@ function Item({ app, session, item }) {
 function Opened({ app, session, item }) {
   const both = item.content !== null && item.entry_id && item.fate !== "sent";
   return html`<div class="saw-opened">
-    ${item.content === null ? null : html`${both ? html`<h4>As it was sent</h4>` : null}<${Content} parts=${item.content} app=${app} />`}
+    ${item.content === null ? null : html`
+      ${both ? html`<h4>As it was sent</h4>` : null}<${Content} parts=${item.content} app=${app} />
+    `}
     ${both ? html`<h4>As it stands in the log</h4>` : null}
-    ${item.entry_id && (item.content === null || both) ? html`<${Entry} app=${app} session=${session} id=${item.entry_id} />` : null}
-    ${item.entry_id ? html`<p class="meta"><a href=${app.href(path.entry(session, item.entry_id))}>In the session</a></p>` : null}
+    ${item.entry_id && (item.content === null || both) ? html`
+      <${Entry} app=${app} session=${session} id=${item.entry_id} />
+    ` : null}
+    ${item.entry_id ? html`<p class="meta">
+      <a href=${app.href(path.entry(session, item.entry_id))}>In the session</a>
+    </p>` : null}
   </div>`;
 }
 
@@ -71,7 +84,9 @@ function Entry({ app, session, id }) {
     [session, id],
   );
   if (loaded.error) return html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`;
-  return loaded.value ? html`<${EntryBody} entry=${loaded.value} app=${app} />` : html`<${Skeleton} rows=${2} height=${24} />`;
+  return loaded.value ? html`
+    <${EntryBody} entry=${loaded.value} app=${app} />
+  ` : html`<${Skeleton} rows=${2} height=${24} />`;
 }
 
 const SAID = new Set(["message", "custom_message", "branch_summary"]);
@@ -103,20 +118,33 @@ function Hidden({ app, session, hidden }) {
     }
   };
   const open = pages.length > 0;
+  const said = pages.flatMap((page) => page.items).filter((item) => SAID.has(item.type));
   return html`<li class=${`saw-item saw-hidden is-${hidden.fate}`}>
-    <button type="button" class="saw-line" aria-expanded=${String(open)} disabled=${asking} onClick=${() => (open ? setPages([]) : ask())}>
+    <button type="button" class="saw-line" aria-expanded=${String(open)} disabled=${asking}
+      onClick=${() => (open ? setPages([]) : ask())}>
       <span class="saw-swatch is-summary"></span>
       <span class="saw-role">${entries(hidden.count)}</span>
       <span class="saw-text">${hidden.reason}</span>
       <span class="saw-fate">${hidden.fate}</span>
-      <span class="saw-tokens num">${hidden.tokens ? html`<s title=${`${count(hidden.tokens)} tokens before the compaction`}>${tokens(hidden.tokens)}</s>` : ""}</span>
+      <span class="saw-tokens num">
+        ${hidden.tokens ? html`<s title=${`${count(hidden.tokens)} tokens before the compaction`}>
+          ${tokens(hidden.tokens)}
+        </s>` : ""}
+      </span>
     </button>
     ${error ? html`<${Failure} error=${error} retry=${ask} />` : null}
     ${open ? html`<div class="saw-opened">
-      ${before ? html`<p><button type="button" class="button quiet" disabled=${asking} onClick=${ask}>Show earlier ones</button></p>` : null}
-      <ol>${pages.flatMap((page) => page.items).filter((item) => SAID.has(item.type)).map((item) => html`<li class="saw-past" key=${item.seq}>
-        <a href=${app.href(path.entry(session, item.id))}><span class="saw-role">${ROLES[item.role] ?? item.role ?? item.type}</span>
-          <span class="saw-text" dir="auto">${beginning(wordsOf(item))}</span></a></li>`)}</ol>
+      ${before ? html`<p>
+        <button type="button" class="button quiet" disabled=${asking} onClick=${ask}>Show earlier ones</button>
+      </p>` : null}
+      <ol>
+        ${said.map((item) => html`<li class="saw-past" key=${item.seq}>
+          <a href=${app.href(path.entry(session, item.id))}>
+            <span class="saw-role">${ROLES[item.role] ?? item.role ?? item.type}</span>
+            <span class="saw-text" dir="auto">${beginning(wordsOf(item))}</span>
+          </a>
+        </li>`)}
+      </ol>
     </div>` : null}
   </li>`;
 }

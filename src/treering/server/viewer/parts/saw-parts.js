@@ -25,9 +25,14 @@ export function SawParts({ report, earlier }) {
   const used = report.tokens + parts.system + parts.tools - systemOf(report);
   const spoken = shown.map(([name, title]) => `${title} ${count(parts[name])}`).join(", ");
   return html`<section class="saw-sum" aria-label="Tokens by part">
-    <p class="saw-total"><b class="num">${count(used)}</b> tokens sent${window ? html` of a window of <b class="num">${count(window)}</b>` : ", window unknown"}
+    <p class="saw-total">
+      <b class="num">${count(used)}</b> tokens sent
+      ${window ? html` of a window of <b class="num">${count(window)}</b>` : ", window unknown"}
+    
       <span class="soft"> estimated</span>${measured(report.usage, used)}</p>
-    ${parts.excess ? html`<p class="notice">The request and the reserve exceed the window by ${count(parts.excess)} tokens.</p>` : null}
+    ${parts.excess ? html`<p class="notice">
+      The request and the reserve exceed the window by ${count(parts.excess)} tokens.
+    </p>` : null}
     <div class="saw-bar" role="img" aria-label=${`Tokens: ${spoken}`}>
       ${shown.filter(([name]) => parts[name] > 0).map(([name, title]) => html`<span class=${`saw-part is-${name}`}
         style=${{ flexGrow: parts[name] }} title=${`${title}: ${count(parts[name])} tokens`}>
@@ -41,9 +46,22 @@ export function SawParts({ report, earlier }) {
         <th scope="row"><span class=${`saw-swatch is-${name}`}></span>${title} <span class="soft">${meaning}</span></th>
         <td class="num">${kept(report, name) ? count(parts[name]) : html`<span class="soft">not in the log</span>`}</td>
         <td class="num">${kept(report, name) ? share(parts[name]) : ""}</td>
-        ${earlier ? html`<td class="num">${kept(report, name) ? change(parts[name], earlier.parts[name]) : ""}</td>` : null}</tr>`)}</tbody>
-      <tfoot><tr><th scope="row">${window ? "The window" : "The request"}</th><td class="num">${count(sum(report) - parts.excess)}</td>
-        <td class="num">100 %</td>${earlier ? html`<td class="num">${change(used, usedOf(earlier))} <span class="soft">sent</span></td>` : null}</tr></tfoot>
+        ${earlier ? html`
+          <td class="num">${kept(report, name) ? change(parts[name], earlier.parts[name]) : ""}</td>
+        ` : null}
+        </tr>
+        `)}
+        </tbody>
+      <tfoot>
+        <tr>
+          <th scope="row">${window ? "The window" : "The request"}</th>
+          <td class="num">${count(sum(report) - parts.excess)}</td>
+        
+      
+        <td class="num">100 %</td>
+        ${earlier ? html`<td class="num">${change(used, usedOf(earlier))} <span class="soft">sent</span></td>` : null}
+        </tr>
+        </tfoot>
     </table>
   </section>`;
 }
@@ -66,6 +84,9 @@ function measured(usage, used) {
   const read = usage.cache_read_tokens ?? 0;
   const sent = (usage.input_tokens ?? 0) + read + (usage.cache_write_tokens ?? 0);
   if (!sent) return null;
-  return html`<span> · the provider counted <b class="num">${count(sent)}</b>${read ? html`, <span class="num">${count(read)}</span> of them cached` : null}${
-    sent > used ? html`: <span class="num">${count(sent - used)}</span> more than the log has, for the system prompt, the tools, and what the estimate misses` : null}</span>`;
+  const more = "more than the log has, for the system prompt, the tools, and what the estimate misses";
+  return html`<span>${" · "}the provider counted <b class="num">${count(sent)}</b>
+    ${read ? html`, <span class="num">${count(read)}</span> of them cached` : null}
+    ${sent > used ? html`: <span class="num">${count(sent - used)}</span> ${more}` : null}
+  </span>`;
 }

@@ -20,8 +20,10 @@ export function SelectedEntry({ app, session, model, words, seq, version, phone,
   const node = model.node(seq);
   const settled = useSettled(node?.id);
   const loaded = useLoad(
-    (signal) => (settled ? app.server.get(`sessions/${encodeURIComponent(session)}/entries/${encodeURIComponent(settled)}`, { signal })
-      : Promise.resolve(null)),
+    (signal) =>
+      settled
+        ? app.server.get(`sessions/${encodeURIComponent(session)}/entries/${encodeURIComponent(settled)}`, { signal })
+        : Promise.resolve(null),
     [session, settled],
   );
   if (!node) return null;
@@ -34,13 +36,17 @@ export function SelectedEntry({ app, session, model, words, seq, version, phone,
   return html`<section class="tree-side" aria-label="The selected entry">
     <header class="tree-side-head">
       <h2>${seq === model.leaf ? "The live leaf" : "Selected"}</h2>
-      <p class="meta">${entryWord(node)}${entry ? html` · <${Time} at=${entry.timestamp} app=${app} />` : null} · ${entries(line.length)} on its path${
-        onLivePath ? "" : ", on another branch"}</p>
+      <p class="meta">
+        ${entryWord(node)}${entry ? html`${" · "}<${Time} at=${entry.timestamp} app=${app} />` : null}
+        ${" · "}${entries(line.length)} on its path${onLivePath ? "" : ", on another branch"}
+      </p>
       ${label ? html`<p><span class="pill" dir="auto">${visible(label)}</span></p>` : null}
       <p class="tree-side-links">
         <a class="button" href=${app.href(path.entry(session, node.id))}>Open in the session</a>
         <a href=${app.href(path.saw(session, node.id))}>What the model saw</a>
-        ${leafId && !onLivePath ? html`<a href=${app.href(path.compare(session, leafId, tip))}>Compare with the live branch</a>` : null}
+        ${leafId && !onLivePath ? html`<a href=${app.href(path.compare(session, leafId, tip))}>
+          Compare with the live branch
+        </a>` : null}
       </p>
     </header>
     <div class="tree-side-body">
@@ -48,7 +54,9 @@ export function SelectedEntry({ app, session, model, words, seq, version, phone,
       ${entry ? html`<${EntryBody} entry=${entry} app=${app} compact />` : null}
     </div>
     ${phone ? null : html`<h3>The path to it</h3>
-      <${PathList} line=${line} model=${model} words=${words} version=${version} seq=${seq} drawn=${entry?.id} onSelect=${onSelect} onOpen=${onOpen} />`}
+      <${PathList} line=${line} model=${model} words=${words} version=${version} seq=${seq} drawn=${entry?.id}
+        onSelect=${onSelect} onOpen=${onOpen} />
+      `}
   </section>`;
 }
 
@@ -71,8 +79,8 @@ function PathList({ line, model, words, seq, drawn, onSelect, onOpen }) {
       <span class="tree-said" dir="auto">${beginning(said?.text ?? "")}</span>
     </button>`;
   };
-  return html`<${VirtualList} count=${line.length} rowHeight=${28} row=${row} keyOf=${(place) => line[place]} listRef=${list}
-    label="The path to the selected entry" active=${active} onActive=${setActive} />`;
+  return html`<${VirtualList} count=${line.length} rowHeight=${28} row=${row} keyOf=${(place) => line[place]}
+    listRef=${list} label="The path to the selected entry" active=${active} onActive=${setActive} />`;
 }
 
 /** The value after it stayed the same for a moment, so that walking through a tree does not load every entry. */

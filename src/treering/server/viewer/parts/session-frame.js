@@ -85,7 +85,7 @@ export function Tools({ page, model, follows }) {
       },
       "Outline",
     ),
-    toggle("Follow", follows, () => page.follow(!follows)),
+    toggle("Follow", follows, () => page.reader.follow(!follows)),
     toggle("Conversation only", model.isConversation, () => model.setConversation(!model.isConversation)),
     h(
       "button",
@@ -99,8 +99,8 @@ export function Tools({ page, model, follows }) {
 /** The way to the end, with how much came there since. */
 export function Pill({ page }) {
   const { model } = page;
-  const fresh = model.arrived - page.newSince;
-  if (!model.isLoaded || (page.state.pinned && !model.isPinnedBranch && !model.hasLater)) return null;
+  const { fresh } = page.reader;
+  if (!model.isLoaded || (page.reader.pinned && !model.isPinnedBranch && !model.hasLater)) return null;
   const words = model.isPinnedBranch
     ? fresh
       ? `${count(fresh)} new on the live branch`
@@ -108,7 +108,7 @@ export function Pill({ page }) {
     : fresh
       ? `${count(fresh)} new`
       : "To the end";
-  return h("button", { class: "pill-new", type: "button", onClick: () => page.toEnd() }, words, " ↓");
+  return h("button", { class: "pill-new", type: "button", onClick: () => page.reader.toEnd() }, words, " ↓");
 }
 
 /** On paper: which entries were in view, where not all of them were. */
@@ -121,45 +121,44 @@ export function Printed({ model, view }) {
   return h("p", { class: "print-only" }, words, " ", location.href);
 }
 
+const isPromptRow = (row) => row.kind === "entry" && isPrompt(row.item);
+
 /** The keys of a session's page. */
 function keysOf(page) {
   const { app, session } = page.props;
-  const at = () => page.activeRow?.item ?? page.model.items.findLast((item) => item.id);
+  const at = () => page.reader.activeRow?.item ?? page.model.items.findLast((item) => item.id);
   return [
-    { keys: "j", label: "next entry", run: () => page.step(1) },
-    { keys: "k", label: "previous entry", run: () => page.step(-1) },
-    { keys: "]", label: "next prompt", run: () => page.step(1, (row) => row.kind === "entry" && isPrompt(row.item)) },
-    {
-      keys: "[",
-      label: "previous prompt",
-      run: () => page.step(-1, (row) => row.kind === "entry" && isPrompt(row.item)),
-    },
-    { keys: "e", label: "next error", run: () => page.step(1, isFailure) },
-    { keys: "b", label: "next branch point", run: () => page.step(1, (row) => row.kind === "branch") },
+    { keys: "j", label: "next entry", run: () => page.reader.step(1) },
+    { keys: "k", label: "previous entry", run: () => page.reader.step(-1) },
+    { keys: "]", label: "next prompt", run: () => page.reader.step(1, isPromptRow) },
+    { keys: "[", label: "previous prompt", run: () => page.reader.step(-1, isPromptRow) },
+    { keys: "e", label: "next error", run: () => page.reader.step(1, isFailure) },
+    { keys: "b", label: "next branch point", run: () => page.reader.step(1, (row) => row.kind === "branch") },
     { keys: "o", label: "fold or unfold", run: () => fold(page) },
     { keys: "O", label: "expand or collapse all", run: () => page.model.setAll(!page.model.allOpen) },
-    { keys: "f", label: "follow", run: () => page.follow(!(page.state.follows && page.state.pinned)) },
+    { keys: "f", label: "follow", run: () => page.reader.follow(!(page.reader.follows && page.reader.pinned)) },
     { keys: "t", label: "tree", run: () => app.navigate(path.tree(session)) },
     { keys: "w", label: "what the model saw", run: () => (at() ? app.navigate(path.saw(session, at().id)) : false) },
     { keys: "y", label: "copy the link", run: () => copyLink(page) },
-    { keys: "Home", label: "to the beginning", run: () => page.toBeginning() },
-    { keys: "End", label: "to the end", run: () => page.toEnd() },
+    { keys: "Home", label: "to the beginning", run: () => page.reader.toBeginning() },
+    { keys: "End", label: "to the end", run: () => page.reader.toEnd() },
     { keys: "Escape", label: "back one layer", run: () => page.escape() },
-    { keys: "Control+f", label: "find in this session", run: () => page.openFind() },
+    { keys: "Control+c", label: "copy what a click and a Shift+click picked", run: () => page.picked.copy() },
+    { keys: "Control+f", label: "find in this session", run: () => page.finder.open() },
   ];
 }
 
 /** Copy the address of the active entry, or of the session. */
 function copyLink(page) {
   const { app, session } = page.props;
-  const row = page.activeRow;
+  const row = page.reader.activeRow;
   const to = row ? path.entry(session, row.item.id) : path.session(session);
   copy(new URL(app.href(to), document.baseURI).href, app);
 }
 
 /** Fold or unfold what the active row holds. */
 function fold(page) {
-  const row = page.activeRow;
+  const row = page.reader.activeRow;
   if (!row || row.kind !== "entry") return;
   const { model } = page;
   const keys = row.item.tools?.length

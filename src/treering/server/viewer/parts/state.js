@@ -1,9 +1,9 @@
-/** What an agent is doing, as one word from one field of the server: a word, a shape and a colour, never colour alone. */
+/** What an agent is doing, as one word from one field of the server; with a shape and a colour, never colour alone. */
 
 import { html } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 
-/** The states, those that need somebody first. "asleep" is not a state of an agent but of the host: it is not loaded. */
+/** The states, those that need somebody first. "asleep" is one of the host, not of an agent: it is not loaded. */
 export const STATES = ["error", "waits", "working", "idle", "done"];
 
 const RANK = { error: 0, waits: 1, working: 2, idle: 3, done: 3 };

@@ -22,9 +22,10 @@ const laneX = (lane) => LEFT + Math.min(lane, LANES_MAX) * LANE;
 
 /**
  * Draws rows of `tree-layout.js`.
- * @param {{rows: object[], lanes: number, model: object, words: object, selected: number, path: Set<number>, zoom: number,
- *   phone: boolean, label: string, onZoom: (zoom: number) => void, onSelect: (row: object) => void,
- *   onOpen: (row: object) => void, onToggle: (row: object, open?: boolean) => void, reveal: {seq: number, gently?: boolean}|null}} props
+ * @param {{rows: object[], lanes: number, model: object, words: object, selected: number, path: Set<number>,
+ *   zoom: number, phone: boolean, label: string, onZoom: (zoom: number) => void, onSelect: (row: object) => void,
+ *   onOpen: (row: object) => void, onToggle: (row: object, open?: boolean) => void,
+ *   reveal: {seq: number, gently?: boolean}|null}} props
  */
 export function TreeCanvas(props) {
   const { rows, lanes, model, words, selected, zoom, phone, label, reveal } = props;
@@ -65,7 +66,8 @@ export function TreeCanvas(props) {
     const [top, bottom] = [place * height, (place + 1) * height];
     // What arrives at the end moves the view only of somebody who looks at the end.
     if (!reveal.gently) box.current.scrollTop = top - clientHeight / 2;
-    else if (top - scrollTop - clientHeight < 4 * height && bottom > scrollTop + clientHeight) box.current.scrollTop = bottom - clientHeight;
+    else if (top - scrollTop - clientHeight < 4 * height && bottom > scrollTop + clientHeight)
+      box.current.scrollTop = bottom - clientHeight;
   }, [reveal]);
 
   useZoom(box, zoom, phone ? null : props.onZoom);
@@ -86,7 +88,8 @@ export function TreeCanvas(props) {
     const y = rows.indexOf(row) * height;
     const element = box.current;
     if (y < element.scrollTop) element.scrollTop = y;
-    else if (y + height > element.scrollTop + element.clientHeight) element.scrollTop = y + height - element.clientHeight;
+    else if (y + height > element.scrollTop + element.clientHeight)
+      element.scrollTop = y + height - element.clientHeight;
   };
   const onKeyDown = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -111,16 +114,20 @@ export function TreeCanvas(props) {
   };
 
   const width = laneX(lanes) + 24;
-  return html`<div class=${`tree-scroll${phone ? " is-phone" : ""}`} ref=${box} role="tree" tabindex="0" aria-label=${label}
-      aria-activedescendant=${at >= first && at < last ? rowId(rows[at]) : undefined} onKeyDown=${onKeyDown}>
-    <div class="tree-space" role="presentation" style=${{ height: `${rows.length * height}px`, margin: `${ABOVE}px 0` }}>
-      ${phone ? null : html`<svg class="tree-lines" aria-hidden="true" width=${width * zoom} height=${shown.length * height}
-          viewBox=${`0 0 ${width} ${shown.length * ROW}`} style=${{ top: `${first * height}px` }}>
-        ${shown.map((row, place) => html`<${Lines} key=${row.key} row=${row} y=${place * ROW} selected=${row.seq === selected}
-          model=${model} words=${words} near=${props.path.has(row.seq)} />`)}
+  return html`<div class=${`tree-scroll${phone ? " is-phone" : ""}`} ref=${box} role="tree" tabindex="0"
+      aria-label=${label} onKeyDown=${onKeyDown}
+      aria-activedescendant=${at >= first && at < last ? rowId(rows[at]) : undefined}>
+    <div class="tree-space" role="presentation"
+      style=${{ height: `${rows.length * height}px`, margin: `${ABOVE}px 0` }}>
+      ${phone ? null : html`<svg class="tree-lines" aria-hidden="true" width=${width * zoom}
+          height=${shown.length * height} viewBox=${`0 0 ${width} ${shown.length * ROW}`}
+          style=${{ top: `${first * height}px` }}>
+        ${shown.map((row, place) => html`<${Lines} key=${row.key} row=${row} y=${place * ROW}
+          selected=${row.seq === selected} model=${model} words=${words} near=${props.path.has(row.seq)} />`)}
       </svg>`}
-      ${shown.map((row, place) => html`<${RowText} key=${row.key} row=${row} top=${(first + place) * height} height=${height}
-        place=${first + place} total=${rows.length} zoom=${zoom} phone=${phone} readable=${readable} ...${props} />`)}
+      ${shown.map((row, place) => html`<${RowText} key=${row.key} row=${row} top=${(first + place) * height}
+        height=${height} place=${first + place} total=${rows.length} zoom=${zoom} phone=${phone}
+        readable=${readable} ...${props} />`)}
     </div>
   </div>`;
 }
@@ -149,19 +156,27 @@ function Lines({ row, y, selected, near, model, words }) {
     ${row.head ? path(`M${before} ${y}V${middle - 8}Q${before} ${middle} ${before + 8} ${middle}H${x}`, false) : null}
     ${row.head || row.first ? null : path(`M${x} ${y}V${middle}`, row.onPath)}
     ${row.down ? path(`M${x} ${middle}V${y + ROW}`, row.lane === 0 && row.rail) : null}
-    <${Node} row=${row} x=${x} y=${middle} selected=${selected} near=${near} model=${model} failed=${words.get(row.seq)?.error} />
+    <${Node} row=${row} x=${x} y=${middle} selected=${selected} near=${near} model=${model}
+      failed=${words.get(row.seq)?.error} />
   </g>`;
 }
 
 function Node({ row, x, y, selected, near, model, failed }) {
   const node = model.node(row.seq);
-  const states = [row.onPath && "on-path", near && "near", selected && "selected", failed && row.kind === "node" && "failed"];
+  const states = [
+    row.onPath && "on-path",
+    near && "near",
+    selected && "selected",
+    failed && row.kind === "node" && "failed",
+  ];
   const classes = ["node", `is-${node.role ?? node.type}`, ...states.filter(Boolean)].join(" ");
   if (row.kind === "run") {
     return html`<g class=${classes}><rect x=${x - 3} y=${y - 8} width="6" height="16" rx="3" /></g>`;
   }
   if (row.seq === model.leaf) {
-    return html`<g class=${`${classes} leaf`}><circle class="halo" cx=${x} cy=${y} r="9" /><circle cx=${x} cy=${y} r="5.5" /></g>`;
+    return html`<g class=${`${classes} leaf`}>
+      <circle class="halo" cx=${x} cy=${y} r="9" /><circle cx=${x} cy=${y} r="5.5" />
+    </g>`;
   }
   if (failed) return html`<g class=${classes}><path d=${`M${x} ${y - 6}L${x + 6.5} ${y + 5}H${x - 6.5}Z`} /></g>`;
   if (node.type === "compaction" || node.type === "branch_summary") {
@@ -173,9 +188,21 @@ function Node({ row, x, y, selected, near, model, failed }) {
 const branches = (number) => counted(number, "branch", "branches");
 
 const WORDS_OF = {
-  user: "you", assistant: "agent", tool: "result", system: "system", compaction: "compaction", branch_summary: "summary",
-  model_change: "model", thinking_level: "thinking", label: "label", session_info: "session", custom: "custom",
-  custom_message: "custom", tool_execution: "execution", usage: "usage", context_edit: "edit",
+  user: "you",
+  assistant: "agent",
+  tool: "result",
+  system: "system",
+  compaction: "compaction",
+  branch_summary: "summary",
+  model_change: "model",
+  thinking_level: "thinking",
+  label: "label",
+  session_info: "session",
+  custom: "custom",
+  custom_message: "custom",
+  tool_execution: "execution",
+  usage: "usage",
+  context_edit: "edit",
 };
 
 /** What an entry is, in one word. */
@@ -183,38 +210,71 @@ export const entryWord = (node) => WORDS_OF[node.role ?? node.type] ?? node.role
 
 /** What an entry is, or that it failed, in one word. */
 export function Word({ node, failed }) {
-  return html`<span class=${`tree-word is-${failed ? "failed" : (node.role ?? node.type)}`}>${failed ? "failed" : entryWord(node)}</span>`;
+  return html`<span class=${`tree-word is-${failed ? "failed" : (node.role ?? node.type)}`}>
+    ${failed ? "failed" : entryWord(node)}
+  </span>`;
 }
 
-function RowText({ row, top, height, place, total, zoom, phone, readable, model, words, selected, onSelect, onOpen, onToggle }) {
+function RowText({
+  row,
+  top,
+  height,
+  place,
+  total,
+  zoom,
+  phone,
+  readable,
+  model,
+  words,
+  selected,
+  onSelect,
+  onOpen,
+  onToggle,
+}) {
   const node = model.node(row.seq);
   const label = row.kind === "node" ? model.labelOf(row.seq) : undefined;
   const said = words.get(row.shown);
   const isLeaf = row.seq === model.leaf;
   const depth = phone ? 12 + Math.min(row.lane, 3) * 14 : laneX(row.lane) * zoom + 14 * zoom;
-  const classes = ["tree-row", row.onPath && "on-path", row.seq === selected && "selected", row.kind === "run" && "is-run"];
+  const classes = [
+    "tree-row",
+    row.onPath && "on-path",
+    row.seq === selected && "selected",
+    row.kind === "run" && "is-run",
+  ];
   const showWords = readable && said?.text;
   const size = phone ? undefined : `${Math.max(9, Math.min(20, 14 * zoom))}px`;
   const toggle = (event) => {
     event.stopPropagation();
     onToggle(row);
   };
-  return html`<div class=${classes.filter(Boolean).join(" ")} id=${rowId(row)} role="treeitem" aria-level=${row.lane + 1}
-      aria-setsize=${total} aria-posinset=${place + 1} aria-selected=${row.seq === selected ? "true" : "false"}
+  return html`<div class=${classes.filter(Boolean).join(" ")} id=${rowId(row)} role="treeitem"
+      aria-level=${row.lane + 1} aria-setsize=${total} aria-posinset=${place + 1}
+      aria-selected=${row.seq === selected ? "true" : "false"}
       aria-expanded=${row.branches || row.kind === "run" ? String(!closed(row)) : undefined}
       style=${{ top: `${top}px`, height: `${height}px`, paddingLeft: `${depth}px`, fontSize: size }}
       onClick=${() => onSelect(row)} onDblClick=${() => onOpen(row)}>
     ${phone ? html`<span class="tree-depth num">${row.lane > 3 ? row.lane : ""}</span>` : null}
     ${isLeaf ? html`<span class="tree-leaf">live leaf</span>` : null}
-    ${!readable && !isLeaf ? null : row.kind === "run" ? html`<button type="button" class="tree-count" tabindex="-1" onClick=${toggle}>${entries(row.count)}</button>`
+    ${!readable && !isLeaf ? null : row.kind === "run" ? html`<${Count} run=${toggle}>${entries(row.count)}<//>`
       : html`<${Word} node=${node} failed=${said?.error && row.kind === "node"} />`}
     ${label ? html`<span class="pill" dir="auto">${visible(label)}</span>` : null}
     ${showWords ? html`<span class="tree-said" dir="auto">${beginning(said.text)}</span>` : null}
-    ${row.branches && (readable || row.hidden) ? html`<button type="button" class="tree-count" tabindex="-1" onClick=${toggle}
-        title=${row.hidden ? "unfold the branches" : "fold the branches"}><${Icon} name="branch" /> ${row.hidden
-          ? `${branches(row.branches)} folded, ${entries(row.hidden.entries)}` : branches(row.branches)}</button>` : null}
-    ${row.runOf === row.seq ? html`<button type="button" class="tree-count" tabindex="-1" onClick=${toggle}>fold the run</button>` : null}
+    ${row.branches && (readable || row.hidden) ? html`
+      <${Count} run=${toggle} title=${row.hidden ? "unfold the branches" : "fold the branches"}>
+        <${Icon} name="branch" />${" "}
+        ${branches(row.branches)}${row.hidden ? ` folded, ${entries(row.hidden.entries)}` : ""}
+      <//>
+    ` : null}
+    ${row.runOf === row.seq ? html`<${Count} run=${toggle}>fold the run<//>` : null}
   </div>`;
+}
+
+/** What a row has folded, or may fold. */
+function Count({ run, title, children }) {
+  return html`
+    <button type="button" class="tree-count" tabindex="-1" title=${title} onClick=${run}>${children}</button>
+  `;
 }
 
 /** Ctrl and the wheel zoom around the pointer. */
@@ -244,7 +304,12 @@ function useDrag(box, phone) {
     let from = null;
     const onDown = (event) => {
       if (event.button !== 0 || event.pointerType !== "mouse" || event.target.closest("button")) return;
-      from = { x: event.clientX + element.scrollLeft, y: event.clientY + element.scrollTop, moved: false, id: event.pointerId };
+      from = {
+        x: event.clientX + element.scrollLeft,
+        y: event.clientY + element.scrollTop,
+        moved: false,
+        id: event.pointerId,
+      };
     };
     const onMove = (event) => {
       if (!from) return;
@@ -256,7 +321,8 @@ function useDrag(box, phone) {
       element.scrollTo(left, top);
     };
     const onUp = () => {
-      if (from?.moved) element.addEventListener("click", (event) => event.stopPropagation(), { capture: true, once: true });
+      if (from?.moved)
+        element.addEventListener("click", (event) => event.stopPropagation(), { capture: true, once: true });
       from = null;
       element.classList.remove("is-dragged");
     };

@@ -62,8 +62,22 @@ export function layout(model, options = {}) {
   const push = (kind, seqs, place, branches = 0, hidden = null, runOf = 0) => {
     const [seq] = seqs;
     rows.push({
-      key: kind + seq, kind, seq, shown: kind === "run" ? sayer(model, seqs) : seq, last: seqs.at(-1), count: seqs.length, lane: place.lane, head: place.head,
-      first: place.first, onPath: path.has(seq), runOf, branches, hidden, down: false, passes: 0, rail: false,
+      key: kind + seq,
+      kind,
+      seq,
+      shown: kind === "run" ? sayer(model, seqs) : seq,
+      last: seqs.at(-1),
+      count: seqs.length,
+      lane: place.lane,
+      head: place.head,
+      first: place.first,
+      onPath: path.has(seq),
+      runOf,
+      branches,
+      hidden,
+      down: false,
+      passes: 0,
+      rail: false,
     });
     lanes = Math.max(lanes, place.lane);
     place.head = place.first = false;
@@ -108,7 +122,8 @@ export function layout(model, options = {}) {
       if (sides.length && !folded.has(seq)) {
         flush(run, place);
         if (main) waiting.push({ seq: main, lane: place.lane, head: false, first: false });
-        for (const side of sides.toReversed()) waiting.push({ seq: side, lane: place.lane + 1, head: true, first: false });
+        for (const side of sides.toReversed())
+          waiting.push({ seq: side, lane: place.lane + 1, head: true, first: false });
         break;
       }
       if (!main) break;

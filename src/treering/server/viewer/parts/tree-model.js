@@ -3,7 +3,8 @@
 const NONE = Object.freeze([]);
 
 /**
- * Every entry of a session, on all branches. Entries are named by their seq; 0 stands for "none" and is the parent of roots.
+ * Every entry of a session, on all branches. Entries are named by their seq; 0 stands for "none" and is the parent of
+ * roots.
  */
 export class TreeModel {
   /** @param {{ids: string[], seqs: number[], parents: number[], kinds: number[], types: [string, string|null][],
@@ -88,7 +89,7 @@ export class TreeModel {
     return this.pathTo(other).findLast((seq) => path.has(seq)) ?? 0;
   }
 
-  /** The newest entry below an entry that has no children, by following the newest child; the entry itself if it has none. */
+  /** The end of the newest branch below an entry, by following the newest child; the entry itself if it has none. */
   tipBelow(seq) {
     let at = seq;
     while (this.children(at).length) at = this.children(at).at(-1);

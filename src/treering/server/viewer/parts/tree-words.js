@@ -13,7 +13,11 @@ export const beginning = (text) => visible(text).replace(MARKS, "$1");
 
 /** The words of the entries of one session, by seq. */
 export class Words {
-  /** @param {object} server the client · @param {string} session its id · @param {() => void} changed called when words came */
+  /**
+   * @param {object} server the client
+   * @param {string} session its id
+   * @param {() => void} changed called when words came
+   */
   constructor(server, session, changed) {
     this._server = server;
     this._session = session;

@@ -49,7 +49,21 @@ function selectedRows(box) {
  *   `memory` names what keeps the scroll position for Back.
  */
 export function VirtualList(props) {
-  const { count, rowHeight, row, keyOf, label, role = "list", active = -1, onActive, onOpen, onRange, memory, itemProps, listRef } = props;
+  const {
+    count,
+    rowHeight,
+    row,
+    keyOf,
+    label,
+    role = "list",
+    active = -1,
+    onActive,
+    onOpen,
+    onRange,
+    memory,
+    itemProps,
+    listRef,
+  } = props;
   const app = useApp();
   const box = useRef(null);
   const [view, setView] = useState({ first: 0, last: 30 });
@@ -94,7 +108,9 @@ export function VirtualList(props) {
     const at = anchor.current;
     if (at && !(at.index < count && keyOf(at.index) === at.key)) {
       for (let step = 1; step < 400; step += 1) {
-        const found = [at.index + step, at.index - step].find((index) => index >= 0 && index < count && keyOf(index) === at.key);
+        const found = [at.index + step, at.index - step].find(
+          (index) => index >= 0 && index < count && keyOf(index) === at.key,
+        );
         if (found === undefined) continue;
         box.current.scrollTop = found * rowHeight + at.rest;
         break;
@@ -141,7 +157,16 @@ export function VirtualList(props) {
     const page = Math.max(1, Math.floor(box.current.clientHeight / rowHeight) - 1);
     const inRow = event.target.closest("[data-index]");
     const at = inRow ? Number(inRow.dataset.index) : active;
-    const to = { ArrowDown: at + 1, j: at + 1, ArrowUp: at - 1, k: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: count - 1 }[event.key];
+    const to = {
+      ArrowDown: at + 1,
+      j: at + 1,
+      ArrowUp: at - 1,
+      k: at - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+      Home: 0,
+      End: count - 1,
+    }[event.key];
     if (to !== undefined) go(to);
     else if (event.key === "Enter" && event.target === box.current && at >= 0) onOpen?.(at, event);
     else if (event.key === "Enter" && inRow === event.target) onOpen?.(at, event);
@@ -162,8 +187,12 @@ export function VirtualList(props) {
   const shown = [];
   const add = (index) => {
     const { style, class: extra, ...more } = itemProps?.(index) ?? {};
-    shown.push(html`<div key=${keyOf(index)} class=${`list-row${extra ? ` ${extra}` : ""}`} data-index=${index} role=${ITEM_ROLES[role]} aria-setsize=${count} aria-posinset=${index + 1}
-      tabindex="-1" style=${{ transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px`, ...style }} ...${more}>${row(index, { active: index === active })}</div>`);
+    const place = { transform: `translateY(${index * rowHeight}px)`, height: `${rowHeight}px` };
+    shown.push(html`<div key=${keyOf(index)} class=${`list-row${extra ? ` ${extra}` : ""}`} data-index=${index}
+      role=${ITEM_ROLES[role]} aria-setsize=${count} aria-posinset=${index + 1} tabindex="-1"
+      style=${{ ...place, ...style }} ...${more}>
+      ${row(index, { active: index === active })}
+    </div>`);
   };
   const kept = new Set();
   if (hadFocus.current && active >= 0) kept.add(active);
@@ -173,8 +202,11 @@ export function VirtualList(props) {
   for (let index = first; index < last; index += 1) add(index);
   for (const index of kept) if (index >= last && index < count) add(index);
 
-  return html`<div class="list" ref=${box} role=${role} aria-label=${label} tabindex="0" onScroll=${scrolled} onKeyDown=${press} onFocusIn=${focused} onFocusOut=${blurred}>
+  return html`<div class="list" ref=${box} role=${role} aria-label=${label} tabindex="0" onScroll=${scrolled}
+    onKeyDown=${press} onFocusIn=${focused} onFocusOut=${blurred}>
     <div class="list-inside" role="presentation" style=${{ height: `${count * rowHeight}px` }}>${shown}</div>
-    ${shown.length < count && html`<p class="print-only">${whole(first + 1)} to ${whole(last)} of ${whole(count)}: the rows that were in view. ${location.href}</p>`}
+    ${shown.length < count && html`<p class="print-only">
+      ${whole(first + 1)} to ${whole(last)} of ${whole(count)}: the rows that were in view. ${location.href}
+    </p>`}
   </div>`;
 }
