@@ -7,7 +7,7 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -68,7 +68,7 @@ class Connections:
         self.restored = 0
 
     @contextmanager
-    def lent(self) -> Iterator[Connection]:
+    def lent(self) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
 
         Raises:
@@ -82,7 +82,7 @@ class Connections:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self) -> Iterator[Connection]:
+    def use(self) -> Generator[Connection]:
         """Lend a connection to a block, whose errors are told in the words of the tree.
 
         Raises:
