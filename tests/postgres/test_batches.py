@@ -73,5 +73,5 @@ async def test_a_session_that_fails_fails_alone(server: LocalServer, url: str, s
         told = await append_to_all(sessions, "the second")
         assert {name: type(error) for name, error in told.items()} == {refused.id: AppendFailed, taken.id: LeaseLost}
     with psycopg.connect(server.url()) as connection:
-        found = dict(connection.execute(f"SELECT id, entries FROM {schema}.sessions".encode()).fetchall())
-    assert found == {session.id: 1 if session.id in told else 2 for session in sessions}
+        rows = connection.execute(f"SELECT id, entries FROM {schema}.sessions".encode()).fetchall()
+    assert dict(rows) == {session.id: 1 if session.id in told else 2 for session in sessions}
