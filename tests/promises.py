@@ -25,7 +25,7 @@ GROUPS = {
 """The groups: how many promises each has, numbered from 1, and what it covers."""
 BEGUN = {
     "S": (47, "sessions over HTTP: the server, its clients, its pages"),
-    "C": (25, "many hosts with one database between them"),
+    "C": (25, "many hosts over one database"),
 }
 """Groups of which some promises are proven."""
 PROMISED = [f"{group}-{number}" for group, (count, _) in GROUPS.items() for number in range(1, count + 1)]

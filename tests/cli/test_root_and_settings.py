@@ -78,7 +78,7 @@ async def test_programs_and_the_command_use_the_same_default_root(cli: Cli, monk
     monkeypatch.setenv("TREERING_ROOT", "~/logs")
     assert default_root() == cli.root.parent / "logs"
     monkeypatch.setenv("TREERING_ROOT", "")
-    assert default_root().parts[-2:] == ("treering", "sessions")
+    assert Path(default_root()).parts[-2:] == ("treering", "sessions")
 
 
 def test_reading_commands_create_no_root(cli: Cli) -> None:
