@@ -183,7 +183,9 @@ def _step(connection: Connection, address: Address) -> SchemaStatus:
         if found.version >= VERSION:
             return found
         if found.version == 0:
-            cursor.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(address.schema)))
+            # `create schema if not exists` would need a right on the database also where the schema exists.
+            if cursor.execute("select 1 from pg_namespace where nspname = %s", [address.schema]).fetchone() is None:
+                cursor.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
             strangers = cursor.execute(
                 "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s",
                 [address.schema],
