@@ -107,8 +107,10 @@ class Replicas:
         """Follow the labels."""
         async with session.subscribe("labels") as changes:
             async for item in changes:
-                is_whole = isinstance(item, Snapshot)
-                self.labels = dict(item.value) if is_whole else labels.apply_change(self.labels, item.change)
+                if isinstance(item, Snapshot):
+                    self.labels = dict(item.value)
+                else:
+                    self.labels = labels.apply_change(self.labels, item.change)
                 self._change()
 
     async def follow_state(self, session: Session) -> None:
