@@ -155,6 +155,9 @@ class Statements:
 
     Args:
         schema: The name of the schema.
+
+    Attributes:
+        names: Their names, by their texts.
     """
 
     def __init__(self, schema: str) -> None:
@@ -184,3 +187,4 @@ class Statements:
         self.exists = of(_EXISTS)
         self.page = of(_PAGE)
         self.changed = of(_CHANGED)
+        self.names = {text: name for name, text in vars(self).items()}
