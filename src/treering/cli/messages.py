@@ -47,7 +47,6 @@ _SENTENCES = {
     "archive_left": "{path} was left where it is: {why}",
     "background_failed": "the background task {work} failed and is retried ({error})",
     "retention_failed": "old sessions could not be archived ({error}): retry with `treering gc`",
-    "leases_not_renewed": "the database does not answer ({error}): another host may take the sessions; tried again soon",
     "host_failed": "the host was closed by a failure ({error}): everything acknowledged is in its files",
     "passivation_failed": "session {session_id} could not be closed cleanly ({error})",
     "leases_not_renewed": "the leases of {sessions} sessions could not be renewed ({error}); this is retried",

@@ -7,8 +7,8 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping
-from contextlib import _GeneratorContextManager, contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -44,10 +44,12 @@ class _NotingCursor(psycopg.Cursor[TupleRow]):
         self._note(query)
         return super().execute(query, *args, **kwargs)
 
-    def copy(self, statement: Any, *args: Any, **kwargs: Any) -> _GeneratorContextManager[Copy]:  # noqa: ANN401  # too
+    @contextmanager
+    def copy(self, statement: Any, *args: Any, **kwargs: Any) -> Generator[Copy]:  # noqa: ANN401  # too
         """Begin to copy rows."""
         self._note(statement)
-        return super().copy(statement, *args, **kwargs)
+        with super().copy(statement, *args, **kwargs) as copy:
+            yield copy
 
     def _note(self, query: Query) -> None:
         if isinstance(self.connection, _BoundedConnection):
@@ -131,6 +133,22 @@ class Connections:
         except psycopg.Error as error:
             raise self.told(error) from error
 
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """Return what a function reads, which changes nothing; on a new connection if the one that was kept broke off.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or broke off twice.
+        """
+        try:
+            with self.lent() as connection:
+                return question(connection)
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise self.told(error) from error
+        self._forget_idle()  # the others broke off with it
+        with self.use() as connection:
+            return question(connection)
+
     def open(self) -> _BoundedConnection:
         """Return a new connection, which the caller closes.
 
@@ -167,6 +185,9 @@ class Connections:
     def close(self) -> None:
         """Close all connections; nothing can be borrowed any more."""
         self._closed = True
+        self._forget_idle()
+
+    def _forget_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for each in idle:

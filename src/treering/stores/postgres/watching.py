@@ -171,8 +171,8 @@ class Listener:
         self._tell(changed)
 
     def _marks_of(self, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
-        with self._connections.use() as connection:
-            rows = connection.execute(self._statements.changed, {"refs": list(refs)}).fetchall()
+        statement, wanted = self._statements.changed, {"refs": list(refs)}
+        rows = self._connections.ask(lambda connection: connection.execute(statement, wanted).fetchall())
         found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
         for ref, *mark in rows:
             found[ref] = tuple(mark)
