@@ -17,7 +17,6 @@ from ...events.offload import Offload
 from ...events.stores.base import Ref
 from .connections import Connections
 from .schema import Connection
-from .statements import Statements
 
 LOOK_S = 2.0
 """After how many seconds without a notification the rows of the watched logs are looked at."""
@@ -55,14 +54,14 @@ class Listener:
 
     Args:
         connections: The connections, of which the one that listens is an extra one.
-        statements: The SQL.
+        look: The statement that finds, for each of `refs`, what changes with it.
         channel: The channel on which changes are told.
         offload: Runs blocking work.
     """
 
-    def __init__(self, connections: Connections, statements: Statements, channel: str, offload: Offload) -> None:
+    def __init__(self, connections: Connections, look: bytes, channel: str, offload: Offload) -> None:
         self._connections = connections
-        self._statements = statements
+        self._statement = look
         self._channel = channel
         self._offload = offload
         self._watches: dict[Ref, set[Watch]] = {}
@@ -70,6 +69,7 @@ class Listener:
         self._marks: dict[Ref, _Mark] = {}
         self._connection: Connection | None = None
         self._waiting = False  # whether somebody waits on the socket
+        self._closed = False
 
     def watch(self, refs: Sequence[Ref]) -> Watch:
         """See `Watches.watch`."""
@@ -108,11 +108,16 @@ class Listener:
 
     async def _listen(self) -> None:
         """Wait on the socket for notifications, or look when there are none."""
+        if self._closed:
+            await anyio.sleep_forever()
         if self._connection is None:
             try:
                 self._connection = await self._offload(self._connect)
             except StoreUnavailable:
                 await anyio.sleep(LOOK_S)
+                return
+            if self._closed:
+                self._drop()
                 return
             await self._look()  # at what was missed
             return
@@ -156,7 +161,7 @@ class Listener:
 
     def _marks_of(self, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
         with self._connections.use() as connection:
-            rows = connection.execute(self._statements.changed, {"refs": list(refs)}).fetchall()
+            rows = connection.execute(self._statement, {"refs": list(refs)}).fetchall()
         found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
         for ref, *mark in rows:
             found[ref] = tuple(mark)
@@ -174,6 +179,7 @@ class Listener:
 
     def close(self) -> None:
         """Close the connection that listens; watches wait on, and see nothing any more."""
+        self._closed = True
         if self._connection is not None and self._waiting:
             anyio.notify_closing(self._connection.fileno())
         self._drop()
