@@ -40,7 +40,7 @@ from ..catalog.settings import Settings
 from .core import HostCore
 from .names import checked_path
 from .opening import SessionOpening
-from .placement import Placement, check_placement, place
+from .placement import Placement, checked_placement, place
 from .runtime import Clock, HostStatistics, Limits, NewId, Runtime, SessionStatistics, random_id, system_clock
 from .tasks import HostTask, attempt, keep_running
 
@@ -171,9 +171,8 @@ class SessionHost(SessionOpening):
                     offload=offload,
                     new_id=new_id,
                 )
-        check_placement(placement, store)
         super().__init__(store, dialect_named(dialect), settings)
-        self._placement = placement
+        self._placement: Placement = checked_placement(placement, store)
         self._limits = limits or Limits()
         self._signals = signals
         self._clock = clock

@@ -17,8 +17,8 @@ Placement: TypeAlias = Literal["local", "inbox"]
 """Refuse it, with `SessionLocked`; or send it to that host through the store, and return its reply."""
 
 
-def check_placement(placement: str, store: Store) -> None:
-    """Refuse a placement that there is not, or that a store does not serve.
+def checked_placement(placement: Placement, store: Store) -> Placement:
+    """Return a placement, refusing one that there is not, or that a store does not serve.
 
     Raises:
         InvalidInput: It is none, or the store has no inbox.
@@ -29,6 +29,7 @@ def check_placement(placement: str, store: Store) -> None:
             f"a `{type(store).__name__}` has no inbox for the commands of other hosts: leave out `placement`, or give "
             f"the address of a store that has one, such as 'postgresql://host/database'"
         )
+    return placement
 
 
 def place(core: HostCore, placement: Placement) -> Elsewhere | None:

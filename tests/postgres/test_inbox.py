@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from treering.events.errors import StoreUnavailable
 from treering.events.stores.inbox import Letter, Whereabouts
 from treering.stores import MemoryStore
 from treering.stores.postgres import PostgresStore, mailing, watching
+from treering.subscriptions import EntrySubscription, Reset
 
 from .load import texts
 
@@ -75,7 +76,7 @@ class Worker:
 
 
 @contextmanager
-def worker(url: str, *args: str) -> Iterator[Worker]:
+def worker(url: str, *args: str) -> Generator[Worker]:
     """Run `inbox_worker` with these arguments."""
     command = [sys.executable, "-m", "tests.postgres.inbox_worker", url, *args]
     process = subprocess.Popen(
@@ -91,7 +92,7 @@ def worker(url: str, *args: str) -> Iterator[Worker]:
 @asynccontextmanager
 async def two_hosts(
     url: str, owner: PostgresStore | None = None, sender: PostgresStore | None = None
-) -> AsyncIterator[tuple[SessionHost, SessionHost]]:
+) -> AsyncGenerator[tuple[SessionHost, SessionHost]]:
     """Open two hosts, the first of which owns the session "shared", with one message."""
     async with (
         SessionHost(store=owner or PostgresStore(url), placement="inbox") as first,
@@ -184,9 +185,9 @@ async def test_a_lost_letter_is_written_again(url: str) -> None:
     assert await texts(url, "shared") == ["first", "second"]
 
 
-async def test_a_lost_notification_costs_a_look(url: str) -> None:
+async def test_a_lost_notification_costs_a_look(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sender = PostgresStore(url)
-    sender._mailing._channel = "nobody_"  # where nobody listens
+    monkeypatch.setattr(vars(sender)["_mailing"], "_channel", "nobody_")  # where nobody listens
     async with two_hosts(url, sender=sender) as (owner, host):
         owned, session = await owner.load("shared"), await host.load("shared")
         entry_id = await session.append_message("user", "second")
@@ -393,16 +394,23 @@ async def test_a_host_carries_out_no_more_letters_at_once_than_it_may(
 # -- what senders see
 
 
+async def next_entry(entries: EntrySubscription) -> tuple[int, str | None]:
+    """Return the seq and the id of the next entry."""
+    entry = await anext(entries)
+    assert not isinstance(entry, Reset)
+    return entry.seq, entry.id
+
+
 async def test_a_sender_sees_what_it_appended_and_follows_the_owner(url: str) -> None:
     async with two_hosts(url) as (owner, host):
         owned, session = await owner.load("shared"), await host.load("shared")
         async with session.subscribe() as entries:
-            assert (await anext(entries)).seq == 1
+            assert await next_entry(entries) == (1, owned.leaf_id)
             ids = await session.append_many([Message("user", (text("a"),)), Message("assistant", (text("b"),))])
-            assert [(await anext(entries)).id for _ in ids] == ids
+            assert [await next_entry(entries) for _ in ids] == [(2, ids[0]), (3, ids[1])]
             assert session.leaf_id == ids[-1] == owned.leaf_id
-            await owned.append_message("user", "by the owner")
-            assert (await anext(entries)).seq == 4
+            last = await owned.append_message("user", "by the owner")
+            assert await next_entry(entries) == (4, last)
         await session.branch(ids[0])
         assert session.leaf_id == ids[0] == owned.leaf_id
         await session.reset_leaf()
