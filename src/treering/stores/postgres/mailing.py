@@ -1,7 +1,7 @@
 """The inbox: letters from hosts that got a command to the host that owns its session.
 
 Each host listens on a channel of its own, on which it is told of letters and of answers alike. What a lost notification
-would have told is found by looking at the table, as `watching` does for logs.
+would have told is found `LOOK_S` seconds later, since the host then looks at the table all the same.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ LETTERS_MAX = 1024
 TAKEN_BYTES_MAX = 8 * 1024 * 1024
 """The size in bytes at which a host takes no further letters at once."""
 
+_UNTOLD_MAX = 3
 _KEPT_S = 60.0  # for how long a letter is kept after nobody may take it any more
 
 
@@ -48,15 +49,21 @@ class Mailing:
         self._statements = statements
         self._me = holdings.owner
         self._channel = f"{channel}_"
-        self._listener = Listener(connections, statements.mail, self._channel + self._me, offload)
+        self._listener = Listener(connections, None, self._channel + self._me, offload)
         self._watch: Watch | None = None
+        self._was_told = True
+        self._untold = 0  # how often in a row something was found that nothing had told of
 
     async def arrived(self) -> None:
         """See `Inbox.arrived`."""
         if self._watch is None:
             self._watch = self._listener.watch([self._me])
-        with anyio.move_on_after(LOOK_S):
+        if self._untold >= _UNTOLD_MAX:
+            self._untold = 0
+            self._listener.reset()
+        with anyio.move_on_after(LOOK_S) as wait:
             await anext(self._watch)
+        self._was_told = not wait.cancelled_caught
 
     def post(self, letter: Letter, keep_s: float) -> bool:
         """See `Inbox.post`."""
@@ -89,13 +96,16 @@ class Mailing:
         """See `Inbox.answers`."""
         with self._connections.use() as connection:
             rows = connection.execute(self._statements.answers, {"ids": list(letter_ids)}, binary=True).fetchall()
-        return {letter_id: _whereabouts(*state) if answer is None else answer for letter_id, answer, *state in rows}
+        found = {letter_id: _whereabouts(*state) if answer is None else answer for letter_id, answer, *state in rows}
+        self._note_found(any(isinstance(each, bytes) for each in found.values()))
+        return found
 
     def take(self, most: int) -> list[Letter]:
         """See `Inbox.take`."""
         wanted = {"owner": self._me, "most": most, "bytes": TAKEN_BYTES_MAX, "kept_s": _KEPT_S}
         with self._connections.use() as connection:
             rows = connection.execute(self._statements.take, wanted, binary=True).fetchall()
+        self._note_found(bool(rows))
         return [Letter(*letter) for _, *letter in sorted(rows, key=lambda row: row[0])]
 
     def answer(self, answers: Mapping[str, bytes]) -> None:
@@ -108,6 +118,10 @@ class Mailing:
         }
         with self._connections.use() as connection:
             connection.execute(self._statements.answer, wanted)
+
+    def _note_found(self, is_anything: bool) -> None:
+        if is_anything:
+            self._untold = 0 if self._was_told else self._untold + 1
 
     def close(self) -> None:
         """Stop listening."""

@@ -197,20 +197,15 @@ answered as (
 select count(pg_notify(%(channel)s || sender, sender)) from (select distinct sender from answered) s
 """
 
-_MAIL = """
-select h.id,
-    array(select i.n from {s}.inbox i join {s}.logs l on l.ref = i.ref and l.owner = h.id
-        where i.taken is null and i.until > now() order by i.n),
-    array(select i.n from {s}.inbox i where i.sender = h.id and i.answer is not null order by i.n)
-from unnest(%(refs)s::text[]) as h (id)
-"""
-
 
 class Statements:
     """The statements for one schema, as bytes.
 
     Args:
         schema: The name of the schema.
+
+    Attributes:
+        names: Their names, by their texts.
     """
 
     def __init__(self, schema: str) -> None:
@@ -245,4 +240,4 @@ class Statements:
         self.answers = of(_ANSWERS)
         self.take = of(_TAKE)
         self.answer = of(_ANSWER)
-        self.mail = of(_MAIL)
+        self.names = {text: name for name, text in vars(self).items()}
