@@ -178,8 +178,8 @@ class Listener:
         self._tell(changed)
 
     def _marks_of(self, look: bytes, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
-        with self._connections.use() as connection:
-            rows = connection.execute(look, {"refs": list(refs)}).fetchall()
+        wanted = {"refs": list(refs)}
+        rows = self._connections.ask(lambda connection: connection.execute(look, wanted).fetchall())
         found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
         for ref, *mark in rows:
             found[ref] = tuple(mark)
