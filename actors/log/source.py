@@ -39,7 +39,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
-from ...events.errors import LogReplaced, SessionLocked
+from ...events.errors import LeaseLost, LogReplaced, SessionLocked
 from ...events.index import LogIndex
 from ..actor import SessionActor
 from ..folds import Values
@@ -120,8 +120,13 @@ class Source(Holder):
         while True:
             actor, follower = self.actor, self._follower
             if actor is not None:
-                await actor.refresh()
-                return actor.log
+                try:
+                    await actor.refresh()
+                except LeaseLost:  # by now it is another host's, and followed
+                    await self.abandon()
+                if self.actor is actor:
+                    return actor.log
+                continue
             if self._changed is not None:
                 await self._changed.wait()
             elif self.creation is not None and (follower is None or follower.gone) and await self._activated():

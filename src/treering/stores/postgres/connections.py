@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 from psycopg import Copy
 from psycopg.abc import PQGen, Query
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from ...events.errors import HostClosed, InvalidInput, TreeringError, UnsupportedVersion
@@ -93,6 +94,7 @@ class Connections:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self._connect_s = conninfo_to_dict(address.conninfo).get("connect_timeout", _CONNECT_S)
         self._idle: list[_BoundedConnection] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
@@ -161,7 +163,7 @@ class Connections:
             connection = _BoundedConnection.connect(
                 self.address.conninfo,
                 autocommit=True,
-                connect_timeout=_CONNECT_S,
+                connect_timeout=self._connect_s,
                 application_name="treering",
                 client_encoding="utf8",
                 cursor_factory=_NotingCursor,

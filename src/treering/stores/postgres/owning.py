@@ -82,7 +82,23 @@ class Holdings:
         if held is not None and held.lease.epoch == lease.epoch:
             held.doubtful = True
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether this host counts as alive for sure: its clock began to count before the server's did."""
+        return time.monotonic() < self._renewed_at + self._connections.address.lease_s
+
+    def holds(self, lease: Lease) -> bool:
+        """Return whether a lease is not known to be over."""
+        held = self._held.get(lease.ref)
+        return held is not None and held.lease.epoch == lease.epoch
+
     # -- in a worker thread
+
+    def confirm(self, lease: Lease) -> bool:
+        """Return whether a lease holds for sure; renew all of them if this host may count as dead."""
+        if not self.is_alive:
+            self.renew([lease])
+        return self.holds(lease)
 
     def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`."""
@@ -143,7 +159,7 @@ class Holdings:
             strays = [(ref, epoch) for ref, epoch in epochs.items() if ref not in self._held]
             if strays:  # acquired or released by a statement whose answer did not arrive
                 self._give_up(connection, strays)
-            return [self._is_held(lease) for lease in leases]
+            return [self.holds(lease) for lease in leases]
 
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
@@ -161,7 +177,7 @@ class Holdings:
         If the server does not answer, the next renewal releases them, or they end with this host.
         """
         with self._lock:
-            ours = [(lease.ref, self._held.pop(lease.ref).epoch) for lease in leases if self._is_held(lease)]
+            ours = [(lease.ref, self._held.pop(lease.ref).epoch) for lease in leases if self.holds(lease)]
             if not ours:
                 return
             try:
@@ -231,7 +247,7 @@ class Holdings:
     def forget(self, lease: Lease) -> None:
         """Note that a lease has ended with its log."""
         with self._lock:
-            if self._is_held(lease):
+            if self.holds(lease):
                 del self._held[lease.ref]
 
     def over(self, lease: Lease) -> LeaseLost:
@@ -244,10 +260,6 @@ class Holdings:
     def cursor(self, history: int, head: int) -> Cursor:
         """Return a place in a log."""
         return Cursor(f"{self._connections.restored}.{history}", head)
-
-    def _is_held(self, lease: Lease) -> bool:
-        held = self._held.get(lease.ref)
-        return held is not None and held.lease.epoch == lease.epoch
 
 
 def history_of(generation: str, restored: int) -> int:
