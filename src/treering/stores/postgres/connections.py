@@ -6,6 +6,7 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +34,13 @@ _CONNECT_S = 10
 
 
 class _BoundedConnection(psycopg.Connection[TupleRow]):
-    """A connection that gives up when the server does not answer."""
+    """A connection that gives up when the server does not answer.
+
+    Attributes:
+        answer_s: For how many seconds an answer is waited for, at most `ANSWER_S`.
+    """
+
+    answer_s = math.inf
 
     def wait(self, gen: PQGen[T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
         """Wait for an answer, but not for ever.
@@ -41,7 +48,7 @@ class _BoundedConnection(psycopg.Connection[TupleRow]):
         Raises:
             OperationalError: There was none; the connection is of no use any more.
         """
-        return super().wait(gen, interval, ANSWER_S if timeout is None else timeout)
+        return super().wait(gen, interval, min(ANSWER_S, self.answer_s) if timeout is None else timeout)
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -59,7 +66,7 @@ class Connections:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._idle: list[Connection] = []
+        self._idle: list[_BoundedConnection] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._checking = threading.Lock()
@@ -68,34 +75,38 @@ class Connections:
         self.restored = 0
 
     @contextmanager
-    def lent(self) -> Iterator[Connection]:
+    def lent(self, answer_s: float = math.inf) -> Iterator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
+
+        Args:
+            answer_s: For how many seconds each answer is waited for, at most `ANSWER_S`.
 
         Raises:
             StoreUnavailable: The server cannot be reached; the block did not run.
         """
         with self._slots:
             connection = self._take()
+            connection.answer_s = answer_s
             try:
                 yield connection
             finally:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self) -> Iterator[Connection]:
-        """Lend a connection to a block, whose errors are told in the words of the tree.
+    def use(self, answer_s: float = math.inf) -> Iterator[Connection]:
+        """Lend a connection to a block, whose errors are told in the words of the tree; see `lent`.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or broke off.
             ReadOnly: It takes no writes.
         """
         try:
-            with self.lent() as connection:
+            with self.lent(answer_s) as connection:
                 yield connection
         except psycopg.Error as error:
             raise self.told(error) from error
 
-    def open(self) -> Connection:
+    def open(self) -> _BoundedConnection:
         """Return a new connection, which the caller closes.
 
         Raises:
@@ -141,7 +152,7 @@ class Connections:
         for each in idle:
             each.close()
 
-    def _take(self) -> Connection:
+    def _take(self) -> _BoundedConnection:
         with self._lock:
             while self._idle:
                 connection = self._idle.pop()
@@ -150,7 +161,7 @@ class Connections:
                 connection.close()
         return self.open()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: _BoundedConnection) -> None:
         idle = psycopg.pq.TransactionStatus.IDLE
         if connection.closed or self._closed or connection.info.transaction_status != idle:
             connection.close()

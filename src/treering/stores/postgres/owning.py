@@ -24,6 +24,7 @@ from .connections import Connections
 from .schema import Connection
 from .statements import Statements
 
+_ANSWER_LEAST_S = 1.0
 _TRIES_MAX = 3  # how often a log is tried that changed hands between two looks
 
 
@@ -65,6 +66,8 @@ class Holdings:
         self._statements = statements
         self._held: dict[Ref, Held] = {}
         self._renewed_at = float("-inf")
+        # Several tries to renew fit into a lease, and none waits behind an acquisition for longer.
+        self._answer_s = max(connections.address.lease_s / 3, _ANSWER_LEAST_S)
         self._lock = threading.Lock()
         self.owner = uuid.uuid4().hex
         self.name = f"{socket.gethostname()}:{os.getpid()}"
@@ -86,7 +89,7 @@ class Holdings:
 
     def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`."""
-        with self._lock, self._connections.use() as connection:
+        with self._lock, self._connections.use(self._answer_s) as connection:
             if time.monotonic() - self._renewed_at > self._connections.address.lease_s / 3:
                 self._renew(connection)
             found: dict[Ref, Lease | SessionLocked] = {
@@ -99,7 +102,10 @@ class Holdings:
                 if not wanted:
                     break
                 self._acquire(connection, wanted, owner, found)
-            return [found.get(ref) or SessionLocked(f"{ref} keeps changing hands: try again") for ref in refs]
+            locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
+            if locked:
+                self._end_unfinished(connection, locked, found)
+            return [found.get(ref) or _changing_hands(ref) for ref in refs]
 
     def _acquire(
         self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
@@ -127,11 +133,20 @@ class Holdings:
                     left_s=left_s,
                 )
 
+    def _end_unfinished(
+        self, connection: Connection, refs: Sequence[Ref], found: dict[Ref, Lease | SessionLocked]
+    ) -> None:
+        """End statements that hosts without a lease left unfinished, whose rows nobody could take meanwhile."""
+        for ref, left_s, _ in connection.execute(self._statements.end_unfinished, {"refs": refs}):
+            found[ref] = SessionLocked(
+                f"{ref} is being written by a host that does not answer: try again", left_s=left_s
+            )
+
     def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Renew the lease on all logs; see `Store.renew`."""
         if not leases:
             return []
-        with self._lock, self._connections.use() as connection:
+        with self._lock, self._connections.use(self._answer_s) as connection:
             before = {ref: held.epoch for ref, held in self._held.items()}
             epochs = self._renew(connection)
             for ref, epoch in before.items():
@@ -256,3 +271,7 @@ def history_of(generation: str, restored: int) -> int:
     if before != str(restored) or not number.isascii() or not number.isdigit() or len(number) > 18:
         return -1
     return int(number)
+
+
+def _changing_hands(ref: Ref) -> SessionLocked:
+    return SessionLocked(f"{ref} keeps changing hands: try again", left_s=0)
