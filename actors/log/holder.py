@@ -67,6 +67,7 @@ class Holders:
         followed: Those that are followed.
         before_passivation: Called with each actor that is about to be passivated.
         closing: Whether no more sessions are activated.
+        sends: Whether commands for a session that another host owns are sent to that host, so that nobody waits here.
         thread: The thread of the host's event loop.
     """
 
@@ -77,6 +78,7 @@ class Holders:
         self.followed: WeakSet[Holder] = WeakSet()
         self.before_passivation: Callable[[SessionActor], None] | None = None
         self.closing = False
+        self.sends = False
         self.thread = get_ident()
 
     async def activate(self, holder: Holder) -> SessionActor:
@@ -232,7 +234,7 @@ class Holder:
             SessionNotFound: The log does not exist, and there is nothing to create it with.
             SessionLocked: Another process or host owns the session.
         """
-        lease = await acquired(self.holders.runtime, self.ref)
+        lease = await acquired(self.holders.runtime, self.ref, waits=not self.holders.sends)
         try:
             self.actor = SessionActor(self.holders.runtime, await self._own(lease))
         except BaseException:

@@ -212,13 +212,18 @@ class OwnedLog:
         await self._runtime.store.release([self.lease])
 
 
-async def acquired(runtime: Runtime, ref: Ref) -> Lease:
+async def acquired(runtime: Runtime, ref: Ref, *, waits: bool = True) -> Lease:
     """Acquire a log, waiting for an owner that does not answer, as long as the store says.
+
+    Args:
+        runtime: The host's seams.
+        ref: The name of the log.
+        waits: Whether to wait.
 
     Raises:
         SessionLocked: Another process or host owns it, and answers, or holds it for longer than that.
     """
-    wait_s = 0 if runtime.leases is None else runtime.leases.wait_s
+    wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
     until, ends_at = anyio.current_time() + wait_s, math.inf
     while True:
         (lease,) = await runtime.store.acquire([ref], runtime.owner)

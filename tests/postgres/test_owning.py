@@ -5,10 +5,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
+import anyio
 import psycopg
 import pytest
 
 from treering import SessionHost
+from treering.events.dialects.native import NativeDialect
+from treering.events.stores.base import Append, Committed, Cursor, Lease, Outcome
+from treering.stores.postgres import PostgresStore
 from treering.stores.postgres.local_server import LocalServer
 
 from .host_child import HostChild
@@ -70,3 +74,61 @@ async def test_a_host_paused_at_any_step_of_an_append_writes_nothing_that_was_ta
                 )
             committed = ["first"] if toward == "server" else ["first", "client"]
             assert await texts(url, name) == [*committed, "taken"], step
+
+
+def append_to(lease: Lease, text: str, head: Cursor) -> Append:
+    line = b'{"type":"custom","id":"%s","custom":{"custom_type":"%s"}}\n' % (text.encode(), text.encode())
+    header = b'{"type":"session","version":1,"id":"%s","timestamp":"2026-01-01T00:00:00.000Z","cwd":""}\n'
+    return Append(lease, head, (line,), False, None if head.seq else header % lease.ref.encode(), NativeDialect())
+
+
+async def race(server: LocalServer, url: str, schema: str, races: int) -> None:
+    """Let two hosts take logs from a third one, which goes on writing; of those who take a log, one gets it."""
+    late, *heirs = [PostgresStore(url + "&lease_s=600") for _ in range(3)]
+    refs = [f"{n}.jsonl" for n in range(races)]
+    for heir in heirs:
+        await heir.acquire(["other"], "heir")
+    leases = [lease for lease in await late.acquire(refs, "late") if isinstance(lease, Lease)]
+    first = await late.append([append_to(lease, "first", lease.head) for lease in leases])
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        owner = f"(SELECT owner FROM {schema}.logs WHERE ref = '0.jsonl')"
+        connection.execute(f"UPDATE {schema}.hosts SET until = now() WHERE id = {owner}".encode())
+    written: dict[str, list[str]] = {ref: ["first"] for ref in refs}
+
+    async def write_on(lease: Lease, outcome: Outcome) -> None:
+        assert isinstance(outcome, Committed)
+        (outcome,) = await late.append([append_to(lease, "late", outcome.head)])
+        if isinstance(outcome, Committed):
+            written[lease.ref].insert(1, "late")  # it may hear of that after its heir has written
+
+    async def take(heir: PostgresStore, name: str, ref: str) -> None:
+        (lease,) = await heir.acquire([ref], name)
+        if isinstance(lease, Lease):
+            (outcome,) = await heir.append([append_to(lease, name, lease.head)])
+            assert isinstance(outcome, Committed)
+            written[ref].append(name)
+
+    for lease, outcome in zip(leases, first, strict=True):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write_on, lease, outcome)
+            for n, heir in enumerate(heirs):
+                tasks.start_soon(take, heir, f"heir {n}", lease.ref)
+    with psycopg.connect(server.url()) as connection:
+        rows = connection.execute(f"SELECT session, id FROM {schema}.entries ORDER BY session, seq".encode()).fetchall()
+    for ref in refs:
+        assert written[ref] == [text for session, text in rows if session == ref]
+        assert sum(text.startswith("heir") for text in written[ref]) == 1, written[ref]
+    assert len({tuple(each) for each in written.values()}) > 1, "the races had all the same end"
+    for store in (late, *heirs):
+        await store.aclose()
+
+
+@pytest.mark.feature("C-5")
+async def test_sixty_races_have_one_winner_each(server: LocalServer, url: str, schema: str) -> None:
+    await race(server, url, schema, 60)
+
+
+@pytest.mark.soak
+@pytest.mark.feature("C-5")
+async def test_a_thousand_races_have_one_winner_each(server: LocalServer, url: str, schema: str) -> None:
+    await race(server, url, schema, 1000)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Sequence
 
@@ -65,7 +64,7 @@ class Holdings:
         self._connections = connections
         self._statements = statements
         self._held: dict[Ref, Held] = {}
-        self._renewed_at = float("-inf")
+        self._is_known = False  # whether the database may have a row of this host
         # Several tries to renew fit into a lease, and none waits behind an acquisition for longer.
         self._answer_s = max(connections.address.lease_s / 3, _ANSWER_LEAST_S)
         self._lock = threading.Lock()
@@ -90,8 +89,6 @@ class Holdings:
     def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Acquire logs; see `Store.acquire`."""
         with self._lock, self._connections.use(self._answer_s) as connection:
-            if time.monotonic() - self._renewed_at > self._connections.address.lease_s / 3:
-                self._renew(connection)
             found: dict[Ref, Lease | SessionLocked] = {
                 ref: SessionLocked(f"{ref} is owned by {self._held[ref].lease.owner} in this program: read it, or wait")
                 for ref in refs
@@ -110,7 +107,8 @@ class Holdings:
     def _acquire(
         self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
     ) -> None:
-        rows = connection.execute(self._statements.acquire, {"owner": self.owner, "refs": list(refs)}).fetchall()
+        self._is_known = True
+        rows = connection.execute(self._statements.acquire, {**self._me(), "refs": list(refs)}).fetchall()
         try:
             for ref, epoch, history, head, header in rows:
                 if header is None:
@@ -162,13 +160,11 @@ class Holdings:
 
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
-        began = time.monotonic()
-        rows = connection.execute(
-            self._statements.renew,
-            {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s},
-        ).fetchall()
-        self._renewed_at = began
-        return dict(rows)
+        self._is_known = True
+        return dict(connection.execute(self._statements.renew, self._me()).fetchall())
+
+    def _me(self) -> dict[str, object]:
+        return {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s}
 
     def release(self, leases: Sequence[Lease]) -> None:
         """Release leases; see `Store.release`.
@@ -193,15 +189,15 @@ class Holdings:
 
     def holder(self, ref: Ref) -> str | None:
         """Return who holds a log, in words for people; None if nobody does."""
-        with self._connections.use() as connection:
-            row = connection.execute(self._statements.holders, {"refs": [ref]}).fetchone()
+        statement, wanted = self._statements.holders, {"refs": [ref]}
+        row = self._connections.ask(lambda connection: connection.execute(statement, wanted).fetchone())
         return None if row is None else f"the host {row[1]}"
 
     def leave(self) -> None:
         """Release everything at once, and end being a host."""
         with self._lock:
             self._held.clear()
-            if self._renewed_at > float("-inf"):
+            if self._is_known:
                 with self._connections.use() as connection:
                     connection.execute(self._statements.leave, {"owner": self.owner})
 
