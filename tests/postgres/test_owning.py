@@ -9,11 +9,14 @@ import anyio
 import psycopg
 import pytest
 
-from treering import SessionHost
+from treering import Limits, MessageEntry, Session, SessionHost
+from treering.entries import plain_text
+from treering.errors import LeaseLost, SessionLocked
 from treering.events.dialects.native import NativeDialect
 from treering.events.stores.base import Append, Committed, Cursor, Lease, Outcome
 from treering.stores.postgres import PostgresStore
 from treering.stores.postgres.local_server import LocalServer
+from treering.subscriptions import EntrySubscription
 
 from .host_child import HostChild
 from .load import texts
@@ -132,3 +135,78 @@ async def test_sixty_races_have_one_winner_each(server: LocalServer, url: str, s
 @pytest.mark.feature("C-5")
 async def test_a_thousand_races_have_one_winner_each(server: LocalServer, url: str, schema: str) -> None:
     await race(server, url, schema, 1000)
+
+
+async def received(subscription: EntrySubscription, count: int) -> list[str]:
+    """Return the messages that a subscriber gets next; a `Reset` would not be one."""
+    texts: list[str] = []
+    while len(texts) < count:
+        entry = await anext(subscription)
+        assert isinstance(entry, MessageEntry)
+        texts.append(plain_text(entry.message.content))
+    return texts
+
+
+@pytest.mark.feature("C-5")
+async def test_a_live_session_that_was_taken_is_left_at_once_and_opened_anew_by_the_next_command(
+    server: LocalServer, url: str, schema: str
+) -> None:
+    limits = Limits(snapshot_after_lines=1)
+    async with (
+        SessionHost(url + "&lease_s=600&wait_s=0", limits=limits) as host,
+        SessionHost(url + "&lease_s=600") as heir,
+    ):
+        sessions = [await host.open(name) for name in ("appended", "moved", "passivated")]
+        for session in sessions:
+            await session.append_message("user", "first")
+        appended, moved, passivated = sessions
+        async with appended.subscribe() as following:
+            assert await received(following, 1) == ["first"]
+            end_leases(server, schema)
+            for session in sessions:
+                await (await heir.load(session.id)).append_message("user", "taken")
+            assert await passivated.passivate()
+            with pytest.raises(LeaseLost):
+                await moved.branch(moved.path()[0])
+
+            async def append(text: str) -> None:
+                with pytest.raises((LeaseLost, SessionLocked)):
+                    await appended.append_message("user", text)
+
+            async with anyio.create_task_group() as tasks:
+                for n in range(10):
+                    tasks.start_soon(append, f"refused {n}")
+            for session in sessions:  # none is live here any more, so that the owner is asked for by name
+                with pytest.raises(SessionLocked, match="is owned by the host"):
+                    await session.append_message("user", "refused")
+            assert await received(following, 1) == ["taken"]
+            await heir.passivate_idle()
+            for session in sessions:
+                await session.append_message("user", "back")
+                assert await texts(url, session.id) == ["first", "taken", "back"]
+            assert await received(following, 1) == ["back"]
+
+
+@pytest.mark.feature("C-5")
+async def test_a_quiet_session_that_was_taken_is_left_at_the_next_renewal(
+    server: LocalServer, url: str, schema: str
+) -> None:
+    async with SessionHost(url + "&lease_s=0.5") as host, SessionHost(url + "&lease_s=600") as heir:
+        session = await host.open("quiet")
+        await session.append_message("user", "first")
+        async with session.subscribe() as following:
+            assert await received(following, 1) == ["first"]
+            taken = await heir_session(server, schema, heir, "quiet")
+            await taken.append_message("user", "taken")
+            assert await received(following, 1) == ["taken"]
+        assert host.statistics().live == 0
+
+
+async def heir_session(server: LocalServer, schema: str, heir: SessionHost, name: str) -> Session:
+    """Take a session from a host that is well and renews its lease, as if it had been gone for a moment."""
+    while True:
+        end_leases(server, schema)
+        try:
+            return await heir.load(name)
+        except SessionLocked:  # it was quicker
+            continue
