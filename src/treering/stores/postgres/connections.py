@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import _GeneratorContextManager, contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -45,10 +45,12 @@ class _NotingCursor(psycopg.Cursor[TupleRow]):
         self._note(query)
         return super().execute(query, *args, **kwargs)
 
-    def copy(self, statement: Any, *args: Any, **kwargs: Any) -> _GeneratorContextManager[Copy]:  # noqa: ANN401  # too
+    @contextmanager
+    def copy(self, statement: Any, *args: Any, **kwargs: Any) -> Generator[Copy]:  # noqa: ANN401  # too
         """Begin to copy rows."""
         self._note(statement)
-        return super().copy(statement, *args, **kwargs)
+        with super().copy(statement, *args, **kwargs) as copy:
+            yield copy
 
     def _note(self, query: Query) -> None:
         if isinstance(self.connection, _BoundedConnection):
@@ -104,7 +106,7 @@ class Connections:
         self.names: Mapping[Query, str] = {}
 
     @contextmanager
-    def lent(self, answer_s: float = math.inf) -> Iterator[Connection]:
+    def lent(self, answer_s: float = math.inf) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
 
         Args:
@@ -125,7 +127,7 @@ class Connections:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self, answer_s: float = math.inf) -> Iterator[Connection]:
+    def use(self, answer_s: float = math.inf) -> Generator[Connection]:
         """Lend a connection to a block, whose errors are told in the words of the tree; see `lent`.
 
         Raises:
