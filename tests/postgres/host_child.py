@@ -1,9 +1,10 @@
 """A host in a process of its own: for each line that it reads it does something, and prints one line.
 
-    python -m tests.postgres.host_child URL
+    python -m tests.postgres.host_child URL [SECONDS]
 
-`open NAME` opens a session, `say NAME TEXT` appends a message by a command of its own, `close` closes the host and
-ends. The answer is what was asked for, or a word more: the class of the error.
+`open NAME` opens a session, `say NAME TEXT` appends a message by a command of its own, `close host` closes the host and
+ends. The answer is what was asked for, or a word more: the class of the error. The clocks of the process, that of the
+wall and the monotonic one, are wrong by so many seconds; `jump SECONDS` sets both forward or back.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -21,25 +24,41 @@ from treering import SessionHost
 from treering.errors import TreeringError
 
 
+class WrongClocks:
+    """Makes the clocks of this process wrong, for everything that asks for them by name, as event loops do."""
+
+    def __init__(self, wrong_by_s: float) -> None:
+        self.wrong_by_s = wrong_by_s
+        wall, monotonic = time.time, time.monotonic
+        time.time = lambda: wall() + self.wrong_by_s
+        time.monotonic = lambda: monotonic() + self.wrong_by_s
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(time.time(), UTC)
+
+
 def report(line: str) -> None:
     os.write(1, (line + "\n").encode())
 
 
-async def obey(url: str) -> None:
-    async with SessionHost(url) as host:
+async def obey(url: str, clocks: WrongClocks) -> None:
+    async with SessionHost(url, clock=clocks.now) as host:
         while True:
             line = (await anyio.to_thread.run_sync(sys.stdin.readline)).strip()
-            if not line or line == "close":
+            if not line or line == "close host":
                 break
             verb, name, *text = line.split(" ")
             try:
-                session = await host.open(name)
-                if verb == "say":
-                    await session.append_message("user", text[0], command_id=text[0])
+                if verb == "jump":
+                    clocks.wrong_by_s += float(name)
+                else:
+                    session = await host.open(name)
+                    if verb == "say":
+                        await session.append_message("user", text[0], command_id=text[0])
             except TreeringError as error:
                 line += f" {type(error).__name__}"
             report(line)
-    report("close")
+    report("close host")
 
 
 class HostChild:
@@ -47,11 +66,11 @@ class HostChild:
 
     Args:
         url: The address of the store.
-        module: What it runs.
+        wrong_by_s: By how many seconds its clocks are wrong at first.
     """
 
-    def __init__(self, url: str, module: str = __name__) -> None:
-        command = [sys.executable, "-m", module, url]
+    def __init__(self, url: str, wrong_by_s: float = 0) -> None:
+        command = [sys.executable, "-m", __name__, url, str(wrong_by_s)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def __enter__(self) -> Self:
@@ -86,4 +105,4 @@ class HostChild:
 
 
 if __name__ == "__main__":
-    anyio.run(obey, sys.argv[1])
+    anyio.run(obey, sys.argv[1], WrongClocks(float(sys.argv[2])))
