@@ -11,11 +11,14 @@ variable `TREERING_TEST_STORE` chooses it. This is the one place that says which
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import inspect
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,11 +29,16 @@ from treering.events.stores.base import Store
 from treering.events.stores.memory import MemoryStore
 from treering.events.stores.shelf import Shelf
 
+if TYPE_CHECKING:
+    from treering.stores.postgres.local_server import LocalServer
+
 ROOMS = {
     "memory": ("sessions", "following", "catalog", "search", "keyed", "keeping", "importing", "exporting"),
     "finding": ("catalog", "keeping"),
     "sqlite": ("sessions", "following", "catalog", "search", "keyed"),
 }
+POSTGRES_ROOMS = ("sessions", "following", "catalog", "search", "keyed", "keeping", "importing", "exporting")
+
 """The folders of tests, by store."""
 
 ABOUT_FILES = re.compile(
@@ -67,6 +75,7 @@ LEFT_OUT = {
 """What does not take part although its code says nothing of files, and why."""
 
 _shelves: dict[str, Shelf] = {}
+_schemas: dict[str, None] = {}
 
 
 def _memory(root: str) -> Store:
@@ -86,7 +95,30 @@ def _finding(root: str) -> Store:
     return FindingStore(_shelves.setdefault(root, Shelf()))
 
 
-_MAKERS: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite, "finding": _finding}
+def _postgres(root: str) -> Store:
+    from treering.stores.postgres import PostgresStore
+
+    name = f"of_{hashlib.blake2b(root.encode(), digest_size=8).hexdigest()}"
+    _schemas[name] = None
+    return PostgresStore(_server().url(schema=name))
+
+
+@cache
+def _server() -> LocalServer:
+    """Start a server, which runs as long as this process."""
+    from treering.stores.postgres.local_server import LocalServer
+
+    server = LocalServer(settings={"autovacuum": "off"})
+    atexit.register(server.__exit__, None, None, None)
+    return server.__enter__()
+
+
+_MAKERS: dict[str, Callable[[str], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "finding": _finding,
+    "postgres": _postgres,
+}
 """How a store is made that keeps the sessions of a folder."""
 
 
