@@ -57,8 +57,8 @@ class RowConditions:
             sign = "<" if query.is_descending else ">"
             after = f" and ({', '.join(columns)}) {sign} ({self._place(query.after)})"
         direction = " desc" if query.is_descending else ""
-        limit = "" if query.limit is None else f" limit {query.limit:d}"
-        return f"{after} order by {', '.join(each + direction for each in columns)}{limit} offset {query.offset:d}"
+        order = ", ".join(each + direction for each in columns)
+        return f"{after} order by {order} limit {self._value(query.limit)} offset {self._value(query.offset)}"
 
     def _add(self, condition: str) -> None:
         self._conditions.append(f"({condition})")

@@ -49,10 +49,23 @@ create table {s}.beside (ref text collate "C" not null, kind text collate "C" no
 
 _PARTITIONS = 16
 
-_VIEWS: LiteralString = """
+# Text in PostgreSQL holds neither a NUL nor half of a character: read as text, one of them would make all of its line
+# unreadable. Those who look at JSON are shown U+FFFD in their place; the bytes of the line are as they were written.
+_VIEWS: LiteralString = r"""
 create function {s}.json_of(line bytea) returns json language plpgsql immutable strict as $body$
+declare
+    source text;
+    -- An escape counts after an even number of backslashes. Pairs are set aside: JSON itself holds no chr(1).
+    escape constant text := '(?<!\\)((?:\\\\)*)\\';
 begin
-    return convert_from(line, 'UTF8')::json;
+    source := convert_from(line, 'UTF8');
+    if source ~* '\\u(0000|d[89a-f])' then
+        source := regexp_replace(
+            source, escape || '(ud[89ab]..)\\(ud[c-f]..)', '\1' || chr(1) || '\2' || chr(1) || '\3', 'gi');
+        source := regexp_replace(source, escape || 'u(0000|d[89a-f]..)', '\1\\ufffd', 'gi');
+        source := replace(source, chr(1), '\');
+    end if;
+    return source::json;
 exception when others then
     return null;
 end $body$;
@@ -212,7 +225,9 @@ def _step(connection: Connection, address: Address) -> SchemaStatus:
         if found.version >= VERSION:
             return found
         if found.version == 0:
-            cursor.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(address.schema)))
+            # `create schema if not exists` would need a right on the database also where the schema exists.
+            if cursor.execute("select 1 from pg_namespace where nspname = %s", [address.schema]).fetchone() is None:
+                cursor.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
             strangers = cursor.execute(
                 "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s",
                 [address.schema],

@@ -237,6 +237,9 @@ class Statements:
 
     Args:
         schema: The name of the schema.
+
+    Attributes:
+        names: Their names, by their texts.
     """
 
     def __init__(self, schema: str) -> None:
@@ -280,6 +283,7 @@ class Statements:
         self.forget_current = of(_FORGET_CURRENT)
         self._find = of(_FIND)
         self._count = of(_COUNT)
+        self.names = {text: name for name, text in vars(self).items()}
 
     def find(self, where: str, page: str) -> bytes:
         """Return the statement that finds rows.
@@ -288,8 +292,13 @@ class Statements:
             where: The conditions.
             page: The place, the order, and how many.
         """
-        return self._find + f"{where}{page}".encode()
+        return self._named("find", self._find + f"{where}{page}".encode())
 
     def count(self, where: str) -> bytes:
         """Return the statement that counts rows under conditions, for each state."""
-        return self._count + f"{where} group by r.word".encode()
+        return self._named("count", self._count + f"{where} group by r.word".encode())
+
+    def _named(self, name: str, statement: bytes) -> bytes:
+        """Remember the name of a statement that was put together; there are few, since values are parameters."""
+        self.names[statement] = name
+        return statement

@@ -50,6 +50,7 @@ class PostgresStore:
         )
         self._connections = Connections(self.address)
         statements = Statements(self.address.schema)
+        self._connections.names = statements.names
         channel = f"treering_{hashlib.sha256(self.address.schema.encode()).hexdigest()[:16]}"
         self._holdings = Holdings(self._connections, statements)
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)

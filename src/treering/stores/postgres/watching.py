@@ -1,7 +1,9 @@
 """Noticing changes: one LISTEN for the whole store, and a look at the rows now and then.
 
 No task or thread is dedicated to it. Of all who wait, one waits on the connection's socket for the others. A lost
-notification, or a lost connection, costs `LOOK_S` seconds: then the rows of what is watched tell whether they changed.
+notification, or a lost connection, costs `LOOK_S` seconds: then the rows of what is watched tell whether they changed,
+also while other logs are told of all the time. A connection that did not tell what such a look finds is opened anew: a
+network that swallows packets does not close it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from .schema import Connection
 from .statements import Statements
 
 LOOK_S = 2.0
-"""After how many seconds without a notification the rows of the watched logs are looked at."""
+"""After how many seconds the rows of the watched logs are looked at, whatever was told meanwhile."""
 
 _Mark = tuple[object, ...]
 
@@ -68,6 +70,9 @@ class Listener:
         self._watches: dict[Ref, set[Watch]] = {}
         self._sleeping: dict[Watch, None] = {}
         self._marks: dict[Ref, _Mark] = {}
+        self._told: set[Ref] = set()  # since the last look
+        self._untold: set[Ref] = set()  # what the last look found, and nothing has told of yet
+        self._look_at = float("-inf")
         self._connection: Connection | None = None
         self._waiting = False  # whether somebody waits on the socket
 
@@ -107,25 +112,27 @@ class Listener:
                     next(iter(self._sleeping)).event.set()
 
     async def _listen(self) -> None:
-        """Wait on the socket for notifications, or look when there are none."""
+        """Wait on the socket for notifications, and look at the rows when it is time to."""
         if self._connection is None:
             try:
                 self._connection = await self._offload(self._connect)
             except StoreUnavailable:
                 await anyio.sleep(LOOK_S)
                 return
-            await self._look()  # at what was missed
+            self._untold.clear()
+            await self._look(is_first=True)  # at what was missed
             return
         try:
-            with anyio.move_on_after(LOOK_S):
+            with anyio.move_on_at(self._look_at):
                 await anyio.wait_readable(self._connection.fileno())
             told = self._take(self._connection)
         except (psycopg.Error, OSError, anyio.ClosedResourceError):
             self._drop()
             return
-        if told:
-            self._tell(told)
-        else:
+        self._told |= told
+        self._untold -= told
+        self._tell(told)
+        if anyio.current_time() >= self._look_at:
             await self._look()
 
     def _tell(self, refs: Iterable[Ref]) -> None:
@@ -142,16 +149,25 @@ class Listener:
             told.update(note.extra.decode().split("\n"))
         return told
 
-    async def _look(self) -> None:
-        """Compare the rows of the watched logs with those that were seen before."""
+    async def _look(self, *, is_first: bool = False) -> None:
+        """Compare the rows of the watched logs with those that were seen before.
+
+        Args:
+            is_first: Whether the connection has not listened until now, so that it cannot tell of what is found.
+        """
+        if self._untold:  # what the look before this one found should have been told since
+            self._drop()
+            return
         refs = list(self._watches)
         try:
             found = await self._offload(self._marks_of, refs)
         except StoreUnavailable:
             self._drop()
             return
+        self._look_at = anyio.current_time() + LOOK_S
         changed = {ref for ref in refs if self._marks.get(ref, ()) != found[ref]}
-        self._marks = found
+        self._untold = set() if is_first else {ref for ref in changed if ref in self._marks} - self._told
+        self._marks, self._told = found, set()
         self._tell(changed)
 
     def _marks_of(self, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
@@ -164,7 +180,11 @@ class Listener:
 
     def _connect(self) -> Connection:
         connection = self._connections.open()
-        connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
+        try:
+            connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
+        except psycopg.Error as error:
+            connection.close()
+            raise self._connections.told(error) from error
         return connection
 
     def _drop(self) -> None:
