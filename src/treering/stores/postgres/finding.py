@@ -17,7 +17,7 @@ from ...events.stores.finding import FindsRows, Outdated, RowColumns, RowQuery, 
 from .conditions import RowConditions, is_name, names_of
 from .connections import Connections
 from .escaping import BETWEEN, escaped, escaped_or_none, unescaped
-from .statements import Statements
+from .row_statements import RowStatements
 
 KEPT_AT_ONCE = 1000
 """How many rows are kept by one transaction."""
@@ -31,7 +31,7 @@ class Finder(FindsRows):
         statements: The SQL.
     """
 
-    def __init__(self, connections: Connections, statements: Statements) -> None:
+    def __init__(self, connections: Connections, statements: RowStatements) -> None:
         self._connections = connections
         self._statements = statements
 

@@ -99,6 +99,14 @@ create function {s}.path(of_session text, leaf text) returns setof {s}.entries l
 $body$;
 """
 
+_INBOX: LiteralString = """
+create table {s}.inbox (n bigint generated always as identity primary key, id text collate "C" not null unique,
+    ref text collate "C" not null, sender text not null, call bytea not null, until timestamptz not null, taken text,
+    answer bytea);
+create index inbox_waiting on {s}.inbox (ref) where taken is null;
+create index inbox_answered on {s}.inbox (sender) where answer is not null;
+"""
+
 _ROWS: LiteralString = """
 create table {s}.rows (ref text collate "C" primary key, log text collate "C" references {s}.logs on delete cascade,
     size bigint not null, changed bigint not null, identity bigint not null, data bytea not null,
@@ -141,7 +149,11 @@ def _first(cursor: Cursor, schema: str) -> None:
     cursor.execute(sql.SQL(_VIEWS).format(s=name))
 
 
-def _second(cursor: Cursor, schema: str) -> None:
+def _inbox(cursor: Cursor, schema: str) -> None:
+    cursor.execute(sql.SQL(_INBOX).format(s=sql.Identifier(schema)))
+
+
+def _rows(cursor: Cursor, schema: str) -> None:
     """Make the rows of a listing, which every log lacks at first."""
     name = sql.Identifier(schema)
     cursor.execute(sql.SQL(_ROWS).format(s=name))
@@ -154,7 +166,7 @@ def _second(cursor: Cursor, schema: str) -> None:
         )
 
 
-MIGRATIONS = (_first, _second)
+MIGRATIONS = (_first, _inbox, _rows)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)
@@ -177,8 +189,13 @@ class SchemaStatus(Struct, frozen=True):
 
 def status(connection: Connection, address: Address) -> SchemaStatus:
     """Return the state of a schema, without changing it."""
-    found = connection.execute("select to_regclass(%s) is not null", [f"{address.schema}.meta"]).fetchone()
-    if found is None or not found[0]:
+    # Not `to_regclass`: within a transaction, it does not know of a schema that another host has just made.
+    found = connection.execute(
+        "select from pg_class c join pg_namespace n on n.oid = c.relnamespace "
+        "where n.nspname = %s and c.relname = 'meta'",
+        [address.schema],
+    ).fetchone()
+    if found is None:
         return SchemaStatus(address.schema, 0)
     meta = sql.SQL("select version from {}").format(sql.Identifier(address.schema, "meta"))
     row = connection.execute(meta).fetchone()
