@@ -39,7 +39,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
-from ...events.errors import LeaseLost, LogReplaced, SessionLocked
+from ...events.errors import LeaseLost, LogReplaced, SessionLocked, SessionNotFound
 from ...events.index import LogIndex
 from ..actor import SessionActor
 from ..folds import Values
@@ -104,6 +104,8 @@ class Source(Holder):
             log = follower.log
         else:
             header = None if self.creation is None or actor is not None else self.creation.header
+            if self._was_deleted and self.holders.runtime.looks is None:
+                raise SessionNotFound(f"session {self.ref!r} was deleted, and is no longer: load or create another one")
             return OpenLog.peek(self.holders.runtime, self.ref, header)
         return log.index, log.generation
 
@@ -122,10 +124,12 @@ class Source(Holder):
             if actor is not None:
                 try:
                     await actor.refresh()
-                except LeaseLost:  # by now it is another host's, and followed
-                    await self.abandon()
-                if self.actor is actor:
-                    return actor.log
+                except LeaseLost:  # it is another host's, and followed from now on
+                    self.lose()
+                    await self.unchanging()
+                else:
+                    if self.actor is actor:
+                        return actor.log
                 continue
             if self._changed is not None:
                 await self._changed.wait()
