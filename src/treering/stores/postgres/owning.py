@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 
@@ -64,6 +65,7 @@ class Holdings:
         self._connections = connections
         self._statements = statements
         self._held: dict[Ref, Held] = {}
+        self._alive_until = float("-inf")
         self._is_known = False  # whether the database may have a row of this host
         # Several tries to renew fit into a lease, and none waits behind an acquisition for longer.
         self._answer_s = max(connections.address.lease_s / 3, _ANSWER_LEAST_S)
@@ -87,7 +89,7 @@ class Holdings:
     @property
     def is_alive(self) -> bool:
         """Whether this host counts as alive for sure: its clock began to count before the server's did."""
-        return time.monotonic() < self._renewed_at + self._connections.address.lease_s
+        return time.monotonic() < self._alive_until
 
     def holds(self, lease: Lease) -> bool:
         """Return whether a lease is not known to be over."""
@@ -123,8 +125,10 @@ class Holdings:
     def _acquire(
         self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
     ) -> None:
-        self._is_known = True
+        began, self._is_known = time.monotonic(), True
         rows = connection.execute(self._statements.acquire, {**self._me(), "refs": list(refs)}).fetchall()
+        half_s = self._connections.address.lease_s / 2  # the statement leaves the row alone if as much is left
+        self._alive_until = max(self._alive_until, began + half_s)
         try:
             for ref, epoch, history, head, header in rows:
                 if header is None:
@@ -176,8 +180,10 @@ class Holdings:
 
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
-        self._is_known = True
-        return dict(connection.execute(self._statements.renew, self._me()).fetchall())
+        began, self._is_known = time.monotonic(), True
+        epochs: dict[Ref, int] = dict(connection.execute(self._statements.renew, self._me()).fetchall())
+        self._alive_until = began + self._connections.address.lease_s
+        return epochs
 
     def _me(self) -> dict[str, object]:
         return {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s}
