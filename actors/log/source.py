@@ -127,10 +127,8 @@ class Source(Holder):
                 except LeaseLost:  # it is another host's, and followed from now on
                     self.lose()
                     await self.unchanging()
-                else:
-                    if self.actor is actor:
-                        return actor.log
-                continue
+                    continue
+                return actor.log
             if self._changed is not None:
                 await self._changed.wait()
             elif self.creation is not None and (follower is None or follower.gone) and await self._activated():
