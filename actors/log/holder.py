@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from threading import get_ident
 from weakref import WeakSet
@@ -73,6 +73,8 @@ class Holders:
         before_passivation: Called with each actor that is about to be passivated.
         closing: Whether no more sessions are activated.
         sends: Whether commands for a session that another host owns are sent to that host, so that nobody waits here.
+        forwards: Whether all that is to be done with such a session is sent there.
+        drained_to: Returns where other sessions than those that are held go, once this host is to take no more.
         thread: The thread of the host's event loop.
     """
 
@@ -83,7 +85,8 @@ class Holders:
         self.followed: WeakSet[Holder] = WeakSet()
         self.before_passivation: Callable[[SessionActor], None] | None = None
         self.closing = False
-        self.sends = False
+        self.sends = self.forwards = False
+        self.drained_to: Callable[[], Awaitable[SessionLocked]] | None = None
         self.thread = get_ident()
 
     async def activate(self, holder: Holder) -> SessionActor:
@@ -252,7 +255,10 @@ class Holder:
         Raises:
             SessionLocked: Another process or host owns it, and answers, or holds it for longer than that.
         """
-        runtime = self.holders.runtime
+        runtime, holders = self.holders.runtime, self.holders
+        if holders.drained_to is not None:
+            raise await holders.drained_to()
+        waits = waits and not holders.forwards
         wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
         until, ends_at = anyio.current_time() + wait_s, math.inf
         while True:
@@ -357,6 +363,13 @@ class Holder:
                     self._follower.outdated = True
                 with anyio.CancelScope(shield=True):
                     await self.holders.runtime.store.release([lease])
+
+    async def hand_over(self) -> None:
+        """Release the log for others, once the commands that its actor has accepted have replies; later ones wait."""
+        await self.unchanging()
+        if self.actor is not None:
+            with self.changing():
+                await self._quiet_and_release(self.actor)
 
     async def abandon(self) -> None:
         """Leave a log that another host has taken, without writing anything; commands that wait are refused."""

@@ -124,7 +124,15 @@ def _inbox(cursor: Cursor, schema: str) -> None:
     cursor.execute(sql.SQL(_INBOX).format(s=sql.Identifier(schema)))
 
 
-MIGRATIONS = (_first, _inbox)
+def _hosts(cursor: Cursor, schema: str) -> None:
+    cursor.execute(
+        sql.SQL("alter table {}.hosts add column renewed timestamptz not null default now()").format(
+            sql.Identifier(schema)
+        )
+    )
+
+
+MIGRATIONS = (_first, _inbox, _hosts)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)
