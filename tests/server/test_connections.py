@@ -150,6 +150,7 @@ async def test_replies_follow_each_other_over_one_connection() -> None:
         (reply(b"Hell", headers=FIXED), b""),
         (reply(b"He", b"l", headers=FIXED), b"He"),
         (reply(b"Hello!", headers=FIXED), b""),
+        (reply(b"Hello!", b"", headers=FIXED), b""),
         (reply(b"He", b"llo!", headers=FIXED), b"He"),
         (reply(b"Hello", headers=[(b"location", b"/a\r\nset-cookie: b=1")]), b""),
         (reply(b"Hello", headers=[(b"location\nx", b"/a")]), b""),
