@@ -25,9 +25,11 @@ the file, so they work while another program writes.
 **Where sessions are.** All sessions are in one directory, the root: `--root DIRECTORY`, else the environment variable
 `TREERING_ROOT`, else the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on
 macOS `~/Library/Application Support/treering/sessions`). A root may also be given as
-`file:/path`; one that begins like another address, such as `sqlite:`, is refused, and `./sqlite:` is a directory of
+`file:/path`, or as the address of a database, `postgresql://user@host/database` ([postgres.md](postgres.md)); one that
+begins like an address of which no store is installed, such as `sqlite:`, is refused, and `./sqlite:` is a directory of
 that name. A file `config.toml` or `config.json` in the root holds the settings that [catalog.md](catalog.md) lists; an
-unknown key is an error. The current project is the directory in which a command runs.
+unknown key is an error. For a database, that file and a server's tokens are in a directory of this machine,
+`treering/roots/HASH` under application data. The current project is the directory in which a command runs.
 
 ```toml
 # config.toml

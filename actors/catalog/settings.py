@@ -20,8 +20,9 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from ...events.arguments import folder_of
+from ...events.arguments import folder_of, scheme_of
 from ...events.errors import InvalidInput
+from ...events.stores.opening import check_scheme
 
 _MINIMUMS = {
     "debounce_ms": 0,
@@ -111,19 +112,42 @@ ROOT = "TREERING_ROOT"
 """The environment variable that sets the root."""
 
 
-def default_root() -> Path:
+def default_root() -> Path | str:
     """Return the root that the command `treering` uses, so that a program and the command see the same sessions.
 
-    It is the value of the environment variable `TREERING_ROOT`, a path or a `file:` URL, or else the platform's folder
-    for application data: on Linux `~/.local/share/treering/sessions`, on macOS
-    `~/Library/Application Support/treering/sessions`. It may not exist yet.
+    It is the value of the environment variable `TREERING_ROOT`: a path, a `file:` URL, or the address of a store such
+    as "postgresql://user@host/database". Without it, it is the platform's folder for application data: on Linux
+    `~/.local/share/treering/sessions`, on macOS `~/Library/Application Support/treering/sessions`. It may not exist
+    yet.
+
+    Returns:
+        The path of a folder, or the address of a store of another kind; `SessionHost` takes both.
 
     Raises:
-        InvalidInput: The variable begins like an address, such as "sqlite:"; see `SessionHost`.
+        InvalidInput: The variable begins like an address of which no store is installed, or is "memory:".
     """
     configured = os.environ.get(ROOT)
-    if configured:
-        return Path(os.path.abspath(os.path.expanduser(folder_of(configured, ROOT))))
+    return root_of(configured, ROOT) if configured else application_folder() / "sessions"
+
+
+def root_of(text: str, what: str) -> Path | str:
+    """Return the root that a person gave: the absolute path of a folder, or the address of a store of another kind.
+
+    Args:
+        text: A path, in which `~` is expanded, or a URL.
+        what: The name of what was given, for messages.
+
+    Raises:
+        InvalidInput: It begins like an address of which no store is installed, or is "memory:".
+    """
+    if scheme_of(text) not in (None, "file", "memory"):
+        check_scheme(text, what)
+        return text
+    return Path(os.path.abspath(os.path.expanduser(folder_of(text, what))))
+
+
+def application_folder() -> Path:
+    """Return the platform's folder for application data of this program. It may not exist yet."""
     from platformdirs import user_data_path  # not needed to import the package
 
-    return user_data_path("treering", appauthor=False) / "sessions"
+    return user_data_path("treering", appauthor=False)

@@ -55,11 +55,12 @@ def file_store(
     return FileStore(root, durability=durability, writes=writes, disk=disk, offload=offload, new_id=new_id)
 
 
-def check_scheme(root: str | os.PathLike[str]) -> None:
+def check_scheme(root: str | os.PathLike[str], what: str = "the root") -> None:
     """Refuse a URL of which no store is known, without loading one.
 
     Args:
         root: A path, or a URL: `file:/path`, `memory:`, or one of an installed store.
+        what: The caller's name for it.
 
     Raises:
         InvalidInput: No installed store has this scheme, or it names something that its store cannot.
@@ -75,7 +76,7 @@ def check_scheme(root: str | os.PathLike[str]) -> None:
             raise InvalidInput("a store in memory has no name: give 'memory:' alone")
     elif scheme not in (names := entry_points(group=GROUP).names):
         raise InvalidInput(  # the rest is not repeated, since it may hold a password
-            f"the root begins with '{root.partition(':')[0]}:', like an address, but there is no store of this kind; "
+            f"{what} begins with '{root.partition(':')[0]}:', like an address, but there is no store of this kind; "
             f"there are {', '.join(f'{each}:' for each in sorted({*_OURS, *names}))}: install the package that has it, "
             f"or give the path of a directory, './{root.partition(':')[0]}:…' if its name really begins so"
         )

@@ -109,6 +109,7 @@ class Network:
         piece: Of how many bytes the pieces are in which messages are sent; None for any.
         delay_s: The seconds that each piece waits.
         refuses: Whether new connections are closed at once.
+        unheard: Which notifications are lost while everything else arrives: those that hold these bytes; None for none.
     """
 
     def __init__(self, server: LocalServer, *, tcp: bool = False) -> None:
@@ -116,6 +117,7 @@ class Network:
         self.piece: int | None = None
         self.delay_s = 0.0
         self.refuses = False
+        self.unheard: bytes | None = None
         self._target = str(server.folder / ".s.PGSQL.5432")
         self._folder = Path(tempfile.mkdtemp(prefix="net-", dir=server.folder))
         self._connections: list[_Connection] = []
@@ -187,7 +189,7 @@ class Network:
         with self._lock:
             self._faults.clear()
             self._bytes.clear()
-        self.piece, self.delay_s, self.refuses = None, 0.0, False
+        self.piece, self.delay_s, self.refuses, self.unheard = None, 0.0, False, None
         self._open.set()
 
     def close(self) -> None:
@@ -277,6 +279,9 @@ class Network:
 
     def _deliver(self, connection: _Connection, message: Message) -> None:
         toward, data = message.toward, message.data
+        unheard = self.unheard
+        if unheard is not None and message.name == "NotificationResponse" and unheard in data:
+            return
         if connection.late is not None:  # its client has gone
             connection.late.answer.append(message.name)
             if message.name == "ReadyForQuery":

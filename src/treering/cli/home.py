@@ -2,7 +2,9 @@
 
 The root is the directory of the session files: `--root`, else the environment variable TREERING_ROOT, else `sessions`
 in the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on macOS
-`~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in it holds the settings::
+`~/Library/Application Support/treering/sessions`). It may be the address of another store instead, such as
+`postgresql://user@host/database`; then `roots/NAME` under application data stands in for it where something of this
+machine is kept, and NAME is a hash of the address. A file `config.toml` or `config.json` there holds the settings::
 
     auto_archive_after_days = 90
     max_sessions_per_project = 200
@@ -14,7 +16,9 @@ An unknown key is an error; docs/catalog.md lists the settings. The project is t
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -22,8 +26,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from ..actors.catalog.settings import default_root
-from ..events.arguments import folder_of
+from ..actors.catalog.settings import application_folder, default_root, root_of
 from ..events.errors import InvalidInput, TreeringError
 from .messages import logs_on_stderr, sentence
 
@@ -41,12 +44,15 @@ TOKEN_FILE = "treering.token_file"
 _CONFIG_NAMES = ("config.toml", "config.json")
 """The possible names of the settings file in the root."""
 
+_PASSWORDS = re.compile(r"(?<=//)[^/?#]*@|(?<=[?&])[a-z]*password=[^&]*&?")
+"""What an address may hold of secrets: the user with the password, and parameters."""
+
 
 class Home(Struct, frozen=True):
     """A root and a project.
 
     Attributes:
-        root: The directory of the session files, which need not exist; the address of a server if it is one.
+        root: The directory of the session files, which need not exist; or the address of another store or a server.
         project: The directory that the command runs in.
         server: The address of the server whose sessions are meant, if any.
         token_file: The file with the token for it; None for that of the environment.
@@ -62,10 +68,10 @@ class Home(Struct, frozen=True):
         """Return the home for a root, or for the server that the command names; by default that of the environment.
 
         Args:
-            root: The directory, or its `file:` URL; `~` is expanded in a path.
+            root: The directory, its `file:` URL, or the address of another store; `~` is expanded in a path.
 
         Raises:
-            InvalidInput: It begins like another address, such as "sqlite:".
+            InvalidInput: It begins like an address of which no store is installed, such as "sqlite:".
         """
         context = click.get_current_context(silent=True)
         server = None if context is None or root else context.meta.get(SERVER)
@@ -73,7 +79,24 @@ class Home(Struct, frozen=True):
             return cls(server, os.getcwd(), server, context.meta.get(TOKEN_FILE))
         if not root:
             return cls(str(default_root()), os.getcwd())
-        return cls(os.path.abspath(os.path.expanduser(folder_of(root, "--root"))), os.getcwd())
+        return cls(str(root_of(root, "--root")), os.getcwd())
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the sessions are files of this machine."""
+        return self.server is None and os.path.isabs(self.root)
+
+    @property
+    def place(self) -> str:
+        """The root for messages: an address without its password."""
+        return self.root if self.is_folder else _PASSWORDS.sub("", self.root)
+
+    @property
+    def folder(self) -> str:
+        """The directory of the settings and tokens: the root, or what stands in for one that is an address."""
+        if self.is_folder:
+            return self.root
+        return str(application_folder() / "roots" / hashlib.sha256(self.place.encode()).hexdigest()[:16])
 
     @property
     def config(self) -> str | None:
@@ -82,7 +105,7 @@ class Home(Struct, frozen=True):
         Raises:
             InvalidInput: There are two settings files.
         """
-        paths = [path for name in _CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
+        paths = [path for name in _CONFIG_NAMES if os.path.lexists(path := os.path.join(self.folder, name))]
         if len(paths) > 1:
             raise InvalidInput(f"there are two settings files, {' and '.join(paths)}: remove one")
         return paths[0] if paths else None

@@ -49,6 +49,8 @@ _SENTENCES = {
     "retention_failed": "old sessions could not be archived ({error}): retry with `treering gc`",
     "host_failed": "the host was closed by a failure ({error}): everything acknowledged is in its files",
     "passivation_failed": "session {session_id} could not be closed cleanly ({error})",
+    "leases_not_renewed": "the leases of {sessions} sessions could not be renewed ({error}); this is retried",
+    "release_failed": "the database did not answer ({error}), so others wait for what this program held",
     "actor_failed": "session {session_id} was abandoned ({error}): everything acknowledged is in its file",
     "projection_failed": "the view {projection!r} of session {session_id} failed ({error})",
     "checkpoint_ignored": "the checkpoint of the view {projection!r} cannot be used ({error}): the view is rebuilt",

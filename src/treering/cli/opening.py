@@ -91,6 +91,10 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
             yield await remote.load(file, read_only=True)
         return
     if not _is_path(file):
+        if not home.is_folder:
+            async with home.opened() as host:
+                yield await host.load(await host.resolve(file), read_only=True)
+            return
         file = await _resolved_path(file, root)
     path, packed = _located(file)
     reporter = None if packed else _DamageReporter(file)  # positions in a compressed file are of no use

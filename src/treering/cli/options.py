@@ -108,9 +108,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 root_option = click.option(
     "--root",
-    metavar="DIRECTORY",
+    metavar="ROOT",
     type=click.Path(file_okay=False, readable=False),
-    help=f"The directory of the sessions; by default {ROOT}, or the platform's directory for application data.",
+    help=f"The directory of the sessions, or the address of a database, such as postgresql://user@host/database; by "
+    f"default {ROOT}, or the platform's directory for application data.",
 )
 """The option for another root, to pass to `Home.at`."""
 

@@ -96,7 +96,7 @@ async def _session_or_default(host: SessionHost, home: Home, text: str | None) -
     for row in await host.list_sessions(project=home.project):
         return row
     if not await host.list_sessions(status="any", limit=1):
-        raise SessionNotFound(f"there are no sessions in {home.root} yet: start one with treering chat")
+        raise SessionNotFound(f"there are no sessions in {home.place} yet: start one with treering chat")
     raise SessionNotFound(
         f"there is no session in the project {home.project}: name one of another project, as `treering sessions --all` "
         "lists them, or an archived one, as `treering sessions --archived` does"

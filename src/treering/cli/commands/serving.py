@@ -76,7 +76,7 @@ def serve(
       curl localhost:8765/v1/sessions
     """
     home = Home.at(root)
-    tokens = _tokens(home.root, token_file)
+    tokens = _tokens(home.folder, token_file)
     is_private = uds is not None or host in _LOOPBACK
     if not (is_private or tokens.any()):
         raise InvalidInput(
@@ -176,7 +176,7 @@ def _log_as_json() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format='{"event": "log", "message": "%(message)s"}')
 
 
-def _tokens(root: str, token_file: Path | None = None) -> Tokens:
+def _tokens(folder: str, token_file: Path | None = None) -> Tokens:
     """Return the tokens of a root, and those that are given.
 
     Raises:
@@ -191,7 +191,7 @@ def _tokens(root: str, token_file: Path | None = None) -> Tokens:
     given = [os.environ[_TOKEN_VARIABLE]] if os.environ.get(_TOKEN_VARIABLE) else []
     if token_file is not None:
         given.append(token_file.read_text(encoding="utf-8").strip())
-    return Tokens(Path(root, ".treering", "tokens.json"), OsDisk(), given=given)
+    return Tokens(Path(folder, ".treering", "tokens.json"), OsDisk(), given=given)
 
 
 @click.group()
@@ -218,7 +218,7 @@ def create(role: str, prefix: str | None, expires: str | None, root: str | None)
       treering token create --role admin
       treering token create --role write --prefix team-a: --expires 30d
     """
-    click.echo(_tokens(Home.at(root).root).create(role, prefix=prefix, expires=_moment(expires)))  # type: ignore[arg-type]  # a choice
+    click.echo(_tokens(Home.at(root).folder).create(role, prefix=prefix, expires=_moment(expires)))  # type: ignore[arg-type]  # a choice
 
 
 @token.command("list")
@@ -226,7 +226,7 @@ def create(role: str, prefix: str | None, expires: str | None, root: str | None)
 @root_option
 def list_tokens(as_json: bool, root: str | None) -> None:
     """List the tokens: their ids, roles and prefixes, and when they end."""
-    kept = _tokens(Home.at(root).root).all()
+    kept = _tokens(Home.at(root).folder).all()
     if as_json:
         shown = ("id", "role", "prefix", "created", "expires")
         echo_json([{name: getattr(each, name) for name in shown} for each in kept])
@@ -241,7 +241,7 @@ def list_tokens(as_json: bool, root: str | None) -> None:
 @root_option
 def revoke(token_id: str, root: str | None) -> None:
     """End a token now, in servers that run too; TOKEN_ID is its id in the list."""
-    if not _tokens(Home.at(root).root).revoke(token_id):
+    if not _tokens(Home.at(root).folder).revoke(token_id):
         raise InvalidInput(f"there is no token {token_id!r}: `treering token list` shows their ids")
 
 

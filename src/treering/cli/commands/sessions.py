@@ -56,7 +56,7 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
     if not rows and limit != 0:
         kind = "archived sessions" if archived else "sessions"
         others = len(elsewhere) - (0 if archived else len(broken))
-        where = f"in {home.root}" if everywhere else _where_instead(others)
+        where = f"in {home.place}" if everywhere else _where_instead(others)
         also = f"; {len(unlisted)} archived: --archived lists them" if unlisted else ""
         tell(f"no {kind} {where}{also}")
     if broken:

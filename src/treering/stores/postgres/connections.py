@@ -7,23 +7,27 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
-from psycopg import errors as refusals
-from psycopg.abc import PQGen
+from psycopg import Copy
+from psycopg.abc import PQGen, Query
 from psycopg.rows import TupleRow
 
-from ...events.errors import HostClosed, InvalidInput, ReadOnly, StoreUnavailable, TreeringError
+from ...events.errors import HostClosed, InvalidInput, TreeringError, UnsupportedVersion
 from .address import Address
+from .failures import name_statement, told, told_connecting
 from .schema import Connection, migrate
 
 T = TypeVar("T")
 
 ANSWER_S = 30.0
 """The longest time in seconds for which the answer to a statement is waited for."""
+
+SERVER_VERSION_MIN = 13
+"""The oldest version of PostgreSQL that has what the statements need."""
 
 CONNECTIONS_MAX = 8
 """The most connections that one store uses at the same time; further calls wait for one."""
@@ -32,8 +36,34 @@ _LOOK_S = 0.2
 _CONNECT_S = 10
 
 
+class _NotingCursor(psycopg.Cursor[TupleRow]):
+    """A cursor that notes in its connection what it asks."""
+
+    def execute(self, query: Any, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401  # the driver overloads it
+        """Send a statement."""
+        self._note(query)
+        return super().execute(query, *args, **kwargs)
+
+    @contextmanager
+    def copy(self, statement: Any, *args: Any, **kwargs: Any) -> Generator[Copy]:  # noqa: ANN401  # too
+        """Begin to copy rows."""
+        self._note(statement)
+        with super().copy(statement, *args, **kwargs) as copy:
+            yield copy
+
+    def _note(self, query: Query) -> None:
+        if isinstance(self.connection, _BoundedConnection):
+            self.connection.asked = query
+
+
 class _BoundedConnection(psycopg.Connection[TupleRow]):
-    """A connection that gives up when the server does not answer."""
+    """A connection that gives up when the server does not answer.
+
+    Attributes:
+        asked: The last statement that was sent.
+    """
+
+    asked: Query = b""
 
     def wait(self, gen: PQGen[T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
         """Wait for an answer, but not for ever.
@@ -55,20 +85,25 @@ class Connections:
 
     Args:
         address: The database.
+
+    Attributes:
+        restored: How often the database was said to be restored from a backup, when this program connected first.
+        names: The names of statements, for messages.
     """
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._idle: list[Connection] = []
+        self._idle: list[_BoundedConnection] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CONNECTIONS_MAX)
         self._checking = threading.Lock()
         self._checked = False
         self._closed = False
         self.restored = 0
+        self.names: Mapping[Query, str] = {}
 
     @contextmanager
-    def lent(self) -> Iterator[Connection]:
+    def lent(self) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
 
         Raises:
@@ -78,11 +113,14 @@ class Connections:
             connection = self._take()
             try:
                 yield connection
+            except psycopg.Error as error:
+                name_statement(error, self.names.get(connection.asked, ""))
+                raise
             finally:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self) -> Iterator[Connection]:
+    def use(self) -> Generator[Connection]:
         """Lend a connection to a block, whose errors are told in the words of the tree.
 
         Raises:
@@ -95,7 +133,23 @@ class Connections:
         except psycopg.Error as error:
             raise self.told(error) from error
 
-    def open(self) -> Connection:
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """Return what a function reads, which changes nothing; on a new connection if the one that was kept broke off.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or broke off twice.
+        """
+        try:
+            with self.lent() as connection:
+                return question(connection)
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise self.told(error) from error
+        self._forget_idle()  # the others broke off with it
+        with self.use() as connection:
+            return question(connection)
+
+    def open(self) -> _BoundedConnection:
         """Return a new connection, which the caller closes.
 
         Raises:
@@ -105,10 +159,15 @@ class Connections:
             raise HostClosed("this store was closed: make another one")
         try:
             connection = _BoundedConnection.connect(
-                self.address.conninfo, autocommit=True, connect_timeout=_CONNECT_S, application_name="treering"
+                self.address.conninfo,
+                autocommit=True,
+                connect_timeout=_CONNECT_S,
+                application_name="treering",
+                client_encoding="utf8",
+                cursor_factory=_NotingCursor,
             )
         except psycopg.Error as error:
-            raise self.told(error) from error
+            raise told_connecting(error, self.address.place) from error
         try:
             self._check(connection)
         except psycopg.Error as error:
@@ -121,27 +180,20 @@ class Connections:
 
     def told(self, error: psycopg.Error) -> TreeringError:
         """Return the error of the tree for one of the driver; it holds the place, and never a password."""
-        place, reason = self.address.place, _reason(error)
-        if isinstance(error, (refusals.ReadOnlySqlTransaction, refusals.InsufficientPrivilege)):
-            return ReadOnly(
-                f"{place}: the sessions cannot be written ({reason}): connect to the primary server, with a role that "
-                f"'treering postgres grants' allows to"
-            )
-        if isinstance(error, (refusals.InvalidPassword, refusals.InvalidAuthorizationSpecification)):
-            return StoreUnavailable(f"{place}: the server refuses this role ({reason}): check role and password")
-        if isinstance(error, psycopg.DataError):
-            return InvalidInput(f"{place}: the database cannot hold this ({reason})")
-        return StoreUnavailable(f"{place}: the database does not serve ({reason}): try again when it does")
+        return told(error, self.address.place)
 
     def close(self) -> None:
         """Close all connections; nothing can be borrowed any more."""
         self._closed = True
+        self._forget_idle()
+
+    def _forget_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for each in idle:
             each.close()
 
-    def _take(self) -> Connection:
+    def _take(self) -> _BoundedConnection:
         with self._lock:
             while self._idle:
                 connection = self._idle.pop()
@@ -150,7 +202,7 @@ class Connections:
                 connection.close()
         return self.open()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: _BoundedConnection) -> None:
         idle = psycopg.pq.TransactionStatus.IDLE
         if connection.closed or self._closed or connection.info.transaction_status != idle:
             connection.close()
@@ -164,6 +216,11 @@ class Connections:
             if self._checked:
                 return
             address = self.address
+            if connection.info.server_version < SERVER_VERSION_MIN * 10_000:
+                raise UnsupportedVersion(
+                    f"{address.place}: the server is PostgreSQL {connection.info.server_version // 10_000}, and "
+                    f"{SERVER_VERSION_MIN} is the oldest that serves: use that or a newer one"
+                )
             (encoding, commit) = _one(
                 connection, "select current_setting('server_encoding'), current_setting('synchronous_commit')"
             )
@@ -194,8 +251,3 @@ def _broke_off(connection: Connection) -> bool:
     except psycopg.OperationalError:
         return True
     return connection.pgconn.status != psycopg.pq.ConnStatus.OK
-
-
-def _reason(error: psycopg.Error) -> str:
-    text = error.diag.message_primary or str(error)
-    return " ".join(text.split()) or type(error).__name__

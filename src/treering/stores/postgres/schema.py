@@ -49,10 +49,23 @@ create table {s}.beside (ref text collate "C" not null, kind text collate "C" no
 
 _PARTITIONS = 16
 
-_VIEWS: LiteralString = """
+# Text in PostgreSQL holds neither a NUL nor half of a character: read as text, one of them would make all of its line
+# unreadable. Those who look at JSON are shown U+FFFD in their place; the bytes of the line are as they were written.
+_VIEWS: LiteralString = r"""
 create function {s}.json_of(line bytea) returns json language plpgsql immutable strict as $body$
+declare
+    source text;
+    -- An escape counts after an even number of backslashes. Pairs are set aside: JSON itself holds no chr(1).
+    escape constant text := '(?<!\\)((?:\\\\)*)\\';
 begin
-    return convert_from(line, 'UTF8')::json;
+    source := convert_from(line, 'UTF8');
+    if source ~* '\\u(0000|d[89a-f])' then
+        source := regexp_replace(
+            source, escape || '(ud[89ab]..)\\(ud[c-f]..)', '\1' || chr(1) || '\2' || chr(1) || '\3', 'gi');
+        source := regexp_replace(source, escape || 'u(0000|d[89a-f]..)', '\1\\ufffd', 'gi');
+        source := replace(source, chr(1), '\');
+    end if;
+    return source::json;
 exception when others then
     return null;
 end $body$;
@@ -86,6 +99,14 @@ create function {s}.path(of_session text, leaf text) returns setof {s}.entries l
 $body$;
 """
 
+_INBOX: LiteralString = """
+create table {s}.inbox (n bigint generated always as identity primary key, id text collate "C" not null unique,
+    ref text collate "C" not null, sender text not null, call bytea not null, until timestamptz not null, taken text,
+    answer bytea);
+create index inbox_waiting on {s}.inbox (ref) where taken is null;
+create index inbox_answered on {s}.inbox (sender) where answer is not null;
+"""
+
 
 def _first(cursor: Cursor, schema: str) -> None:
     name = sql.Identifier(schema)
@@ -99,7 +120,11 @@ def _first(cursor: Cursor, schema: str) -> None:
     cursor.execute(sql.SQL(_VIEWS).format(s=name))
 
 
-MIGRATIONS = (_first,)
+def _inbox(cursor: Cursor, schema: str) -> None:
+    cursor.execute(sql.SQL(_INBOX).format(s=sql.Identifier(schema)))
+
+
+MIGRATIONS = (_first, _inbox)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)
@@ -122,8 +147,13 @@ class SchemaStatus(Struct, frozen=True):
 
 def status(connection: Connection, address: Address) -> SchemaStatus:
     """Return the state of a schema, without changing it."""
-    found = connection.execute("select to_regclass(%s) is not null", [f"{address.schema}.meta"]).fetchone()
-    if found is None or not found[0]:
+    # Not `to_regclass`: within a transaction, it does not know of a schema that another host has just made.
+    found = connection.execute(
+        "select from pg_class c join pg_namespace n on n.oid = c.relnamespace "
+        "where n.nspname = %s and c.relname = 'meta'",
+        [address.schema],
+    ).fetchone()
+    if found is None:
         return SchemaStatus(address.schema, 0)
     meta = sql.SQL("select version from {}").format(sql.Identifier(address.schema, "meta"))
     row = connection.execute(meta).fetchone()
@@ -170,7 +200,9 @@ def _step(connection: Connection, address: Address) -> SchemaStatus:
         if found.version >= VERSION:
             return found
         if found.version == 0:
-            cursor.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(address.schema)))
+            # `create schema if not exists` would need a right on the database also where the schema exists.
+            if cursor.execute("select 1 from pg_namespace where nspname = %s", [address.schema]).fetchone() is None:
+                cursor.execute(sql.SQL("create schema {}").format(sql.Identifier(address.schema)))
             strangers = cursor.execute(
                 "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s",
                 [address.schema],
