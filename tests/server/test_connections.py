@@ -12,7 +12,7 @@ from typing import TypeAlias
 import anyio
 import anyio.lowlevel
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from treering import SessionHost
 from treering.server import Application
@@ -168,8 +168,8 @@ async def test_a_reply_that_is_not_what_its_head_says_or_that_splits_it_breaks_o
 
 async def test_messages_that_are_not_due_are_refused() -> None:
     refused: list[str] = []
-    begin = {"type": "http.response.start", "status": 204, "headers": []}
-    end = {"type": "http.response.body", "body": b""}
+    begin: Message = {"type": "http.response.start", "status": 204, "headers": []}
+    end: Message = {"type": "http.response.body", "body": b""}
 
     async def answer(_: Scope, __: Receive, send: Send) -> None:
         for message in (end, begin, begin, end, end, begin):
@@ -193,7 +193,7 @@ async def test_who_has_left_is_sent_nothing_and_the_application_is_told() -> Non
         await send({"type": "http.response.body", "body": b"Hello", "more_body": True})
         while told[-1:] != ["http.disconnect"]:
             told.append((await receive())["type"])
-        for _ in range(100):
+        for _number in range(100):
             await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
         over.set()
 
