@@ -46,6 +46,8 @@ class Registry(Holders):
         super().__init__(runtime)
         self._sources: WeakValueDictionary[Ref, Source] = WeakValueDictionary()
         self.hosts: Hosts | None = None
+        self._lost = anyio.Event()
+        runtime.lost = self.lose
 
     def __len__(self) -> int:
         return len(self.live_holders)
@@ -153,6 +155,13 @@ class Registry(Holders):
                 else:
                     await self.passivate_safely(source)
 
+    def lose(self, ref: Ref) -> None:
+        """Leave a session that another host took, and see soon whether others were taken with it."""
+        source = self.live_holders.get(ref)
+        if source is not None:
+            source.lose()
+        self._lost.set()
+
     async def keep_leases(self, leases: Leases) -> None:
         """Renew the leases of the live sessions, round after round, and leave those that were lost, until cancelled."""
         while True:
@@ -165,12 +174,12 @@ class Registry(Holders):
             else:
                 for (source, actor), is_kept in zip(held, kept, strict=True):
                     if not is_kept and source.actor is actor:
-                        await source.abandon()
+                        source.lose()
                 if self.hosts is not None and self.hosts.draining:
                     await self._leave_to_others(self.hosts)
             with anyio.move_on_after(leases.lease_s / _RENEWALS):
-                await self.runtime.leases_lost.wait()
-            self.runtime.leases_lost = anyio.Event()
+                await self._lost.wait()
+            self._lost = anyio.Event()
 
     async def _leave_to_others(self, hosts: Hosts) -> None:
         """Take no more sessions, and release those that are held, each when its accepted commands have replies."""

@@ -90,9 +90,14 @@ def three_servers(url: str, folder: Path) -> Generator[list[Server]]:
             options += ["--cluster-secret-file", str(secret)]
             server = Server(url, *options, environment=environment, port=port, log=folder / f"{number}.log")
             server.start()
-            running.callback(lambda each: each.process is None or each.kill(), server)
+            running.callback(_kill, server)
             servers.append(server)
         yield servers
+
+
+def _kill(server: Server) -> None:
+    if server.process is not None:
+        server.kill()
 
 
 async def test_a_command_sent_to_any_of_three_servers_reaches_the_owner_once_also_after_its_death(
