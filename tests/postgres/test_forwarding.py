@@ -22,8 +22,8 @@ from treering import SessionHost
 from treering.errors import InvalidInput, SessionLocked
 from treering.events.disk.disk import OsDisk
 from treering.remote import RemoteHost
-from treering.server import forwarding
-from treering.server.cluster import HOP, Cluster
+from treering.server.cluster import forwarding
+from treering.server.cluster.peers import HOP, Cluster
 from treering.server.principals import Principal
 from treering.server.tokens import Tokens
 

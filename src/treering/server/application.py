@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from ..actors.host.host import SessionHost
 from ..events.errors import ExtraMissing
 from ..projections.base import Projection
-from .cluster import Cluster
+from .cluster.peers import Cluster
 from .exchange import Exchange
 from .guard import LOOPBACK, Guard
 from .http.limits import ServerLimits
@@ -21,7 +21,7 @@ from .service import Service
 from .tokens import Tokens
 
 if TYPE_CHECKING:
-    from .forwarding import Forwarding
+    from .cluster.forwarding import Forwarding
 
 
 class Application:
@@ -118,7 +118,7 @@ class Application:
 
 def _forwarding(cluster: Cluster, host: SessionHost) -> Forwarding:
     try:
-        from .forwarding import Forwarding
+        from .cluster.forwarding import Forwarding
     except ModuleNotFoundError as error:
         if error.name != "httpx2":
             raise

@@ -31,7 +31,7 @@ from ..events.errors import (
 from ..events.problem import MEDIA_TYPE
 from ..events.telemetry import failure_of, informed, logger
 from .assets import POLICY as VIEWER_POLICY
-from .cluster import MOVED, REFUSED, NotProven
+from .cluster.peers import MOVED, REFUSED, NotProven
 from .event_stream import HEADERS, EventStream, Slow
 from .guard import Guard
 from .http.compression import COMPRESS_FROM, coding_of, packed, packed_pieces
@@ -230,10 +230,11 @@ class Exchange:
         if forwarding is None or self._guard.is_from_host(incoming) or route.body is bytes:
             raise locked
         self._service.forget(call.names.get("session_id", ""))
-        from .forwarding import Forwarded
+        from .cluster.forwarding import Forwarded, Passed
 
-        request = Forwarded(route, call.principal, incoming, self._id, self._service.host.core.runtime.new_id)
-        return await forwarding.carried(locked, request, lambda: self._handled(route, call))
+        request = Forwarded(route.keyed, call.principal, incoming, self._id, self._service.host.core.runtime.new_id)
+        value = await forwarding.carried(locked, request, lambda: self._handled(route, call))
+        return Reply(value.body, status=value.status, headers=value.headers) if isinstance(value, Passed) else value
 
     # -- the reply
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from ..events.errors import InvalidInput, NotAuthorized
-from .cluster import HOP, Cluster
+from .cluster.peers import HOP, Cluster
 from .http.incoming import Incoming
 from .http.problems import Malformed, WrongHost
 from .principals import EVERYBODY, Authorize, Principal

@@ -43,7 +43,7 @@ from .tokens import Tokens
 
 if TYPE_CHECKING:
     from ..actors.host.runtime import Runtime
-    from .forwarding import Forwarding
+    from .cluster.forwarding import Forwarding
     from .tracing import Tracing
 
 _HANDLES_MAX = 10_000

@@ -25,7 +25,7 @@ from ..output import echo_json, run
 
 if TYPE_CHECKING:
     from ...actors.host.placement import Placement
-    from ...server.cluster import Cluster
+    from ...server.cluster.peers import Cluster
     from ...server.tokens import Tokens
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -184,7 +184,7 @@ def _cluster(address: str | None, peers: tuple[str, ...], secret_file: Path | No
         InvalidInput: One of the options is missing that belong together, or one is of no use.
         OSError: The file cannot be read.
     """
-    from ...server.cluster import Cluster
+    from ...server.cluster.peers import Cluster
 
     if address is None and not peers and secret_file is None:
         return None

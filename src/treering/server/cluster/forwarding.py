@@ -14,16 +14,16 @@ from urllib.parse import urlsplit
 
 import anyio
 import httpx2
+from msgspec import Struct
 
-from ..events.errors import AppendInDoubt, SessionLocked, TooLarge, Unavailable
-from ..events.telemetry import logger
-from .cluster import HOP, MOVED, REFUSED, Cluster
-from .http.incoming import Incoming
-from .principals import Principal
-from .routing import Reply, Route
+from ...events.errors import AppendInDoubt, SessionLocked, TooLarge, Unavailable
+from ...events.telemetry import logger
+from ..http.incoming import Incoming
+from ..principals import Principal
+from .peers import HOP, MOVED, REFUSED, Cluster
 
 if TYPE_CHECKING:
-    from ..actors.host.runtime import Runtime
+    from ...actors.host.runtime import Runtime
 
 AGAIN_S = 0.25
 """After how many seconds the owner of a session is looked for again."""
@@ -46,11 +46,19 @@ _REPEATABLE = frozenset({"DELETE", "GET", "HEAD", "PUT"})
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
+class Passed(Struct, frozen=True):
+    """The reply of another host."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
 class Forwarded:
     """A request that may have to be sent on.
 
     Args:
-        route: Its route.
+        keyed: Whether it takes an Idempotency-Key.
         principal: Who asks.
         incoming: The request, whose body was read.
         request_id: Its id.
@@ -58,7 +66,7 @@ class Forwarded:
     """
 
     def __init__(
-        self, route: Route, principal: Principal, incoming: Incoming, request_id: bytes, new_id: Callable[[], str]
+        self, keyed: bool, principal: Principal, incoming: Incoming, request_id: bytes, new_id: Callable[[], str]
     ) -> None:
         self.method: str = incoming.scope["method"]
         query: bytes = incoming.scope["query_string"]
@@ -66,7 +74,7 @@ class Forwarded:
         self.body = incoming.whole or b""
         self.principal = principal
         key = incoming.headers.get(b"idempotency-key", b"")
-        if route.keyed and not key:
+        if keyed and not key:
             key = new_id().encode()
         self.key = key
         self.is_repeatable = bool(key) or self.method in _REPEATABLE
@@ -121,7 +129,7 @@ class Forwarding:
             except SessionLocked as again:
                 locked = again
 
-    async def _reply_of(self, address: str, request: Forwarded) -> Reply | None:
+    async def _reply_of(self, address: str, request: Forwarded) -> Passed | None:
         """Send a request to a host, and return its reply; None if another try is of use."""
         peer = await self._cluster.peer(address)
         parts = urlsplit(peer.url)
@@ -161,7 +169,7 @@ class Forwarding:
         if MOVED in response.headers or (response.status_code == 503 and request.is_repeatable):
             return None
         headers = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
-        return Reply(body, status=response.status_code, headers=headers)
+        return Passed(response.status_code, headers, body)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -20,9 +20,9 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from ..events.errors import InvalidInput, NotAuthorized, SessionLocked
-from .http.incoming import Incoming
-from .principals import Principal
+from ...events.errors import InvalidInput, NotAuthorized, SessionLocked
+from ..http.incoming import Incoming
+from ..principals import Principal
 
 HOP = b"treering-hop"
 """The header of a request that comes from another host: the proof, the time, and the principal."""
