@@ -7,7 +7,7 @@ when it is carried out, whatever its own conditions say.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -16,6 +16,9 @@ from treering.stores.postgres.statements import Statements
 
 Row: TypeAlias = tuple[object, ...]
 Wanted: TypeAlias = Mapping[str, Any]
+
+Fault: TypeAlias = Literal["unfenced", "own clock"]
+"""What can be planted: appends without a look at owner and epoch; leases that are judged by the clock of who asks."""
 
 
 class Log(Struct):
@@ -38,19 +41,19 @@ class Database:
     """The tables, and the statements that the library sends.
 
     Args:
-        fault: A fault to plant: "unfenced" appends without a look at owner and epoch, "own clock" judges leases by the
-            clock of the host that asks; "" for none.
+        fault: A fault to plant, if any.
 
     Attributes:
         logs: The logs.
         broken: The rules that were broken.
         taken: How often a log was taken from a host whose lease had ended.
         fenced: How many appends were refused.
+        statements: How many statements were carried out.
     """
 
-    def __init__(self, fault: str = "") -> None:
+    def __init__(self, fault: Fault | None = None) -> None:
         self.logs: dict[str, Log] = {}
-        self.taken = self.fenced = 0
+        self.taken = self.fenced = self.statements = 0
         self.broken: list[str] = []
         self._fault = fault
         self._hosts: dict[str, tuple[str, float]] = {}
@@ -62,6 +65,7 @@ class Database:
 
     def execute(self, query: object, wanted: Wanted, wrong_by_s: float) -> list[Row]:
         """Carry out a statement for a host whose clock is wrong by so much, and return its rows."""
+        self.statements += 1
         run: Callable[[Wanted], list[Row]] = getattr(self, f"_{self.names[query]}")
         self._own_clock = anyio.current_time() + wrong_by_s
         return run(wanted)

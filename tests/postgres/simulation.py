@@ -34,13 +34,13 @@ from treering.stores.postgres.schema import Connection
 from treering.testing.simulation import Broken, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
 
-from .model import Database, Row
+from .model import Database, Fault, Row
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 LEASE_S = 6.0
-LASTS_S = 90.0
+LASTS_S = 60.0
 HOSTS = 3
 
 
@@ -124,7 +124,7 @@ class _Lock:
 
     def __enter__(self) -> None:
         while self._held:
-            self._steps.wait(partial(anyio.sleep, 0.001))
+            self._steps.wait(partial(anyio.sleep, 0.1))
         self._held = True
 
     def __exit__(self, *_: object) -> None:
@@ -149,7 +149,7 @@ class Machine:
     async def awake(self) -> None:
         """Wait until the host runs; one that is dead only gets errors."""
         while anyio.current_time() < self._until and not self.dead:  # noqa: ASYNC110  # time is virtual
-            await anyio.sleep(0.1)
+            await anyio.sleep(0.2)
         if self.dead:
             raise psycopg.OperationalError("the host is dead")
 
@@ -246,7 +246,7 @@ class Said(Struct):
 class World:
     """A simulation."""
 
-    def __init__(self, seed: int, fault: str) -> None:
+    def __init__(self, seed: int, fault: Fault | None) -> None:
         self.random = Random(seed)
         self.database = Database(fault)
         self.names = [f"s{n}" for n in range(self.random.randint(1, 3))]
@@ -365,9 +365,10 @@ class World:
         self.tally["acknowledged"] += len(acknowledged)
         self.tally["taken"] += self.database.taken
         self.tally["fenced"] += self.database.fenced
+        self.tally["statements"] += self.database.statements
 
 
-def simulate(seed: int, fault: str = "") -> Counter[str]:
+def simulate(seed: int, fault: Fault | None = None) -> Counter[str]:
     """Run a seed, and return what happened in it.
 
     Raises:
@@ -379,9 +380,12 @@ def simulate(seed: int, fault: str = "") -> Counter[str]:
         await world.play()
         return world.tally
 
-    with capture_logs() as logged:
-        tally = run(seed, play)
-    for event in logged:
-        if event["log_level"] == "error":
-            raise Broken(f"something failed: {event}")
+    try:
+        with capture_logs() as logged:
+            tally = run(seed, play)
+        for event in logged:
+            if event["log_level"] == "error":
+                raise Broken(f"something failed: {event}")
+    except Broken as error:
+        raise Broken(f"{error}\n\nto reproduce it: simulate({seed}, {fault!r})") from error
     return tally
