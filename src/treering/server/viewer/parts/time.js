@@ -23,8 +23,8 @@ export function millis(at) {
 }
 
 /**
- * A time of the server as a text that sorts like the times do: finer than milliseconds, and of a whole second, too, which
- * has no fraction.
+ * A time of the server as a text that sorts like the times do: finer than milliseconds, and of a whole second, too,
+ * which has no fraction.
  */
 export function sortable(at) {
   return at.includes(".") ? at : at.replace("Z", ".000000Z");
