@@ -175,7 +175,7 @@ class Listener:
             rows = connection.execute(self._statements.changed, {"refs": list(refs)}).fetchall()
         found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
         for ref, *mark in rows:
-            found[ref] = tuple(mark)
+            found[ref] = (self._connections.restored, *mark)
         return found
 
     def _connect(self) -> Connection:
