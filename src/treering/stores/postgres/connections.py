@@ -7,7 +7,7 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import _GeneratorContextManager, contextmanager
 from typing import Any, Self, TypeVar
 
@@ -137,6 +137,22 @@ class Connections:
         except psycopg.Error as error:
             raise self.told(error) from error
 
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """Return what a function reads, which changes nothing; on a new connection if the one that was kept broke off.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or broke off twice.
+        """
+        try:
+            with self.lent() as connection:
+                return question(connection)
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise self.told(error) from error
+        self._forget_idle()  # the others broke off with it
+        with self.use() as connection:
+            return question(connection)
+
     def open(self) -> BoundedConnection:
         """Return a new connection to a database that was looked at and is up to date; the caller closes it.
 
@@ -181,6 +197,9 @@ class Connections:
     def close(self) -> None:
         """Close all connections; nothing can be borrowed any more."""
         self._closed = True
+        self._forget_idle()
+
+    def _forget_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for each in idle:

@@ -178,8 +178,8 @@ class Holdings:
 
     def holder(self, ref: Ref) -> str | None:
         """Return who holds a log, in words for people; None if nobody does."""
-        with self._connections.use() as connection:
-            row = connection.execute(self._statements.holders, {"refs": [ref]}).fetchone()
+        statement, wanted = self._statements.holders, {"refs": [ref]}
+        row = self._connections.ask(lambda connection: connection.execute(statement, wanted).fetchone())
         return None if row is None else f"the host {row[1]}"
 
     def leave(self) -> None:

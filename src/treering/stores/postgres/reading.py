@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from psycopg.rows import TupleRow
 
 from ...events.dialects.detect import detect
 from ...events.errors import InvalidInput, LogReplaced, SessionNotFound
@@ -52,48 +54,56 @@ class Reader:
             "lines": PAGE_LINES,
             "bytes": PAGE_BYTES,
         }
-        with self._connections.use() as connection, connection.pipeline():
-            cursor = connection.execute(self._statements.read, wanted, binary=True)
-            end = self._end(connection, ref, generation)  # looked at after the lines: they are those of this history
-            lines = [line for (line,) in cursor]
+
+        def look(connection: Connection) -> tuple[list[bytes], int]:
+            with connection.pipeline():
+                cursor = connection.execute(self._statements.read, wanted, binary=True)
+                end = self._end(connection, ref, generation)  # after the lines, which then are those of this history
+                return [line for (line,) in cursor], end
+
+        lines, end = self._connections.ask(look)
         end = end if through is None else min(end, through)
         return Page(after + 1, lines, after + len(lines) < end)
 
     def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """See `Store.bodies`."""
         wanted = {"history": history_of(generation, self._connections.restored), "seqs": list(seqs)}
-        with self._connections.use() as connection, connection.pipeline():
-            cursor = connection.execute(self._statements.bodies, wanted, binary=True)
-            self._end(connection, ref, generation)
-            found = dict(cursor.fetchall())
+
+        def look(connection: Connection) -> dict[int, bytes]:
+            with connection.pipeline():
+                cursor = connection.execute(self._statements.bodies, wanted, binary=True)
+                self._end(connection, ref, generation)
+                return dict(cursor.fetchall())
+
+        found = self._connections.ask(look)
         if any(seq not in found for seq in seqs):
             raise InvalidInput(f"{ref} does not have all of the lines that were asked for: read its head again")
         return [found[seq] for seq in seqs]
 
     def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
         """See `Store.load`."""
-        with self._connections.use() as connection:
-            row = connection.execute(self._statements.load, {"ref": ref, "kind": kind}, binary=True).fetchone()
+        row = self._row(self._statements.load, {"ref": ref, "kind": kind}, binary=True)
         return None if row is None else Blob(Cursor(f"{self._connections.restored}.{row[0]}", row[1]), row[2])
 
     def exists(self, ref: Ref) -> bool:
         """See `Store.exists`."""
-        with self._connections.use() as connection:
-            row = connection.execute(self._statements.exists, {"ref": ref}).fetchone()
+        row = self._row(self._statements.exists, {"ref": ref})
         return row is not None and bool(row[0])
 
     def page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
         """See `Store.page`."""
-        with self._connections.use() as connection:
-            rows = connection.execute(self._statements.page, {"prefix": prefix, "after": after, "limit": limit})
-            return [LogInfo(ref, size, changed) for ref, size, changed in rows]
+        wanted = {"prefix": prefix, "after": after, "limit": limit}
+        rows = self._connections.ask(lambda connection: connection.execute(self._statements.page, wanted).fetchall())
+        return [LogInfo(ref, size, changed) for ref, size, changed in rows]
 
     def _look(self, ref: Ref) -> tuple[bytes, Cursor]:
-        with self._connections.use() as connection:
-            row = connection.execute(self._statements.open, {"ref": ref}, binary=True).fetchone()
+        row = self._row(self._statements.open, {"ref": ref}, binary=True)
         if row is None:
             raise self._missing(ref)
         return row[2], Cursor(f"{self._connections.restored}.{row[0]}", row[1])
+
+    def _row(self, statement: bytes, wanted: Mapping[str, object], *, binary: bool = False) -> TupleRow | None:
+        return self._connections.ask(lambda connection: connection.execute(statement, wanted, binary=binary).fetchone())
 
     def _end(self, connection: Connection, ref: Ref, generation: str) -> int:
         """Return the last seq of a log, if it still has this generation."""

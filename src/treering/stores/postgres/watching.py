@@ -73,6 +73,7 @@ class Listener:
         self._told: set[Ref] = set()  # since the last look
         self._untold: set[Ref] = set()  # what the last look found, and nothing has told of yet
         self._look_at = float("-inf")
+        self._closed = False
         self._connection: Connection | None = None
         self._waiting = False  # whether somebody waits on the socket
 
@@ -115,7 +116,7 @@ class Listener:
         """Wait on the socket for notifications, and look at the rows when it is time to."""
         if self._connection is None:
             try:
-                self._connection = await self._offload(self._connect)
+                await self._offload(self._connect)
             except StoreUnavailable:
                 await anyio.sleep(LOOK_S)
                 return
@@ -171,21 +172,25 @@ class Listener:
         self._tell(changed)
 
     def _marks_of(self, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
-        with self._connections.use() as connection:
-            rows = connection.execute(self._statements.changed, {"refs": list(refs)}).fetchall()
+        statement, wanted = self._statements.changed, {"refs": list(refs)}
+        rows = self._connections.ask(lambda connection: connection.execute(statement, wanted).fetchall())
         found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
         for ref, *mark in rows:
             found[ref] = (self._connections.restored, *mark)
         return found
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> None:
+        """Connect, in a thread whose answer nobody may be waiting for any more."""
         connection = self._connections.open()
         try:
             connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
         except psycopg.Error as error:
             connection.close()
             raise self._connections.told(error) from error
-        return connection
+        self._drop()  # what an earlier one made whose caller was cancelled
+        self._connection = connection
+        if self._closed:
+            self._drop()
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -194,6 +199,7 @@ class Listener:
 
     def close(self) -> None:
         """Close the connection that listens; watches wait on, and see nothing any more."""
+        self._closed = True
         if self._connection is not None and self._waiting:
             anyio.notify_closing(self._connection.fileno())
         self._drop()

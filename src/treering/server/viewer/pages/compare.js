@@ -79,7 +79,7 @@ function Compared({ app, session, value }) {
     <section class="compare-common" aria-label="What both branches have">
       <details>
         <summary><span>${count ? `Both begin with the same ${entries(count)}` : "They have no entry in common"}</span>
-          ${entry ? html`<span class="soft">the last of them</span>` : null}</summary>
+          ${entry ? html`<span class="soft">show the last of them</span>` : null}</summary>
         ${entry ? html`<div class="compare-entry"><${EntryBody} entry=${entry} app=${app} />
           <p class="meta"><a href=${app.href(path.entry(session, entry.id))}>In the session</a></p></div>` : null}
       </details>

@@ -5,7 +5,7 @@ import { agentAddress } from "../parts/agents.js";
 import { useDirectory, useHeld } from "../parts/directory.js";
 import { FILTERS, FilterChips, GroupChips, filterOf, useQueryField } from "../parts/filter.js";
 import { useKeys } from "../parts/keys.js";
-import { ListedRow, HitRow, Caption, Waiting } from "../parts/listed.js";
+import { ListedRow, HitRow, Caption, Labels, Waiting } from "../parts/listed.js";
 import { Empty, Failure, Skeleton } from "../parts/notices.js";
 import { count, counted } from "../parts/numbers.js";
 import { path } from "../parts/paths.js";
@@ -86,7 +86,7 @@ export default function Sessions({ query, app }) {
   const draw = (index) => {
     const line = lineAt(index);
     if (!line) return null;
-    if (line.caption === "names") return html`<${Caption}>
+    if (line.caption === "names") return html`<${Labels} caption>
       Names
       ${line.more && html`
          · <a href=${app.href(path.sessions({ ...Object.fromEntries(query), all: 1 }))}>all ${count(rows.total)}</a>
@@ -97,7 +97,10 @@ export default function Sessions({ query, app }) {
     const row = rows.at(line.place);
     return row ? html`<${ListedRow} row=${row} app=${app} />` : html`<${Waiting} />`;
   };
-  const hits = `${counted(found.hits.length, "entry", "entries")}${found.more ? " so far" : ""}`;
+  const isSearching = found.loading && !found.hits.length;
+  const hits = isSearching
+    ? "searching conversations"
+    : `${counted(found.hits.length, "entry", "entries")}${found.more ? " so far" : ""}`;
   const total =
     rows.total === null
       ? ""
@@ -122,18 +125,10 @@ export default function Sessions({ query, app }) {
     </div>
     ${rows.error && html`<${Failure} error=${rows.error} retry=${rows.refresh} />`}
     ${found.error && html`<${Failure} error=${found.error} retry=${found.retry} />`}
-    ${rows.total === null && !rows.error && html`<${Skeleton} rows=${12} />`}
+    ${(rows.total === null || (number === 0 && isSearching)) && !rows.error && html`<${Skeleton} rows=${12} />`}
     ${rows.total !== null && number === 0 && !found.loading && html`<${Nothing} filtered=${filtered} clear=${clear} />`}
     ${number > 0 && html`
-      ${!text && html`<div class="listed listed-labels" aria-hidden="true">
-        <span>State</span>
-        <span>Session</span>
-        <span>Last line</span>
-        <span class="num entries">Messages</span>
-        <span class="num">Tokens</span>
-        <span class="num">Cost</span>
-        <span class="num">Last change</span>
-      </div>`}
+      ${!text && html`<${Labels} />`}
       <${VirtualList} label=${text ? "Found" : "Sessions"} count=${number} rowHeight=${rowHeight} active=${active}
         onActive=${setActive} onOpen=${open} onRange=${range} memory=${`sessions?${query}`} listRef=${list}
         keyOf=${(index) => keyOf(lineAt(index), rows)} row=${draw}

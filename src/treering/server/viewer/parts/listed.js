@@ -75,6 +75,19 @@ export function HitRow({ hit, app }) {
   </a>`;
 }
 
+/** The names of the columns; the first is that of the rows themselves, if they are some among others. */
+export function Labels({ children = "State", caption = false }) {
+  return html`<div class=${`listed listed-labels${caption ? " list-caption" : ""}`} aria-hidden=${String(!caption)}>
+    <span class=${caption ? "caps" : ""}>${children}</span>
+    <span aria-hidden="true">Session</span>
+    <span aria-hidden="true">Last line</span>
+    <span class="num entries" aria-hidden="true">Messages</span>
+    <span class="num" aria-hidden="true">Tokens</span>
+    <span class="num" aria-hidden="true">Cost</span>
+    <span class="num" aria-hidden="true">Last change</span>
+  </div>`;
+}
+
 /** A heading between rows. */
 export function Caption({ children }) {
   return html`<p class="list-caption caps">${children}</p>`;

@@ -120,7 +120,7 @@ function elements(tokens) {
       const inside = children;
       children = opened.children;
       if (opened.token.hidden || open.length >= NESTED_MAX) children.push(...inside);
-      else children.push(h(tagOf(opened.token), attributesOf(opened.token), inside));
+      else children.push(h(tagOf(opened.token), attributesOf(opened.token, inside.length), inside));
     } else {
       const element = leafOf(token);
       if (Array.isArray(element)) children.push(...element);
@@ -134,7 +134,8 @@ function tagOf(token) {
   return token.type === "heading_open" ? `h${Math.min(6, Number(token.tag.slice(1)) + HEADINGS_BELOW)}` : token.tag;
 }
 
-function attributesOf(token) {
+/** @param {object} token what opens an element · @param {number} children how many it has */
+function attributesOf(token, children) {
   if (token.type === "link_open") {
     const href = token.attrGet("href");
     return { href, title: href, ...LINKED };
@@ -143,8 +144,12 @@ function attributesOf(token) {
     const side = (token.attrGet("style") ?? "").replace("text-align:", "");
     return side === "center" || side === "right" ? { class: side } : null;
   }
-  if (token.type === "ordered_list_open" && token.attrGet("start")) return { start: Number(token.attrGet("start")) };
-  return null;
+  // each block has the direction of its own text
+  const own = token.level === 0 ? { dir: "auto" } : null;
+  if (token.type !== "ordered_list_open") return own;
+  const start = Number(token.attrGet("start") ?? 1);
+  const digits = String(start + children).length;
+  return { ...own, start, style: digits > 2 ? { paddingInlineStart: `${digits + 1.5}ch` } : undefined };
 }
 
 function leafOf(token) {

@@ -35,7 +35,10 @@ export function Failure({ error, retry = null, what = "" }) {
     <p class="title"><span class="state is-error"><${Icon} name="error" /></span>${title}</p>
     <p>${detail}</p>
     ${error.requestId && html`<p class="meta">Request <code>${error.requestId}</code></p>`}
-    ${retry && html`<button class="button" type="button" onClick=${retry}>Try again</button>`}
+    <p class="toolbar">
+      ${retry && html`<button class="button" type="button" onClick=${retry}>Try again</button>`}
+      ${error.status === 404 && html`<a class="button" href="sessions">All sessions</a>`}
+    </p>
   </div>`;
 }
 

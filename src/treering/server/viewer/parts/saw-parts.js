@@ -26,10 +26,10 @@ export function SawParts({ report, earlier }) {
   const spoken = shown.map(([name, title]) => `${title} ${count(parts[name])}`).join(", ");
   return html`<section class="saw-sum" aria-label="Tokens by part">
     <p class="saw-total">
-      <b class="num">${count(used)}</b> tokens sent
+      <b class="num">${count(used)}</b> tokens sent <span class="soft">(estimated)</span>
       ${window ? html` of a window of <b class="num">${count(window)}</b>` : ", window unknown"}
-    
-      <span class="soft"> estimated</span>${measured(report.usage, used)}</p>
+      ${measured(report.usage, used)}
+    </p>
     ${parts.excess ? html`<p class="notice">
       The request and the reserve exceed the window by ${count(parts.excess)} tokens.
     </p>` : null}
@@ -56,12 +56,12 @@ export function SawParts({ report, earlier }) {
         <tr>
           <th scope="row">${window ? "The window" : "The request"}</th>
           <td class="num">${count(sum(report) - parts.excess)}</td>
-        
-      
-        <td class="num">100 %</td>
-        ${earlier ? html`<td class="num">${change(used, usedOf(earlier))} <span class="soft">sent</span></td>` : null}
+          <td class="num">100 %</td>
+          ${earlier ? html`<td class="num">
+            ${change(used, usedOf(earlier))} ${window ? html`<span class="soft">sent</span>` : null}
+          </td>` : null}
         </tr>
-        </tfoot>
+      </tfoot>
     </table>
   </section>`;
 }

@@ -45,7 +45,10 @@ export function SessionBar({ app, session, row, state, view, entry, branch, menu
     const abort = new AbortController();
     app.server
       .get(`sessions/${encodeURIComponent(session)}`, { query: { with: "state" }, signal: abort.signal })
-      .then(setRead, (error) => error.name === "AbortError" || app.toast(error.message, { kind: "bad" }));
+      .then(setRead, (error) => {
+        // a page says by itself that there is no such session
+        if (error.name !== "AbortError" && error.status !== 404) app.toast(error.message, { kind: "bad" });
+      });
     return () => abort.abort();
   }, [session, row === undefined]);
 

@@ -25,7 +25,8 @@ export function Frame({ page, shown }) {
   });
   page.actions = actions;
   useKeys(keysOf(page), { scope: "Session" });
-  const last = page.model.items.findLast((item) => item.role === "assistant");
+  const { items } = page.model;
+  const last = items.findLast((item) => item.role === "assistant") ?? items.findLast((item) => !item.live);
   const branch = page.model.isPinnedBranch
     ? h("span", { class: "state" }, h(Icon, { name: "branch" }), "another branch")
     : null;
