@@ -53,7 +53,7 @@ CALLED = (
     treering.ContextBuilder,
 )
 """Classes whose methods programs call."""
-NOT_FOR_PROGRAMS = {"core", "log", "twin", "copy", "bridge", "write_copy", "write_fork"}
+NOT_FOR_PROGRAMS = {"catalog", "core", "log", "twin", "copy", "bridge", "write_copy", "write_fork"}
 
 parametrized_by_chapter = pytest.mark.parametrize("chapter", [treering, *CHAPTERS], ids=lambda it: it.__name__)
 

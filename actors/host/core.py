@@ -6,7 +6,7 @@ This is the internal part of `SessionHost`; programs do not use it.
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -14,17 +14,21 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from ...events.arguments import check_text, check_word
 from ...events.dialects.base import Dialect
 from ...events.entries import Header
-from ...events.errors import HostClosed, InvalidInput, WrongThread
+from ...events.errors import HostClosed, InvalidInput, SessionLocked, WrongThread
 from ...events.stores.base import Cursor, Ref
 from ...projections.base import Projection, Valued
 from ...projections.subscriptions import VIEWS as NAMED_VIEWS
 from ...projections.views import FoldStepper, SharedView, Stepper
+from ..actor import SessionActor
 from ..folds import VIEWS, kind_of
 from ..log.open_log import OpenLog
 from ..log.source import Source
 from .names import checked_id, id_of_key, new_ref
 from .registry import Registry
 from .runtime import Runtime
+
+if TYPE_CHECKING:
+    from .elsewhere import Elsewhere
 
 V = TypeVar("V")
 
@@ -36,6 +40,7 @@ class HostCore:
         runtime: The seams, bounds and counters.
         registry: The live actors.
         dialect: The dialect of new sessions.
+        elsewhere: The commands for sessions that other hosts own; None if they are refused.
         unfinished_copies: The heads of copied logs whose callers got an error, and may repeat the call.
     """
 
@@ -43,6 +48,7 @@ class HostCore:
         self.runtime = runtime
         self.dialect = dialect
         self.registry = Registry(runtime)
+        self.elsewhere: Elsewhere | None = None
         self.unfinished_copies: dict[Ref, Cursor] = {}
         self._views: WeakValueDictionary[tuple[Ref, str], SharedView[Any, Any]] = WeakValueDictionary()
         self._dead = False
@@ -124,6 +130,19 @@ class HostCore:
         """Return the path of a session's file, or None if the store keeps no files."""
         files = self.runtime.files
         return None if files is None else files.path_of(ref)
+
+    async def activated(self, source: Source) -> SessionActor | None:
+        """Return the actor of a session; None if another host owns it, to which commands are sent.
+
+        Raises:
+            SessionLocked: Another process or host owns it, and commands are not sent there.
+        """
+        try:
+            return await self.registry.activate(source)
+        except SessionLocked:
+            if self.elsewhere is None:
+                raise
+            return None
 
     # -- reading
 

@@ -40,6 +40,7 @@ from ..catalog.settings import Settings
 from .core import HostCore
 from .names import checked_path
 from .opening import SessionOpening
+from .placement import Placement, checked_placement, place
 from .runtime import Clock, HostStatistics, Limits, NewId, Runtime, SessionStatistics, random_id, system_clock
 from .tasks import HostTask, attempt, keep_running
 
@@ -109,6 +110,8 @@ class SessionHost(SessionOpening):
         limits: The bounds of queues, caches and live sessions.
         settings: Which sessions are kept, and how often the index is written; with `auto_persist` off, all sessions are
             in memory.
+        placement: What becomes of a command for a session that another host owns: "local" refuses it, with
+            `SessionLocked`; "inbox" sends it to that host through the store, which has to have an inbox.
         signals: Drain and exit on SIGTERM and SIGINT; for programs that leave signals to the host. A signal ends the
             block `async with`, which must be left in the task that entered it.
         clock: Returns the time.
@@ -133,6 +136,7 @@ class SessionHost(SessionOpening):
         writes: Writes = "auto",
         limits: Limits | None = None,
         settings: Settings | None = None,
+        placement: Placement = "local",
         signals: bool = False,
         clock: Clock = system_clock,
         new_id: NewId = random_id,
@@ -168,6 +172,7 @@ class SessionHost(SessionOpening):
                     new_id=new_id,
                 )
         super().__init__(store, dialect_named(dialect), settings)
+        self._placement: Placement = checked_placement(placement, store)
         self._limits = limits or Limits()
         self._signals = signals
         self._clock = clock
@@ -248,6 +253,7 @@ class SessionHost(SessionOpening):
         core = HostCore(runtime, self._dialect)
         catalog = Catalog(core, self._settings)
         self._core, self._catalog = core, catalog
+        elsewhere = place(core, self._placement)
         self._task = HostTask(repr(self), self._close, self._ended)
         await self._task.start()
         _hosts.add(self)
@@ -255,6 +261,9 @@ class SessionHost(SessionOpening):
         self._spawn(partial(keep_running, "index", catalog.run))
         if runtime.leases is not None and runtime.leases.lease_s:
             self._spawn(partial(keep_running, "leases", partial(core.registry.keep_leases, runtime.leases)))
+        if elsewhere is not None:
+            self._spawn(partial(keep_running, "inbox", elsewhere.look))
+            self._spawn(partial(keep_running, "answers", elsewhere.answer))
         if self._settings.apply_retention_at_start:
             self._spawn(partial(keep_running, "retention", self._retire))
 
@@ -276,6 +285,8 @@ class SessionHost(SessionOpening):
             if self._catalog is not None:
                 cleanup.push_async_callback(attempt, "index", self._catalog.flush)
             cleanup.push_async_callback(self.core.registry.drain)
+            if self.core.elsewhere is not None:
+                cleanup.push_async_callback(self.core.elsewhere.close)
             if self._signalled is not None:
                 self._note_use()
 

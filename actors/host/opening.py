@@ -50,7 +50,8 @@ class SessionOpening(SessionLookup):
         Raises:
             SessionNotFound: There is no such session.
             AmbiguousSession: Several sessions match.
-            SessionLocked: Another process or host owns it; it can be loaded read-only.
+            SessionLocked: Another process or host owns it, and commands are not sent there (`placement`); it can be
+                loaded read-only.
             NotASession: The file does not begin with a header, or is a directory; it was left as it is.
             UnsupportedVersion: A newer program wrote the file; it was left as it is.
             ReadOnly: This process may not write there; it can be loaded read-only.
@@ -66,7 +67,9 @@ class SessionOpening(SessionLookup):
             log = await source.ready()
             return Session(core, source, log.index.header.id, read_only=True)
         await self._refuse_others(ref)
-        actor = await core.registry.activate(source)
+        actor = await core.activated(source)
+        if actor is None:
+            return Session(core, source, (await source.ready()).index.header.id)
         if actor.archived or actor.owned.gone:
             await actor.perform(Unarchive())
         self.catalog.accessed(ref)
@@ -185,7 +188,9 @@ class SessionOpening(SessionLookup):
             await self._recover()
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
             source.create(header, self._dialect)
-            actor = await core.registry.activate(source)
+            actor = await core.activated(source)
+            if actor is None:
+                return self._of_key(key, source, await source.ready())
             self.catalog.accessed(ref)
         return self._of_key(key, source, actor.log)
 
@@ -231,8 +236,7 @@ class SessionOpening(SessionLookup):
 
         Raises:
             SessionExists: A session with the id of the copy exists.
-            SessionNotFound: There is no session to copy.
-            AmbiguousSession: The text matches several sessions.
+            NotFound: There is no session to copy, or the text matches several.
             AppendInDoubt: The copy was written with its leaf, but may not survive a power cut: load it, or repeat the
                 call with the same `session_id`.
         """
@@ -329,8 +333,7 @@ class SessionOpening(SessionLookup):
         """Bring an archived session back, byte for byte; one that is not archived stays as it is.
 
         Raises:
-            SessionNotFound: There is no such session.
-            AmbiguousSession: The text matches several sessions.
+            NotFound: There is no such session, or the text matches several.
             SessionLocked: Another process or host owns it.
             ReadOnly: This process may not write there.
             LogDamaged: Its compressed file is damaged; it was left as it is.

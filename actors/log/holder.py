@@ -72,6 +72,7 @@ class Holders:
         followed: Those that are followed.
         before_passivation: Called with each actor that is about to be passivated.
         closing: Whether no more sessions are activated.
+        sends: Whether commands for a session that another host owns are sent to that host, so that nobody waits here.
         thread: The thread of the host's event loop.
     """
 
@@ -82,6 +83,7 @@ class Holders:
         self.followed: WeakSet[Holder] = WeakSet()
         self.before_passivation: Callable[[SessionActor], None] | None = None
         self.closing = False
+        self.sends = False
         self.thread = get_ident()
 
     async def activate(self, holder: Holder) -> SessionActor:
@@ -230,7 +232,7 @@ class Holder:
             SessionNotFound: The log does not exist, and there is nothing to create it with.
             SessionLocked: Another process or host owns the session.
         """
-        lease = await self._acquire()
+        lease = await self._acquire(waits=not self.holders.sends)
         try:
             self.actor = SessionActor(self.holders.runtime, await self._own(lease))
         except BaseException:
@@ -241,14 +243,17 @@ class Holder:
         self.holders.runtime.touched.stir(self.ref)
         return self.actor
 
-    async def _acquire(self) -> Lease:
+    async def _acquire(self, *, waits: bool = True) -> Lease:
         """Acquire the log, waiting for an owner that does not answer, as long as the store says.
+
+        Args:
+            waits: Whether to wait.
 
         Raises:
             SessionLocked: Another process or host owns it, and answers, or holds it for longer than that.
         """
         runtime = self.holders.runtime
-        wait_s = 0 if runtime.leases is None else runtime.leases.wait_s
+        wait_s = runtime.leases.wait_s if runtime.leases is not None and waits else 0
         until, ends_at = anyio.current_time() + wait_s, math.inf
         while True:
             (lease,) = await runtime.store.acquire([self.ref], runtime.owner)

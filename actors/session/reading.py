@@ -22,6 +22,7 @@ from ...events.errors import (
     NotASession,
     ReadOnly,
     SessionClosed,
+    SessionLocked,
     TreeringError,
 )
 from ...events.index import LogIndex
@@ -116,6 +117,10 @@ class Handle:
             if not isinstance(cause, OSError):
                 raise
             raise unreachable_error(command, self.ref, cause) from cause
+        except SessionLocked:
+            if core.elsewhere is None:
+                raise
+            return await core.elsewhere.perform(self._source, command)
         return await actor.perform(command)
 
     async def close(self) -> None:

@@ -224,10 +224,11 @@ class FindingReply(Struct, frozen=True):
 
     def finding(self, path: str) -> Finding:
         """Return the finding as the library has it, on a file as the client names it."""
-        shared = {name: getattr(self, name) for name in Finding.__struct_fields__} | {"path": path}
+        place = (path, self.line, self.byte)
         if self.left_out is None:
-            return Finding(**shared)
-        return LeftOut(**shared, **msgspec.structs.asdict(self.left_out))
+            return Finding(*place, self.code, self.severity, self.message, self.entry_id)
+        left_out = msgspec.structs.asdict(self.left_out)
+        return LeftOut(*place, self.code, self.severity, self.message, self.entry_id, **left_out)
 
 
 class Imported(Struct, frozen=True):

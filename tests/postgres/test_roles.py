@@ -106,19 +106,29 @@ async def test_a_host_runs_without_owning_the_tables(roles: Roles, tmp_path: Pat
 async def test_a_reader_reads_by_hosts_and_by_sql_and_writes_nothing(roles: Roles, schema: str) -> None:
     async with SessionHost(roles.runner) as host:
         session = await host.create("one")
-        await session.append_message("user", "Where is the cart?")
-        leaf = session.leaf_id
+        leaf = await session.append_message("user", "Where is the cart?")
         async with SessionHost(roles.reader) as reading:
             assert [row.id for row in await reading.list_sessions()] == ["one"]
+            await (await host.create("two")).append_message("user", "Where is the bike?")
+            await (await host.create("three")).append_message("user", "Where is the bus?")
+            assert [row.id for row in await reading.list_sessions()] == ["three", "two", "one"]
+            assert [row.id for row in await reading.list_sessions(limit=1, offset=1)] == ["two"]
+            await host.list_sessions()  # keeps the rows
+            await session.append_message("user", "And the bell?")
+            assert [row.id for row in await reading.list_sessions(limit=2)] == ["one", "three"]
+            await host.delete("three")
+            await host.delete("two")
+            rows = await reading.list_sessions()
+            assert [(row.id, row.message_count) for row in rows] == [("one", 2)]
             assert [hit.session_id async for hit in reading.search("cart")] == ["one"]
             seen = await reading.load("one", read_only=True)
-            assert len(await seen.entries()) == 1
+            assert len(await seen.entries()) == 2
             with pytest.raises(ReadOnly, match=r"statement .*: the role may not do this"):
                 await reading.load("one")
             with pytest.raises(ReadOnly, match="the role may not do this"):
                 await (await reading.create("two")).append_message("user", "No")
     with psycopg.connect(PostgresStore(roles.reader).address.conninfo, autocommit=True) as connection:
-        assert connection.execute(f"select id, entries from {schema}.sessions".encode()).fetchall() == [("one", 1)]
+        assert connection.execute(f"select id, entries from {schema}.sessions".encode()).fetchall() == [("one", 2)]
         path = f"select p.id from {schema}.sessions s, {schema}.path(s.session, %s) p".encode()
         assert connection.execute(path, [leaf]).fetchall() == [(leaf,)]
         tables = connection.execute(

@@ -18,7 +18,13 @@ from treering.projections.building.summaries import SummaryRequest
 from treering.projections.labels import Labels
 from treering.projections.tokens import ByteEstimator
 
-NOT_FOR_PROGRAMS = {"core", "log", "write_copy", "write_fork"}  # the latter are called by `put`, `fork` and `fork_from`
+NOT_FOR_PROGRAMS = {
+    "catalog",
+    "core",
+    "log",
+    "write_copy",
+    "write_fork",
+}  # the latter are called by `put`, `fork` and `fork_from`
 EXPLICIT = {"delete"}
 BUDGET = calculate_budget(100_000, "", "", ByteEstimator())
 

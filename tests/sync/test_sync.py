@@ -46,7 +46,7 @@ from treering.testing.disks import WrappedDisk
 PATIENCE_S = 30
 FACADE = (os.path.join("sync", "bridge.py"), os.path.join("sync", "subscriptions.py"))
 # a blocking host is opened by `with`, in any thread
-NOT_FOR_PROGRAMS = {"core", "log", "start", "aclose", "write_copy", "write_fork"}
+NOT_FOR_PROGRAMS = {"catalog", "core", "log", "start", "aclose", "write_copy", "write_fork"}
 OWN = {"twin", "copy", "bridge"}
 TWIN_TYPES = (
     (r"\bSessionLike\b", "SyncSessionLike"),

@@ -168,6 +168,7 @@ class BoundedProtocol(HttpToolsProtocol):
     limits = ServerLimits()
     door: ClassVar[Door]
     _abort: dict[object, object]
+    _extensions: dict[str, dict[object, object]]
     _deadline: TimerHandle | None = None
     _watch: TimerHandle | None = None
     _part: _Part = "nothing"
@@ -223,7 +224,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Note that the head is whole, and let the application drop the connection of a reader that accepts nothing."""
         self._part, self._bytes = "body", 0
-        self.scope["extensions"] = {"treering.abort": self._abort}
+        self.scope["extensions"] = self._extensions = {"treering.abort": self._abort}
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -233,7 +234,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Let the application have the body without a deadline, since all of it has come."""
         self._part = "nothing"
-        self.scope["extensions"]["treering.whole"] = {"body": self.cycle.body}
+        self._extensions["treering.whole"] = {"body": self.cycle.body}
         super().on_message_complete()
 
     def pause_writing(self) -> None:

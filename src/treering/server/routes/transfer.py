@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
@@ -149,7 +149,7 @@ def _check_brings(call: Call[object, None]) -> None:
 
 
 @asynccontextmanager
-async def _uploaded(call: Call[object, None]) -> AsyncIterator[Path]:
+async def _uploaded(call: Call[object, None]) -> AsyncGenerator[Path]:
     """Yield the file that a request sends, which is there until the block ends."""
     folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
     try:

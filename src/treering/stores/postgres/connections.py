@@ -7,8 +7,8 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import _GeneratorContextManager, contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -47,10 +47,12 @@ class _NotingCursor(psycopg.Cursor[TupleRow]):
         self._note(query)
         return super().execute(query, *args, **kwargs)
 
-    def copy(self, statement: Any, *args: Any, **kwargs: Any) -> _GeneratorContextManager[Copy]:  # noqa: ANN401  # too
+    @contextmanager
+    def copy(self, statement: Any, *args: Any, **kwargs: Any) -> Generator[Copy]:  # noqa: ANN401  # too
         """Begin to copy rows."""
         self._note(statement)
-        return super().copy(statement, *args, **kwargs)
+        with super().copy(statement, *args, **kwargs) as copy:
+            yield copy
 
     def _note(self, query: Query) -> None:
         if isinstance(self.connection, BoundedConnection):
@@ -107,7 +109,7 @@ class Connections:
         self.names: Mapping[Query, str] = {}
 
     @contextmanager
-    def lent(self) -> Iterator[Connection]:
+    def lent(self) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
 
         Raises:
@@ -124,7 +126,7 @@ class Connections:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self) -> Iterator[Connection]:
+    def use(self) -> Generator[Connection]:
         """Lend a connection to a block, whose errors are told in the words of the tree.
 
         Raises:

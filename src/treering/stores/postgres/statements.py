@@ -149,6 +149,54 @@ where header is not null and ref > %(after)s and ref ^@ %(prefix)s order by ref 
 
 _CHANGED = "select ref, history, head, changed from {s}.logs where ref = any(%(refs)s) and header is not null"
 
+_POST = """
+with owned as (
+    select l.owner from {s}.logs l join {s}.hosts h on h.id = l.owner and h.until > now() where l.ref = %(ref)s
+), posted as (
+    insert into {s}.inbox (id, ref, sender, call, until)
+    select %(id)s, %(ref)s, %(sender)s, %(call)b, now() + %(keep_s)s * interval '1 second' from owned
+    where %(most)s > (
+        select count(*)
+        from (select from {s}.inbox where ref = %(ref)s and taken is null and until > now() limit %(most)s) waiting
+    )
+    on conflict (id) do nothing returning 1
+), told as (select count(pg_notify(%(channel)s || owner, owner)) as count from owned)
+select told.count > 0 and exists (select from posted union all select from {s}.inbox where id = %(id)s), told.count > 0
+from told
+"""
+
+_WITHDRAW = "delete from {s}.inbox where id = %(id)s and taken is null returning 1"
+
+_ANSWERS = """
+with asked as (select id from unnest(%(ids)s::text[]) as a (id)),
+answered as (delete from {s}.inbox i using asked a where i.id = a.id and i.answer is not null returning i.id, i.answer)
+select asked.id, d.answer, i.n is not null, i.taken is not null, owner.id is not null, taker.id is not null
+from asked left join answered d using (id) left join {s}.inbox i using (id) left join {s}.logs l on l.ref = i.ref
+    left join {s}.hosts owner on owner.id = l.owner and owner.until > now()
+    left join {s}.hosts taker on taker.id = i.taken and taker.until > now()
+"""
+
+_TAKE = """
+with old as (delete from {s}.inbox where until < now() - %(kept_s)s * interval '1 second'),
+due as (
+    select i.n, sum(octet_length(i.call)) over (order by i.n) - octet_length(i.call) as before
+    from {s}.inbox i join {s}.logs l on l.ref = i.ref
+    where l.owner = %(owner)s and i.taken is null and i.until > now() order by i.n limit %(most)s
+)
+update {s}.inbox i set taken = %(owner)s from due
+where i.n = due.n and i.taken is null and due.before < %(bytes)s
+returning i.n, i.id, i.ref, i.call
+"""
+
+_ANSWER = """
+with answers as (select * from unnest(%(ids)s::text[], %(answers)b::bytea[]) as a (id, answer)),
+answered as (
+    update {s}.inbox i set answer = a.answer, call = '' from answers a
+    where i.id = a.id and i.taken = %(owner)s and i.answer is null returning i.sender
+)
+select count(pg_notify(%(channel)s || sender, sender)) from (select distinct sender from answered) s
+"""
+
 
 class Statements:
     """The statements for one schema, as bytes.
@@ -187,4 +235,9 @@ class Statements:
         self.exists = of(_EXISTS)
         self.page = of(_PAGE)
         self.changed = of(_CHANGED)
+        self.post = of(_POST)
+        self.withdraw = of(_WITHDRAW)
+        self.answers = of(_ANSWERS)
+        self.take = of(_TAKE)
+        self.answer = of(_ANSWER)
         self.names = {text: name for name, text in vars(self).items()}

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ...events.dialects.base import Dialect
 from ...events.errors import HostClosed, InvalidInput, SessionLocked
 from ...events.offload import Offload, ThreadOffload, carried_out
 from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
-from ...events.stores.capabilities import Leases, Watches, offered
+from ...events.stores.capabilities import KeepsRows, Leases, Watches, offered
 from ...events.stores.checks import check_header, check_kind, check_lines
+from ...events.stores.finding import FindsRows
+from ...events.stores.inbox import Answer, Inbox, Letter
 from .address import parse_address
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
+from .finding import Finder
+from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
+from .row_statements import RowStatements
 from .statements import Statements
 from .watching import Listener, Watch
 from .writing import Writer
 
 T = TypeVar("T")
 
-_DECLARED = (Leases, Watches)
+_DECLARED = (Inbox, Leases, Watches)
 
 
 class PostgresStore:
@@ -54,12 +59,15 @@ class PostgresStore:
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
         self._reader = Reader(self._connections, statements)
         self._writer = Writer(self._connections, self._holdings, statements, channel)
-        self._listener = Listener(self._connections, statements, channel, self._offload)
+        self._listener = Listener(self._connections, statements.changed, channel, self._offload)
+        self._mailing = Mailing(self._connections, self._holdings, statements, channel, self._offload)
+        self._finder = Finder(self._connections, RowStatements(self.address.schema, statements.names))
         self._closed = False
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """See `Store.capability`."""
-        return offered(self, kind, _DECLARED)
+        found = offered(self._finder, kind, (FindsRows, KeepsRows))
+        return offered(self, kind, _DECLARED) if found is None else found
 
     # -- owning
 
@@ -165,6 +173,39 @@ class PostgresStore:
         self._check(refs)
         return self._listener.watch(refs)
 
+    # -- letters
+
+    @property
+    def letter_bytes_max(self) -> int:
+        """See `Inbox.letter_bytes_max`."""
+        return LETTER_BYTES_MAX
+
+    def post(self, letter: Letter, keep_s: float) -> bool:
+        """See `Inbox.post`."""
+        self._check([letter.ref])
+        return self._mailing.post(letter, keep_s)
+
+    def withdraw(self, letter_id: str) -> bool:
+        """See `Inbox.withdraw`."""
+        return self._mailing.withdraw(letter_id)
+
+    def answers(self, letter_ids: Sequence[str]) -> dict[str, Answer]:
+        """See `Inbox.answers`."""
+        return self._mailing.answers(letter_ids)
+
+    def take(self, most: int) -> list[Letter]:
+        """See `Inbox.take`."""
+        return self._mailing.take(most)
+
+    def answer(self, answers: Mapping[str, bytes]) -> None:
+        """See `Inbox.answer`."""
+        self._mailing.answer(answers)
+
+    async def arrived(self) -> None:
+        """See `Inbox.arrived`."""
+        self._check()
+        await self._mailing.arrived()
+
     # -- closing
 
     async def aclose(self) -> None:
@@ -173,6 +214,7 @@ class PostgresStore:
             return
         self._closed = True
         self._listener.close()
+        self._mailing.close()
         try:
             await carried_out(self._offload, self._holdings.leave)
         finally:

@@ -19,7 +19,6 @@ from ...events.offload import Offload
 from ...events.stores.base import Ref
 from .connections import Connections
 from .schema import Connection
-from .statements import Statements
 
 LOOK_S = 2.0
 """After how many seconds the rows of the watched logs are looked at, whatever was told meanwhile."""
@@ -57,14 +56,14 @@ class Listener:
 
     Args:
         connections: The connections, of which the one that listens is an extra one.
-        statements: The SQL.
+        look: The statement that finds, for each of `refs`, what changes with it; None if its watchers look themselves.
         channel: The channel on which changes are told.
         offload: Runs blocking work.
     """
 
-    def __init__(self, connections: Connections, statements: Statements, channel: str, offload: Offload) -> None:
+    def __init__(self, connections: Connections, look: bytes | None, channel: str, offload: Offload) -> None:
         self._connections = connections
-        self._statements = statements
+        self._statement = look
         self._channel = channel
         self._offload = offload
         self._watches: dict[Ref, set[Watch]] = {}
@@ -73,9 +72,9 @@ class Listener:
         self._told: set[Ref] = set()  # since the last look
         self._untold: set[Ref] = set()  # what the last look found, and nothing has told of yet
         self._look_at = float("-inf")
-        self._closed = False
         self._connection: Connection | None = None
         self._waiting = False  # whether somebody waits on the socket
+        self._closed = False
 
     def watch(self, refs: Sequence[Ref]) -> Watch:
         """See `Watches.watch`."""
@@ -114,11 +113,16 @@ class Listener:
 
     async def _listen(self) -> None:
         """Wait on the socket for notifications, and look at the rows when it is time to."""
+        if self._closed:
+            await anyio.sleep_forever()
         if self._connection is None:
             try:
                 await self._offload(self._connect)
             except StoreUnavailable:
                 await anyio.sleep(LOOK_S)
+                return
+            if self._closed:
+                self._drop()
                 return
             self._untold.clear()
             await self._look(is_first=True)  # at what was missed
@@ -159,21 +163,23 @@ class Listener:
         if self._untold:  # what the look before this one found should have been told since
             self._drop()
             return
+        self._look_at = anyio.current_time() + LOOK_S
+        if self._statement is None:
+            return
         refs = list(self._watches)
         try:
-            found = await self._offload(self._marks_of, refs)
+            found = await self._offload(self._marks_of, self._statement, refs)
         except StoreUnavailable:
             self._drop()
             return
-        self._look_at = anyio.current_time() + LOOK_S
         changed = {ref for ref in refs if self._marks.get(ref, ()) != found[ref]}
         self._untold = set() if is_first else {ref for ref in changed if ref in self._marks} - self._told
         self._marks, self._told = found, set()
         self._tell(changed)
 
-    def _marks_of(self, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
-        statement, wanted = self._statements.changed, {"refs": list(refs)}
-        rows = self._connections.ask(lambda connection: connection.execute(statement, wanted).fetchall())
+    def _marks_of(self, look: bytes, refs: Sequence[Ref]) -> dict[Ref, _Mark]:
+        wanted = {"refs": list(refs)}
+        rows = self._connections.ask(lambda connection: connection.execute(look, wanted).fetchall())
         found: dict[Ref, _Mark] = dict.fromkeys(refs, (None,))
         for ref, *mark in rows:
             found[ref] = (self._connections.restored, *mark)
@@ -192,6 +198,12 @@ class Listener:
         if self._closed:
             self._drop()
 
+    def reset(self) -> None:
+        """Listen anew, since the connection does not tell what it should."""
+        if self._connection is not None and self._waiting:
+            anyio.notify_closing(self._connection.fileno())
+        self._drop()
+
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -200,6 +212,4 @@ class Listener:
     def close(self) -> None:
         """Close the connection that listens; watches wait on, and see nothing any more."""
         self._closed = True
-        if self._connection is not None and self._waiting:
-            anyio.notify_closing(self._connection.fileno())
-        self._drop()
+        self.reset()
