@@ -47,7 +47,6 @@ ROOMS = {
         "keeping",
         "importing",
         "exporting",
-        "actors/test_idempotence.py",
     ),
 }
 

@@ -18,7 +18,7 @@ from psycopg.rows import TupleRow
 from ...events.errors import InvalidInput, ReadOnly
 from . import schema
 from .address import parse_address
-from .connections import MIGRATION_S, BoundedConnection, Connections
+from .connections import BoundedConnection, Connections
 from .schema import Connection
 
 _SERVER = """
@@ -195,7 +195,7 @@ class Administration:
             StoreUnavailable: The server cannot be reached, or others hold locks on the tables.
         """
         with self._connected() as connection:
-            connection.answer_s = MIGRATION_S
+            connection.is_migrating = True
             before = schema.status(connection, self.address)
             after = schema.migrate(connection, self.address)
             return Migrated(self.address.schema, before.version, after.version)

@@ -6,6 +6,7 @@ for at most `ANSWER_S` seconds: a network that swallows packets must not hold a 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -64,11 +65,13 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
 
     Attributes:
         asked: The last statement that was sent.
-        answer_s: How many seconds an answer is waited for; None for `ANSWER_S`.
+        answer_s: For how many seconds an answer is waited for, at most `ANSWER_S`.
+        is_migrating: Whether an answer is waited for as long as a migration may take instead.
     """
 
     asked: Query = b""
-    answer_s: float | None = None
+    answer_s = math.inf
+    is_migrating = False
 
     def wait(self, gen: PQGen[T], interval: float = _LOOK_S, timeout: float | None = None) -> T:
         """Wait for an answer, but not for ever.
@@ -76,7 +79,7 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
         Raises:
             OperationalError: There was none; the connection is of no use any more.
         """
-        answer_s = ANSWER_S if self.answer_s is None else self.answer_s
+        answer_s = MIGRATION_S if self.is_migrating else min(ANSWER_S, self.answer_s)
         return super().wait(gen, interval, answer_s if timeout is None else timeout)
 
 
@@ -109,14 +112,18 @@ class Connections:
         self.names: Mapping[Query, str] = {}
 
     @contextmanager
-    def lent(self) -> Generator[Connection]:
+    def lent(self, answer_s: float = math.inf) -> Generator[Connection]:
         """Lend a connection in autocommit mode to a block, whose errors of the driver pass through.
+
+        Args:
+            answer_s: For how many seconds each answer is waited for, at most `ANSWER_S`.
 
         Raises:
             StoreUnavailable: The server cannot be reached; the block did not run.
         """
         with self._slots:
             connection = self._take()
+            connection.answer_s = answer_s
             try:
                 yield connection
             except psycopg.Error as error:
@@ -126,15 +133,15 @@ class Connections:
                 self._give_back(connection)
 
     @contextmanager
-    def use(self) -> Generator[Connection]:
-        """Lend a connection to a block, whose errors are told in the words of the tree.
+    def use(self, answer_s: float = math.inf) -> Generator[Connection]:
+        """Lend a connection to a block, whose errors are told in the words of the tree; see `lent`.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or broke off.
             ReadOnly: It takes no writes.
         """
         try:
-            with self.lent() as connection:
+            with self.lent(answer_s) as connection:
                 yield connection
         except psycopg.Error as error:
             raise self.told(error) from error
@@ -229,9 +236,9 @@ class Connections:
         with self._checking:
             if not self._checked:
                 self._check_server(connection)
-                connection.answer_s = MIGRATION_S
+                connection.is_migrating = True
                 migrate(connection, self.address)
-                connection.answer_s = None
+                connection.is_migrating = False
                 self._checked = True
             (self.restored,) = _one(connection, b'select restored from "%s".meta' % self.address.schema.encode())
 
