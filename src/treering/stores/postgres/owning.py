@@ -12,7 +12,6 @@ import socket
 import threading
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 
 from msgspec import Struct
 
@@ -195,13 +194,20 @@ class Holdings:
         return None if row is None else f"the host {row[1]}"
 
     def leave(self) -> None:
-        """Release everything at once, and end being a host."""
+        """Release everything at once, and end being a host; if the server does not answer, the lease ends by itself."""
         with self._lock:
+            left = len(self._held)
             self._held.clear()
-            if self._is_known:
-                # Who may not write holds nothing; or, after a change to a standby, nothing that does not end by itself.
-                with suppress(ReadOnly), self._connections.use() as connection:
+            if not self._is_known:
+                return
+            try:
+                with self._connections.use(self._answer_s) as connection:
                     connection.execute(self._statements.leave, {"owner": self.owner})
+            except StoreUnavailable as error:
+                logger().warning("release_failed", refs=left, error=str(error))
+            except ReadOnly as error:  # who may not write holds nothing, unless the server became a standby
+                if left:
+                    logger().warning("release_failed", refs=left, error=str(error))
 
     def resolve(self, lease: Lease) -> Cursor:
         """Return the present end of a log, after which no earlier statement of ours can change it.
