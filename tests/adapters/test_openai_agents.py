@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import pytest
@@ -38,7 +38,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def added(session: TreeringSession, *items: Value) -> list[Value]:
+async def added(session: TreeringSession, *items: Mapping[str, object] | None) -> list[Value]:
     """Add items, and return all that are there."""
     await session.add_items(cast("Any", list(items)))
     return cast("list[Value]", await session.get_items())

@@ -35,9 +35,9 @@ def members(kind: object) -> list[Any]:
     return [kind] if is_typeddict(kind) else [each for part in get_args(kind) for each in members(part)]
 
 
-def _dict(kind: type, numbers: Iterator[int], *, whole: bool) -> Value:
+def _dict(kind: Any, numbers: Iterator[int], *, whole: bool) -> Value:  # noqa: ANN401  # a typed dict
     hints = get_type_hints(kind, include_extras=False)
-    names = hints if whole else [name for name in hints if name in vars(kind)["__required_keys__"]]
+    names = hints if whole else [name for name in hints if name in kind.__required_keys__]
     return {name: _value(hints[name], numbers, whole=whole) for name in names}
 
 

@@ -58,7 +58,7 @@ class TreeringSession:
         self, session_id: str, host: HostOrRoot, *, session_settings: SessionSettings | dict[str, Any] | None = None
     ) -> None:
         self.session_id = session_id
-        self.session_settings = (
+        self.session_settings: SessionSettings | None = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
         self._hosting = Hosting(host)
