@@ -19,11 +19,12 @@ from ..events.content import ToolResultPart, ToolUsePart
 from ..events.entries import CompactionEntry, Entry, MessageEntry, OpaqueEntry, ToolExecutionEntry, payload_of
 from ..events.errors import EntryNotFound
 from ..events.index import LogIndex
-from ..events.kinds import KIND_OF_ROLE
+from ..events.kinds import KIND_OF_ROLE, MESSAGE_KINDS, Kind
 from ..events.texts import preview
 from .session_state import LINE_CHARS_MAX, CalledTool, called, context_tokens, first_words
 
 _ROLES = {kind: role for role, kind in KIND_OF_ROLE.items()}
+_PLACES = frozenset({Kind.USER, Kind.COMPACTION, Kind.BRANCH_SUMMARY})
 
 
 class ShownResult(Struct, frozen=True, gc=False):
@@ -178,6 +179,30 @@ def siblings(index: LogIndex, seqs: Iterable[int]) -> dict[int, list[int]]:
         if parent in wanted and index.is_entry(seq):
             children[parent].append(seq)
     return children
+
+
+def is_place(index: LogIndex, seq: int, children: Sequence[int]) -> bool:
+    """Tell whether the index knows that an entry is worth jumping to: a prompt, a summary, a label, a branch.
+
+    Args:
+        index: The log's index.
+        seq: The entry.
+        children: The children of its parent.
+    """
+    return index.kinds[seq] in _PLACES or len(children) > 1 or index.label_of(index.ids[seq]) is not None
+
+
+def may_fail(index: LogIndex, seq: int) -> bool:
+    """Tell whether an entry is one that may say that something went wrong; whether it does is in its body."""
+    return index.kinds[seq] in MESSAGE_KINDS
+
+
+def is_failure(entry: Entry) -> bool:
+    """Tell whether a message is an answer that failed, or holds the result of a call that did."""
+    if not isinstance(entry, MessageEntry):
+        return False
+    told = _particulars_of(entry)
+    return told.get("error") is not None or any(result.error for result in told.get("results", ()))
 
 
 def descendants(index: LogIndex) -> tuple[array[int], array[int]]:

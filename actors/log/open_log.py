@@ -88,8 +88,10 @@ class OpenLog(LogEntries):
 
         Raises:
             SessionNotFound: There is no such log, and no header was given.
-            NotLive: The store cannot read without waiting.
+            NotLive: The store cannot read without waiting, and no header was given.
         """
+        if new_header is not None and runtime.looks is None:  # it was not there when the session was made
+            return LogIndex(new_header), ""
         try:
             log = cls.look(runtime, ref)
         except SessionNotFound:

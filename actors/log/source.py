@@ -39,7 +39,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
-from ...events.errors import LogReplaced, SessionLocked
+from ...events.errors import LogReplaced, SessionLocked, SessionNotFound
 from ...events.index import LogIndex
 from ..actor import SessionActor
 from ..folds import Values
@@ -104,6 +104,8 @@ class Source(Holder):
             log = follower.log
         else:
             header = None if self.creation is None or actor is not None else self.creation.header
+            if self._was_deleted and self.holders.runtime.looks is None:
+                raise SessionNotFound(f"session {self.ref!r} was deleted, and is no longer: load or create another one")
             return OpenLog.peek(self.holders.runtime, self.ref, header)
         return log.index, log.generation
 

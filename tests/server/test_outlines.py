@@ -197,3 +197,55 @@ async def test_a_read_waits_for_a_cursor_and_says_when_it_does_not_come(tmp_path
         await client.ask("GET", f"/v1/sessions/a/path?at_least={later}", status=503)
         await session.append_message("user", "two")
         assert len((await client.ask("GET", f"/v1/sessions/a/path?at_least={later}"))["ids"]) == 2
+
+
+async def test_the_places_of_a_path_are_found_in_parts_wherever_they_are(client: Client, host: SessionHost) -> None:
+    session = await host.create("a")
+    ids = await chat(session, 900)  # 4,500 entries
+    await session.set_label(ids[1], "here")
+    failed: list[str] = []
+    for place in (4, 2_000):
+        failed += await session.append_tool_execution(f"d{place}", "bash", {}, "no rule", is_error=True, exit_code=2)
+        await session.append_many([message("assistant", f"step {number}") for number in range(place)])
+    failed.append(await session.append(message("assistant", (), error="overloaded")))
+    beside = await session.append_message("user", "beside", below=ids[6], aside=True)
+    summary = await session.append_compaction("what was", session.leaf_id, 1000)
+
+    found: list[Json] = []
+    page: Json = {"before": ""}
+    asked = 0
+    while page["before"] is not None:
+        before = page["before"] and f"&before={page['before']}"
+        page = await client.ask("GET", f"/v1/sessions/a/outline?places=true&limit=200{before}")
+        assert len(page["items"]) <= 200
+        assert page["total"] == len(session.path())
+        found = [*page["items"], *found]
+        asked += 1
+    assert asked >= 5
+    path = session.path()
+    prompts = ids[::5]
+    expected = {*prompts, ids[1], ids[7], failed[0], failed[2], failed[-1], summary}
+    assert [item["id"] for item in found] == [each for each in path if each in expected]
+    assert [item["place"] for item in found] == [path.index(item["id"]) for item in found]
+    assert beside not in expected
+    by_id = {item["id"]: item for item in found}
+    assert by_id[ids[1]]["label"] == "here"
+    assert (by_id[ids[7]]["branch"], by_id[ids[7]]["branches"]) == (1, 2)
+    assert by_id[failed[0]]["results"][0]["error"]
+    assert by_id[failed[-1]]["error"] == "overloaded"
+
+    # a part without any of them still leads on to the one before it
+    bare = await host.create("bare")
+    first = await bare.append_message("user", "the first")
+    await bare.append_many([message("assistant", f"step {number}") for number in range(9_000)])
+    page = await client.ask("GET", "/v1/sessions/bare/outline?places=true")
+    assert page["items"] == []
+    parts = 1
+    while page["before"] is not None:
+        page = await client.ask("GET", f"/v1/sessions/bare/outline?places=true&before={page['before']}")
+        parts += 1
+    assert [item["id"] for item in page["items"]] == [first]
+    assert parts == 3
+    for wrong in ("types=user", f"after={first}", f"around={first}"):
+        await client.ask("GET", f"/v1/sessions/bare/outline?places=true&{wrong}", status=400)
+    await client.ask("GET", "/v1/sessions/bare/outline?places=true&before=nothing", status=404)

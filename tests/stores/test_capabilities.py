@@ -12,7 +12,7 @@ import pytest
 from treering import FileStore, MemoryStore, SessionHost, plain_text
 from treering.actors.log import follower
 from treering.entries import MessageEntry
-from treering.events.errors import NotLive
+from treering.events.errors import NotLive, SessionNotFound
 from treering.events.stores.capabilities import (
     AppendsAtOnce,
     Health,
@@ -109,6 +109,7 @@ async def test_a_log_is_followed_in_a_store_that_does_not_tell_of_changes(monkey
 async def test_a_host_works_with_a_store_that_has_no_capability() -> None:
     async with SessionHost(store=Least()) as host:
         session = await host.create("s")
+        assert (session.leaf_id, session.cursor.seq, session.header.id) == (None, 0, "s")
         await session.append_message("user", "find me")
         await session.append_message("user", "again")
         assert [row.id for row in await host.list_sessions()] == ["s"]
@@ -119,4 +120,7 @@ async def test_a_host_works_with_a_store_that_has_no_capability() -> None:
         assert (row.id, row.path) == ("s", None)
         await host.passivate_idle()
         with pytest.raises(NotLive, match="await `refresh` first"):
+            session.tree()
+        await host.delete("s")
+        with pytest.raises(SessionNotFound, match="no longer: load or create another one"):
             session.tree()

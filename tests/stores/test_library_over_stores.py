@@ -5,42 +5,25 @@ Its own tests run over each store, too, as far as `over_stores` lets them take p
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
-from tests.stores.over_stores import ROOMS
 from tests.stores.sqlite_example import SqliteStore
+from tests.stores.suites import SUITES_S, run_suites
 
 from treering import FileStore, KeyedSessions, MemoryStore, SessionHost, SessionNotFound, plain_text
 from treering.errors import SessionExists
 from treering.events.stores.base import Store
 from treering.events.stores.shelf import Shelf
 
-HERE = Path(__file__).parent
-SUITES_S = 600
-
 
 @pytest.mark.feature("X-29")
 @pytest.mark.timeout(SUITES_S)
-@pytest.mark.parametrize("kind", ROOMS)
+@pytest.mark.parametrize("kind", ["memory", "finding", "sqlite"])
 def test_the_librarys_own_tests_pass_over_other_stores(kind: str) -> None:
-    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    rooms = [str(HERE.parent / room) for room in ROOMS[kind]]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "over_stores", "-p", "no:cacheprovider", *rooms],
-        cwd=HERE.parents[1],
-        env=os.environ | {"PYTHONPATH": path, "TREERING_TEST_STORE": kind},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SUITES_S,
-    )
-    assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-2000:]
+    run_suites(kind)
 
 
 @pytest.fixture(scope="module")

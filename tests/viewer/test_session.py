@@ -233,12 +233,18 @@ async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
     took = await page.evaluate("performance.now()")
     assert took < 3_000  # 1 s on a machine of one's own
     bodies = [url for url in asked if "/entries?" in url]
-    assert len([url for url in asked if "/outline?" in url and "types" not in url]) == 1
+    assert len([url for url in asked if "/outline?" in url and "places" not in url]) == 1
     assert len(bodies) <= 2
     assert sum(url.count("%2C") + 1 for url in bodies) <= 120
     nodes = "document.querySelectorAll('.page-session *').length"
     assert await page.evaluate(nodes) < 2_500
     assert await page.locator(".session-count").text_content() == "10,000 entries"
+
+    # what is worth jumping to is known of the whole path, though the end of it alone is loaded; turns are counted
+    await expect(page.locator(".path-map .map-error")).to_have_count(25)
+    title = await page.locator(".path-map").get_attribute("title")
+    assert title == "25 errors, 2,500 prompts"
+    await expect(page.locator(".by-user .turn").last).to_have_text("2500")
 
     # upward, through pages that are not loaded yet: nothing jumps, and the document does not grow
     await page.locator(".path").hover()
@@ -278,6 +284,11 @@ async def test_ten_thousand_messages_are_readable_at_once_and_bounded(
     await expect(page.locator(".find-bar")).to_have_count(0)
     await page.keyboard.press("e")
     await expect(page.locator(".row.is-active")).to_contain_text("make 107")
+    for turn in (207, 307):
+        await page.keyboard.press("e")
+        await expect(page.locator(".row.is-active")).to_contain_text(f"make {turn}")
+        await expect(page.locator(".row.is-active .call-state.is-error")).to_be_visible()
+    assert await page.evaluate(nodes) < 2_500
 
     # the keys for both ends, and the map beside the path: it shows where the view is, and a click leads there
     await page.keyboard.press("Home")

@@ -10,8 +10,20 @@ import anyio.to_thread
 from msgspec import Struct
 
 from ...actors.log.open_log import OpenLog
+from ...events.errors import EntryNotFound
 from ...events.index import LogIndex
-from ...projections.outline import OutlineItem, PathPart, descendants, item_of, part_of, place_on, siblings
+from ...projections.outline import (
+    OutlineItem,
+    PathPart,
+    descendants,
+    is_failure,
+    is_place,
+    item_of,
+    may_fail,
+    part_of,
+    place_on,
+    siblings,
+)
 from ..http.fields import Count, Limit, Name
 from ..http.pages import check_limit
 from ..http.problems import Malformed
@@ -24,6 +36,11 @@ T = TypeVar("T")
 
 _INLINE_MAX = 20_000
 """Lines of a log up to which its index is looked through on the event loop."""
+
+_LOOKED_THROUGH_MAX = 4_000
+"""Entries that one request for places looks through."""
+_LOOKED_THROUGH_BYTES_MAX = 16 << 20
+_AT_ONCE = 200
 
 Chosen = Literal["user", "assistant", "tool", "system", "compaction", "branch_summary", "custom", "custom_message"]
 """What an outline may be limited to."""
@@ -38,6 +55,8 @@ class OutlineQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
         after: The entry after which it begins.
         around: The entry in its middle; without any of the three, the part is the end of the path.
         types: Messages of these roles and entries of these types alone.
+        places: Only entries worth jumping to: prompts, summaries, labelled ones, the first ones of branches, and those
+            that say that something went wrong. Each part looks through so many entries at most; it may have none.
         limit: The maximum number of entries.
     """
 
@@ -46,6 +65,7 @@ class OutlineQuery(ReadQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
     after: Name | None = None
     around: Name | None = None
     types: tuple[Chosen, ...] = ()
+    places: bool = False
     limit: Limit = 500
 
 
@@ -57,7 +77,7 @@ class OutlinePage(Struct, frozen=True):
         before: What to pass as `before` for the previous part; null at the beginning.
         after: What to pass as `after` for the next part; null at the end.
         start: The place of the first entry, from 0; the length of the path if there is none.
-        total: How many entries there are in all parts.
+        total: How many entries there are in all parts; with `places`, how many the path has.
         leaf: The end of the path.
         cursor: The end of the log.
     """
@@ -109,18 +129,23 @@ async def get_outline(call: Call[OutlineQuery, None]) -> OutlinePage:
     check_limit(query.limit, call.service.limits.page_max)
     if sum(each is not None for each in (query.before, query.after, query.around)) > 1:
         raise Malformed("give one of `before`, `after` and `around`")
+    if query.places and (query.types or query.after is not None or query.around is not None):
+        raise Malformed("`places` are read from the end: give `before` beside it alone")
     call.unless_known(f"{state_tag(session)}/{quote(repr(query))}")
     log = await session.log()
     leaf = log.index.path_end(query.leaf)
-    part = part_of(
-        log.index,
-        leaf,
-        query.limit,
-        before=query.before,
-        after=query.after,
-        around=query.around,
-        types=query.types,
-    )
+    if query.places:
+        part = await places_of(log, leaf, query.limit, before=query.before)
+    else:
+        part = part_of(
+            log.index,
+            leaf,
+            query.limit,
+            before=query.before,
+            after=query.after,
+            around=query.around,
+            types=query.types,
+        )
     items = await items_of(log, leaf, part)
     cursor, end = str(log.cursor), log.index.ids[leaf] if leaf else None
     start = items[0].place if items else part.total
@@ -140,6 +165,45 @@ async def items_of(log: OpenLog, leaf: int, part: PathPart) -> list[OutlineItem]
         )
         for entry, size in await log.sized_entries_in(part.seqs)
     ]
+
+
+async def places_of(log: OpenLog, leaf: int, limit: int, *, before: str | None = None) -> PathPart:
+    """Return the entries of the end of a path that are worth jumping to.
+
+    Args:
+        log: The log.
+        leaf: The seq at which the path ends.
+        limit: The maximum number of entries.
+        before: The entry before which the part ends.
+
+    Raises:
+        EntryNotFound: `before` is not on the path.
+    """
+    index = log.index
+    path = index.path(leaf)
+    start = len(path)
+    if before is not None:
+        place = place_on(path, index.seq_of(before))
+        if place is None:
+            raise EntryNotFound(before)
+        start = place
+    first = max(0, start - _LOOKED_THROUGH_MAX)
+    children = await looked_through(index, partial(siblings, index, path[first:start]))
+    found: list[int] = []
+    read_bytes = 0
+    while start > first and len(found) < limit and read_bytes < _LOOKED_THROUGH_BYTES_MAX:
+        last, start = start, max(first, start - _AT_ONCE)
+        seqs = path[start:last]
+        known = {seq for seq in seqs if is_place(index, seq, children[max(index.parents[seq], 0)])}
+        for entry, size in await log.sized_entries_in([seq for seq in seqs if may_fail(index, seq)]):
+            read_bytes += size
+            if is_failure(entry):
+                known.add(entry.seq)
+        found = [place for place, seq in enumerate(seqs, start) if seq in known] + found
+    if len(found) > limit:
+        found = found[-limit:]
+        start = found[0]
+    return PathPart([path[place] for place in found], found, len(path), index.ids[path[start]] if start else None, None)
 
 
 async def looked_through(index: LogIndex, look: partial[T]) -> T:

@@ -114,5 +114,6 @@ class Reader:
 
     def _missing(self, ref: Ref) -> SessionNotFound:
         return SessionNotFound(
-            f"there is no session {ref!r} in {self._connections.address.place}, or no longer: create another one"
+            f"there is no session {ref!r} in {self._connections.address.place}, or no longer: "
+            "load or create another one"
         )

@@ -107,6 +107,35 @@ create index inbox_waiting on {s}.inbox (ref) where taken is null;
 create index inbox_answered on {s}.inbox (sender) where answer is not null;
 """
 
+_ROWS: LiteralString = """
+create table {s}.rows (ref text collate "C" primary key, log text collate "C" references {s}.logs on delete cascade,
+    size bigint not null, changed bigint not null, identity bigint not null, data bytea not null,
+    id text collate "C", key text collate "C", name text collate "C", title text collate "C", parent text collate "C",
+    project text collate "C", project_hash text collate "C", status text collate "C", word text collate "C",
+    archived boolean, created timestamptz, modified timestamptz, last_entry timestamptz, used timestamptz,
+    looked text collate "C");
+create index rows_of_log on {s}.rows (log) where log is not null;
+create index rows_by_use on {s}.rows (used, ref) where log is not null;
+create index rows_by_use_archived on {s}.rows (archived, used, ref) where log is not null;
+create index rows_by_creation on {s}.rows (created, ref) where log is not null;
+create index rows_by_message on {s}.rows (modified, ref) where log is not null;
+create index rows_by_entry on {s}.rows (last_entry, ref) where log is not null;
+create index rows_by_title on {s}.rows (left(coalesce(title, ''), 200)) where log is not null;
+create index rows_by_id on {s}.rows (left(id, 200)) where log is not null;
+create index rows_by_key on {s}.rows (left(key, 200)) where log is not null and key is not null;
+create index rows_by_name on {s}.rows (left(name, 200)) where log is not null and name is not null;
+create index rows_by_parent on {s}.rows (left(parent, 200)) where log is not null and parent is not null;
+create index rows_by_project on {s}.rows (left(project, 200)) where log is not null and project is not null;
+create index rows_by_hash on {s}.rows (left(project_hash, 200)) where log is not null and project_hash is not null;
+create index rows_counted on {s}.rows (archived, status, word) where log is not null;
+create table {s}.currents (project text collate "C" primary key, ref text collate "C" not null);
+create index currents_of_log on {s}.currents (ref);
+"""
+
+_TRIGRAMS = (
+    "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace where extname = 'pg_trgm'"
+)
+
 
 def _first(cursor: Cursor, schema: str) -> None:
     name = sql.Identifier(schema)
@@ -124,7 +153,20 @@ def _inbox(cursor: Cursor, schema: str) -> None:
     cursor.execute(sql.SQL(_INBOX).format(s=sql.Identifier(schema)))
 
 
-MIGRATIONS = (_first, _inbox)
+def _rows(cursor: Cursor, schema: str) -> None:
+    """Make the rows of a listing, which every log lacks at first."""
+    name = sql.Identifier(schema)
+    cursor.execute(sql.SQL(_ROWS).format(s=name))
+    found = cursor.execute(_TRIGRAMS).fetchone()
+    if found is not None:
+        cursor.execute(
+            sql.SQL("create index rows_looked on {s}.rows using gin (looked {t}.gin_trgm_ops)").format(
+                s=name, t=sql.Identifier(found[0])
+            )
+        )
+
+
+MIGRATIONS = (_first, _inbox, _rows)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)

@@ -10,15 +10,18 @@ from ...events.dialects.base import Dialect
 from ...events.errors import HostClosed, InvalidInput, SessionLocked
 from ...events.offload import Offload, ThreadOffload, carried_out
 from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
-from ...events.stores.capabilities import Leases, Watches, offered
+from ...events.stores.capabilities import KeepsRows, Leases, Watches, offered
 from ...events.stores.checks import check_header, check_kind, check_lines
+from ...events.stores.finding import FindsRows
 from ...events.stores.inbox import Answer, Inbox, Letter
 from .address import parse_address
 from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
+from .finding import Finder
 from .mailing import LETTER_BYTES_MAX, Mailing
 from .owning import Holdings
 from .reading import Reader
+from .row_statements import RowStatements
 from .statements import Statements
 from .watching import Listener, Watch
 from .writing import Writer
@@ -58,11 +61,13 @@ class PostgresStore:
         self._writer = Writer(self._connections, self._holdings, statements, channel)
         self._listener = Listener(self._connections, statements.changed, channel, self._offload)
         self._mailing = Mailing(self._connections, self._holdings, statements, channel, self._offload)
+        self._finder = Finder(self._connections, RowStatements(self.address.schema, statements.names))
         self._closed = False
 
     def capability(self, kind: Callable[..., T]) -> T | None:
         """See `Store.capability`."""
-        return offered(self, kind, _DECLARED)
+        found = offered(self._finder, kind, (FindsRows, KeepsRows))
+        return offered(self, kind, _DECLARED) if found is None else found
 
     # -- owning
 

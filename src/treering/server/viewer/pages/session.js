@@ -32,7 +32,7 @@ export default function Page({ params, query, app }) {
 }
 
 class SessionPage extends Component {
-  #places = { items: null, prompts: null, places: [] };
+  #places = { items: null, marks: null, places: [] };
   #map = null;
   #holdMap = (map) => {
     this.#map = map;
@@ -62,6 +62,7 @@ class SessionPage extends Component {
       view: this.view,
       address: () => this.props,
       lastEntry: () => this.state.row?.last_entry,
+      places: () => this.#outline(),
     });
     this.picked = new Picked({ app, model: this.model, reader: this.reader, draw });
     this.finder = new Finder({ model: this.model, view: this.view, reader: this.reader, draw });
@@ -168,9 +169,9 @@ class SessionPage extends Component {
   }
 
   #outline() {
-    const { items, prompts } = this.model;
-    if (this.#places.items !== items || this.#places.prompts !== prompts)
-      this.#places = { items, prompts, places: placesOf(this.model) };
+    const { items, marks } = this.model;
+    if (this.#places.items !== items || this.#places.marks !== marks.items)
+      this.#places = { items, marks: marks.items, places: placesOf(this.model) };
     return this.#places.places;
   }
 

@@ -3,6 +3,7 @@
 import { Component, createRef, h } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { path } from "./paths.js";
+import { isFailed } from "./session-marks.js";
 import { firstWords, isPrompt } from "./session-rows.js";
 import { visible } from "./signs.js";
 
@@ -13,24 +14,23 @@ const AROUND = 10;
 const rowPx = () => (PHONE.matches ? 44 : 32);
 
 /**
- * The outline's places in a model: `{ id, key, kind, words, turn, seq, place }`. Of what is not loaded they are prompts
- * and summaries.
+ * The outline's places in a model: `{ id, key, kind, words, turn, seq, place }`. Those of what is not loaded are the
+ * marks of the path; without them turns are not counted.
  */
-export function placesOf({ items, prompts }) {
+export function placesOf({ items, marks }) {
   const [first, last] = [items[0]?.place ?? 0, items.at(-1)?.place ?? 0];
   const all = [
-    ...prompts.filter((each) => each.place < first),
+    ...marks.items.filter((each) => each.place < first),
     ...items,
-    ...prompts.filter((each) => each.place > last),
+    ...marks.items.filter((each) => each.place > last),
   ];
-  return placesIn(all);
+  return placesIn(all, marks.promptsBefore(first) === null ? NaN : 0);
 }
 
-function placesIn(items) {
+function placesIn(items, turn) {
   const places = [];
   const calls = new Map();
   const known = new Map(items.map((each) => [each.id, each]));
-  let turn = 0;
   for (const item of items) {
     for (const call of item.tools ?? []) calls.set(call.id, call.name);
     if (item.branches > 1)
@@ -41,10 +41,9 @@ function placesIn(items) {
     if (item.type === "compaction") places.push({ id: item.id, key: `c${item.id}`, kind: "summary", words: "summary" });
     if (item.type === "branch_summary")
       places.push({ id: item.id, key: `c${item.id}`, kind: "summary", words: "summary of another branch" });
-    if (item.type === "tool_execution") continue;
-    const failed = item.results?.find((each) => each.error);
-    if (item.error || failed) {
-      const name = failed ? calls.get(failed.call_id) : null;
+    if (isFailed(item)) {
+      const failed = item.results?.find((each) => each.error);
+      const name = failed ? (calls.get(failed.call_id) ?? (item.text || null)) : null;
       places.push({ id: item.id, key: `e${item.id}`, kind: "error", words: visible(name ?? item.error ?? "failed") });
     }
   }

@@ -123,6 +123,7 @@ export function Printed({ model, view }) {
 }
 
 const isPromptRow = (row) => row.kind === "entry" && isPrompt(row.item);
+const isBranchRow = (row) => row.kind === "branch";
 
 /** The keys of a session's page. */
 function keysOf(page) {
@@ -131,10 +132,10 @@ function keysOf(page) {
   return [
     { keys: "j", label: "next entry", run: () => page.reader.step(1) },
     { keys: "k", label: "previous entry", run: () => page.reader.step(-1) },
-    { keys: "]", label: "next prompt", run: () => page.reader.step(1, isPromptRow) },
-    { keys: "[", label: "previous prompt", run: () => page.reader.step(-1, isPromptRow) },
-    { keys: "e", label: "next error", run: () => page.reader.step(1, isFailure) },
-    { keys: "b", label: "next branch point", run: () => page.reader.step(1, (row) => row.kind === "branch") },
+    { keys: "]", label: "next prompt", run: () => page.reader.step(1, isPromptRow, "prompt") },
+    { keys: "[", label: "previous prompt", run: () => page.reader.step(-1, isPromptRow, "prompt") },
+    { keys: "e", label: "next error", run: () => page.reader.step(1, isFailure, "error") },
+    { keys: "b", label: "next branch point", run: () => page.reader.step(1, isBranchRow, "branch") },
     { keys: "o", label: "fold or unfold", run: () => fold(page) },
     { keys: "O", label: "expand or collapse all", run: () => page.model.setAll(!page.model.allOpen) },
     { keys: "f", label: "follow", run: () => page.reader.follow(!(page.reader.follows && page.reader.pinned)) },

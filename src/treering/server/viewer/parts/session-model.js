@@ -3,13 +3,13 @@
 import { BodyCache } from "./session-bodies.js";
 import { itemOf } from "./session-items.js";
 import { LiveText } from "./session-live.js";
-import { isPrompt, rowsOf } from "./session-rows.js";
+import { Marks } from "./session-marks.js";
+import { rowsOf } from "./session-rows.js";
 import { feedOf } from "./feed.js";
 import { day } from "./time.js";
 
 const PAGE = 500;
 const SEGMENT_MAX = 20_000;
-const PROMPTS_MAX = 20_000;
 const KINDS = ["entry", "leaf", "transient", "state"];
 
 /** One session, one path of it, followed. Listeners are told of every change, at most once a frame. */
@@ -28,7 +28,7 @@ export class SessionModel {
   isReading = false;
   isPinnedBranch = false;
   isConversation = false;
-  prompts = [];
+  marks = new Marks();
   arrived = 0;
 
   #keys = new Map();
@@ -112,8 +112,8 @@ export class SessionModel {
       this.isLoaded = true;
       this.#isFresh = true;
       this.#follow(page.cursor);
-      if (this.hasEarlier || this.hasLater) this.#readPrompts(opening);
-      else this.prompts = [];
+      if (this.hasEarlier || this.hasLater) this.#readMarks(opening);
+      else this.marks.clear();
     } catch (error) {
       if (opening !== this.#opening || error.name === "AbortError") return;
       this.error = error;
@@ -144,32 +144,14 @@ export class SessionModel {
     }
   }
 
-  /** Read the prompts and summaries of the whole path, which the outline shows and turns are counted by. */
-  async #readPrompts(opening) {
-    const found = [];
+  /** Read the marks of the whole path, which the outline and the map show, and turns are counted by. */
+  async #readMarks(opening) {
+    const read = (query) => this.get("outline", query);
     try {
-      for (let before; before !== null && found.length < PROMPTS_MAX;) {
-        const page = await this.get("outline", {
-          leaf: this.leaf ?? undefined,
-          types: ["user", "compaction", "branch_summary"],
-          limit: 1000,
-          before,
-        });
-        if (opening !== this.#opening) return;
-        found.unshift(...page.items);
-        before = page.before;
-      }
+      if (await this.marks.read(this.leaf, read, () => opening === this.#opening)) this.#rebuild();
     } catch (error) {
       if (error.name !== "AbortError") this.app.toast(error.message, { kind: "bad" });
-      return;
     }
-    this.prompts = found;
-    this.#rebuild();
-  }
-
-  /** How many prompts come before the items that are loaded. */
-  get #turnsBefore() {
-    return this.prompts.filter((each) => each.place < this.start && isPrompt(each)).length;
   }
 
   #take(page) {
@@ -187,7 +169,7 @@ export class SessionModel {
       keys: this.#keys,
       conversation: this.isConversation,
       seen: this.seen,
-      turn: this.#turnsBefore,
+      turn: this.marks.promptsBefore(this.start),
       dayOf: (at) => day(Date.parse(at)),
     };
     ({ rows: this.rows, rowOf: this.rowOf } = rowsOf(items, options));
@@ -320,6 +302,7 @@ export class SessionModel {
     if (this.isPinnedBranch || this.hasLater || entry.parent_id !== tip) {
       if (!this.isPinnedBranch && !this.hasLater) this.#left();
       else if (this.hasLater && !this.isPinnedBranch && entry.parent_id === liveBefore) {
+        this.marks.add({ ...itemOf(entry), place: this.total });
         this.total += 1;
         this.leaf = entry.id;
       }
@@ -333,6 +316,7 @@ export class SessionModel {
       this.live.clear();
     }
     this.bodies.put(entry);
+    this.marks.add(item);
     this.items = [...this.items, item];
     this.total += 1;
     this.leaf = entry.id;
@@ -358,8 +342,16 @@ export class SessionModel {
 
   #label({ target_id: target, label }) {
     const place = this.#places.get(target);
-    if (place === undefined) return;
-    this.items = this.items.with(place, { ...this.items[place], label: label || null });
+    const known = this.items[place] ?? this.marks.items.find((each) => each.id === target);
+    if (known === undefined) {
+      if (!this.marks.isWhole) return;
+      this.marks.outdate();
+      this.#readMarks(this.#opening);
+      return;
+    }
+    const item = { ...known, label: label || null };
+    this.marks.relabel(item);
+    if (place !== undefined) this.items = this.items.with(place, item);
     this.#rebuild();
     this.touch(target);
   }

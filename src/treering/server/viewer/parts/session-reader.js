@@ -17,10 +17,11 @@ export class Reader {
 
   /**
    * @param {{ app: object, session: string, model: object, view: object, draw: (then?: () => void) => void,
-   *   address: () => { entry?: string, leaf?: string }, lastEntry: () => string|undefined }} page
+   *   address: () => { entry?: string, leaf?: string }, lastEntry: () => string|undefined,
+   *   places: () => object[] }} page `places` are those of the outline
    */
-  constructor({ app, session, model, view, draw, address, lastEntry }) {
-    Object.assign(this, { app, session, model, view, draw, address, lastEntry });
+  constructor({ app, session, model, view, draw, address, lastEntry, places }) {
+    Object.assign(this, { app, session, model, view, draw, address, lastEntry, places });
   }
 
   hold = (scroller) => {
@@ -85,24 +86,45 @@ export class Reader {
     return place >= 0 ? place : (this.view.first ?? 0) - 1;
   }
 
-  /** Go to the next row of a kind, or by -1 to the one before; more of the path is loaded for it. */
-  step(by, isWanted = (row) => row.kind === "entry") {
+  /**
+   * Go to the next row of a kind, or by -1 to the one before. Where it is not loaded the path is opened at it, if the
+   * outline has `mark`, the kind of its places; otherwise more of the path is loaded.
+   */
+  step(by, isWanted = (row) => row.kind === "entry", mark = null) {
     const { model } = this;
     for (let place = this.#activePlace() + by; place >= 0 && place < model.rows.length; place += by) {
       if (!isWanted(model.rows[place])) continue;
       this.#stand(model.rows[place].key, () => place);
       return;
     }
-    if (by < 0 && model.hasEarlier) model.loadMore("earlier").then(() => this.step(by, isWanted));
-    else if (by > 0 && model.hasLater) model.loadMore("later").then(() => this.step(by, isWanted));
-    else this.app.say("there are no more");
+    const side = by < 0 ? "earlier" : "later";
+    if (!(by < 0 ? model.hasEarlier : model.hasLater)) this.app.say("there are no more");
+    else if (mark === null || !model.marks.isWhole) model.loadMore(side).then(() => this.step(by, isWanted, mark));
+    else this.#leap(by, mark);
+  }
+
+  /** Open the path at the nearest place of a kind that is not loaded. */
+  async #leap(by, kind) {
+    const { model } = this;
+    const end = model.start + model.items.length;
+    const places = this.places().filter((each) => each.kind === kind);
+    const next =
+      by < 0
+        ? places.findLast((each) => each.place < model.start)
+        : places.find((each) => each.place >= end);
+    if (next === undefined) {
+      this.app.say("there are no more");
+      return;
+    }
+    await model.open({ leaf: model.isPinnedBranch ? model.leaf : undefined, entry: next.id });
+    this.goTo(next.id);
   }
 
   /** Go to the beginning of the path. */
   async toBeginning() {
     const { model } = this;
-    if (model.hasEarlier && model.prompts?.length)
-      await model.open({ leaf: model.isPinnedBranch ? model.leaf : undefined, entry: model.prompts[0].id });
+    if (model.hasEarlier && model.marks.items.length)
+      await model.open({ leaf: model.isPinnedBranch ? model.leaf : undefined, entry: model.marks.items[0].id });
     for (let start = Infinity; model.hasEarlier && model.start < start;) {
       start = model.start;
       await model.loadMore("earlier");
@@ -130,7 +152,7 @@ export class Reader {
     this.draw(() => (follows ? this.toEnd() : this.scroller?.unpin()));
   }
 
-  /** Go to a place of the path, whether it is loaded or not: then to the last prompt before it. */
+  /** Go to a place of the path, whether it is loaded or not: then to the last mark before it. */
   async toPlace(place) {
     const { model } = this;
     const item = model.items[place - model.start];
@@ -139,10 +161,11 @@ export class Reader {
       this.#stand(model.rows[at].key, () => at);
       return;
     }
-    const prompt = model.prompts?.findLast((each) => each.place <= place) ?? model.prompts?.[0];
-    if (!prompt) return;
-    await model.open({ leaf: model.isPinnedBranch ? model.leaf : undefined, entry: prompt.id });
-    if (model.rowOf.has(prompt.id)) this.toPlace(model.items[place - model.start] ? place : prompt.place);
+    const { items: marks } = model.marks;
+    const mark = marks.findLast((each) => each.place <= place) ?? marks[0];
+    if (!mark) return;
+    await model.open({ leaf: model.isPinnedBranch ? model.leaf : undefined, entry: mark.id });
+    if (model.rowOf.has(mark.id)) this.toPlace(model.items[place - model.start] ? place : mark.place);
   }
 
   /** Stand on no row; returns whether there was one. */

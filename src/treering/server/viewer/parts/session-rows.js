@@ -53,7 +53,7 @@ export function isFailure(row) {
  *
  * @param {object[]} items of the outline
  * @param {{ before: Map<string, object>, keys: Map<string, string>, conversation: boolean, seen: number|null,
- *   turn?: number,
+ *   turn?: number|null,
  *   dayOf: (timestamp: string) => string }} options
  * @returns {{ rows: object[], rowOf: Map<string, number> }} the rows, and the place of the row that shows each entry
  */
@@ -70,7 +70,7 @@ export function rowsOf(items, { before, keys, conversation, seen, turn = 0, dayO
   );
 
   for (const item of items) {
-    if (isPrompt(item)) turn += 1;
+    if (isPrompt(item) && turn !== null) turn += 1;
     const caller = isResults(item) ? callers.get(item.results[0].call_id) : undefined;
     if (!seenDrawn && item.seq > seen && rows.length > 0) {
       rows.push({ key: "seen", kind: "seen", item, results: new Map(), estimate: 32 });
