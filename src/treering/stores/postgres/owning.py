@@ -18,6 +18,7 @@ from msgspec import Struct
 from ...events.dialects.detect import detect
 from ...events.errors import LeaseLost, SessionLocked, StoreUnavailable
 from ...events.stores.base import Cursor, Lease, Ref
+from ...events.stores.hosts import HostRow
 from ...events.telemetry import logger
 from .connections import Connections
 from .schema import Connection
@@ -58,6 +59,10 @@ class Holdings:
 
     Attributes:
         owner: The name of this store in the rows of its logs.
+        name: The name of this host, for people.
+        address: Where this host answers requests, for other hosts; None if it does not.
+        announced: Whether this store is a host even while it holds nothing.
+        draining: Whether this host was told to take no more logs, when it last renewed.
     """
 
     def __init__(self, connections: Connections, statements: Statements) -> None:
@@ -70,6 +75,9 @@ class Holdings:
         self._lock = threading.Lock()
         self.owner = uuid.uuid4().hex
         self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.address: str | None = None
+        self.announced = False
+        self.draining = False
 
     # -- on any thread, without waiting
 
@@ -123,12 +131,13 @@ class Holdings:
             raise
         if len(rows) < len(refs):
             missing = [ref for ref in refs if ref not in found]
-            for ref, name, _, left_s in connection.execute(self._statements.holders, {"refs": missing}):
+            for ref, name, address, left_s in connection.execute(self._statements.holders, {"refs": missing}):
                 found[ref] = SessionLocked(
                     f"{ref} is owned by the host {name} for {max(left_s, 0):.0f} s more, or as long as it lives: "
                     f"read it, or wait",
                     host=name,
                     left_s=left_s,
+                    address=address,
                 )
 
     def _end_unfinished(
@@ -142,7 +151,7 @@ class Holdings:
 
     def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Renew the lease on all logs; see `Store.renew`."""
-        if not leases:
+        if not (leases or self.announced):
             return []
         with self._lock, self._connections.use(self._answer_s) as connection:
             before = {ref: held.epoch for ref, held in self._held.items()}
@@ -161,10 +170,25 @@ class Holdings:
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
         self._is_known = True
-        return dict(connection.execute(self._statements.renew, self._me()).fetchall())
+        rows = connection.execute(self._statements.renew, self._me()).fetchall()
+        self.draining = any(draining for draining, _, _ in rows)
+        return {ref: epoch for _, ref, epoch in rows if ref is not None}
 
     def _me(self) -> dict[str, object]:
-        return {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s}
+        lease_s = self._connections.address.lease_s
+        return {"owner": self.owner, "name": self.name, "address": self.address, "lease_s": lease_s}
+
+    def hosts(self) -> list[HostRow]:
+        """Return the hosts; see `Hosts.hosts`."""
+        with self._connections.use() as connection:
+            rows = connection.execute(self._statements.hosts).fetchall()
+        names = HostRow.__struct_fields__
+        return [HostRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def drain(self, name: str) -> bool:
+        """Tell a host to take no more logs; see `Hosts.drain`."""
+        with self._connections.use() as connection:
+            return connection.execute(self._statements.drain, {"name": name}).fetchone() is not None
 
     def release(self, leases: Sequence[Lease]) -> None:
         """Release leases; see `Store.release`.
@@ -194,12 +218,17 @@ class Holdings:
         return None if row is None else f"the host {row[1]}"
 
     def leave(self) -> None:
-        """Release everything at once, and end being a host."""
+        """Release everything at once, and end being a host; if the server does not answer, the lease ends by itself."""
         with self._lock:
+            left = len(self._held)
             self._held.clear()
-            if self._is_known:
-                with self._connections.use() as connection:
+            if not self._is_known:
+                return
+            try:
+                with self._connections.use(self._answer_s) as connection:
                     connection.execute(self._statements.leave, {"owner": self.owner})
+            except StoreUnavailable as error:
+                logger().warning("release_failed", refs=left, error=str(error))
 
     def resolve(self, lease: Lease) -> Cursor:
         """Return the present end of a log, after which no earlier statement of ours can change it.

@@ -166,7 +166,15 @@ def _rows(cursor: Cursor, schema: str) -> None:
         )
 
 
-MIGRATIONS = (_first, _inbox, _rows)
+def _hosts(cursor: Cursor, schema: str) -> None:
+    cursor.execute(
+        sql.SQL("alter table {}.hosts add column renewed timestamptz not null default now()").format(
+            sql.Identifier(schema)
+        )
+    )
+
+
+MIGRATIONS = (_first, _inbox, _rows, _hosts)
 """What makes each version from the one before, beginning with an empty schema. One that was published never changes."""
 
 VERSION = len(MIGRATIONS)
