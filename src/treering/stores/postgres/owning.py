@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ...events.dialects.detect import detect
-from ...events.errors import LeaseLost, SessionLocked, StoreUnavailable
+from ...events.errors import LeaseLost, ReadOnly, SessionLocked, StoreUnavailable
 from ...events.stores.base import Cursor, Lease, Ref
 from ...events.stores.hosts import HostRow
 from ...events.telemetry import logger
@@ -229,6 +229,9 @@ class Holdings:
                     connection.execute(self._statements.leave, {"owner": self.owner})
             except StoreUnavailable as error:
                 logger().warning("release_failed", refs=left, error=str(error))
+            except ReadOnly as error:  # who may not write holds nothing, unless the server became a standby
+                if left:
+                    logger().warning("release_failed", refs=left, error=str(error))
 
     def resolve(self, lease: Lease) -> Cursor:
         """Return the present end of a log, after which no earlier statement of ours can change it.
