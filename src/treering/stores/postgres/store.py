@@ -19,7 +19,7 @@ from .committing import Committer
 from .connections import CONNECTIONS_MAX, Connections
 from .finding import Finder
 from .mailing import LETTER_BYTES_MAX, Mailing
-from .owning import Holdings
+from .owning import Acquirer, Holdings
 from .reading import Reader
 from .row_statements import RowStatements
 from .statements import Statements
@@ -56,6 +56,7 @@ class PostgresStore:
         self._connections.names = statements.names
         channel = f"treering_{hashlib.sha256(self.address.schema.encode()).hexdigest()[:16]}"
         self._holdings = Holdings(self._connections, statements)
+        self._acquirer = Acquirer(self._holdings, self._offload)
         self._committer = Committer(self._connections, self._holdings, statements, channel, self._offload)
         self._reader = Reader(self._connections, statements)
         self._writer = Writer(self._connections, self._holdings, statements, channel)
@@ -74,7 +75,7 @@ class PostgresStore:
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """See `Store.acquire`."""
         self._check(refs)
-        return await carried_out(self._offload, self._holdings.acquire, list(refs), owner) if refs else []
+        return await self._acquirer.acquire(list(refs), owner) if refs else []
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
