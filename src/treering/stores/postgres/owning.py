@@ -3,10 +3,6 @@
 A host has one row, with the time until which it counts as alive by the server's clock. Renewing that row renews the
 leases on all its logs. Whoever takes over a log of a host that is not alive gives the log a new epoch, and what the old
 owner still writes names an old one.
-
-Acquisitions that wait while one is under way go to the database together, in the next statement: when a host dies, one
-that was asked for a thousand of its sessions looks at them again and again until their lease has ended. No task or
-thread is dedicated to that; whoever finds none under way leads the next one.
 """
 
 from __future__ import annotations
@@ -17,21 +13,16 @@ import threading
 import uuid
 from collections.abc import Sequence
 
-from anyio import CancelScope, Event, get_cancelled_exc_class
-from anyio.lowlevel import cancel_shielded_checkpoint
 from msgspec import Struct
 
 from ...events.dialects.detect import detect
-from ...events.errors import LeaseLost, SessionLocked, StoreUnavailable, TreeringError
-from ...events.offload import Offload, carried_out
+from ...events.errors import LeaseLost, ReadOnly, SessionLocked, StoreUnavailable
 from ...events.stores.base import Cursor, Lease, Ref
+from ...events.stores.hosts import HostRow
 from ...events.telemetry import logger
 from .connections import Connections
 from .schema import Connection
 from .statements import Statements
-
-BATCH_REFS_MAX = 4096
-"""The most logs that are acquired by one statement, unless one call asks for more."""
 
 _ANSWER_LEAST_S = 1.0
 _TRIES_MAX = 3  # how often a log is tried that changed hands between two looks
@@ -68,6 +59,10 @@ class Holdings:
 
     Attributes:
         owner: The name of this store in the rows of its logs.
+        name: The name of this host, for people.
+        address: Where this host answers requests, for other hosts; None if it does not.
+        announced: Whether this store is a host even while it holds nothing.
+        draining: Whether this host was told to take no more logs, when it last renewed.
     """
 
     def __init__(self, connections: Connections, statements: Statements) -> None:
@@ -80,6 +75,9 @@ class Holdings:
         self._lock = threading.Lock()
         self.owner = uuid.uuid4().hex
         self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.address: str | None = None
+        self.announced = False
+        self.draining = False
 
     # -- on any thread, without waiting
 
@@ -143,12 +141,13 @@ class Holdings:
             raise
         if len(rows) < len(refs):
             missing = [ref for ref in refs if ref not in found]
-            for ref, name, _, left_s in connection.execute(self._statements.holders, {"refs": missing}):
+            for ref, name, address, left_s in connection.execute(self._statements.holders, {"refs": missing}):
                 found[ref] = SessionLocked(
                     f"{ref} is owned by the host {name} for {max(left_s, 0):.0f} s more, or as long as it lives: "
                     f"read it, or wait",
                     host=name,
                     left_s=left_s,
+                    address=address,
                 )
 
     def _end_unfinished(
@@ -162,7 +161,7 @@ class Holdings:
 
     def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """Renew the lease on all logs; see `Store.renew`."""
-        if not leases:
+        if not (leases or self.announced):
             return []
         with self._lock, self._connections.use(self._answer_s) as connection:
             before = {ref: held.epoch for ref, held in self._held.items()}
@@ -181,10 +180,25 @@ class Holdings:
     def _renew(self, connection: Connection) -> dict[Ref, int]:
         """Renew, and return the epochs of all logs that are ours."""
         self._is_known = True
-        return dict(connection.execute(self._statements.renew, self._me()).fetchall())
+        rows = connection.execute(self._statements.renew, self._me()).fetchall()
+        self.draining = any(draining for draining, _, _ in rows)
+        return {ref: epoch for _, ref, epoch in rows if ref is not None}
 
     def _me(self) -> dict[str, object]:
-        return {"owner": self.owner, "name": self.name, "lease_s": self._connections.address.lease_s}
+        lease_s = self._connections.address.lease_s
+        return {"owner": self.owner, "name": self.name, "address": self.address, "lease_s": lease_s}
+
+    def hosts(self) -> list[HostRow]:
+        """Return the hosts; see `Hosts.hosts`."""
+        with self._connections.use() as connection:
+            rows = connection.execute(self._statements.hosts).fetchall()
+        names = HostRow.__struct_fields__
+        return [HostRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def drain(self, name: str) -> bool:
+        """Tell a host to take no more logs; see `Hosts.drain`."""
+        with self._connections.use() as connection:
+            return connection.execute(self._statements.drain, {"name": name}).fetchone() is not None
 
     def release(self, leases: Sequence[Lease]) -> None:
         """Release leases; see `Store.release`.
@@ -225,6 +239,9 @@ class Holdings:
                     connection.execute(self._statements.leave, {"owner": self.owner})
             except StoreUnavailable as error:
                 logger().warning("release_failed", refs=left, error=str(error))
+            except ReadOnly as error:  # who may not write holds nothing, unless the server became a standby
+                if left:
+                    logger().warning("release_failed", refs=left, error=str(error))
 
     def resolve(self, lease: Lease) -> Cursor:
         """Return the present end of a log, after which no earlier statement of ours can change it.
@@ -292,109 +309,3 @@ def history_of(generation: str, restored: int) -> int:
     if before != str(restored) or not number.isascii() or not number.isdigit() or len(number) > 18:
         return -1
     return int(number)
-
-
-class _Asked:
-    """A call that waits for its outcome."""
-
-    __slots__ = ("error", "owner", "refs", "result", "woken")
-
-    def __init__(self, refs: Sequence[Ref], owner: str) -> None:
-        self.refs = refs
-        self.owner = owner
-        self.result: list[Lease | SessionLocked] | None = None
-        self.error: Exception | None = None
-        self.woken = Event()
-
-    @property
-    def done(self) -> bool:
-        return self.result is not None or self.error is not None
-
-
-class Acquirer:
-    """Acquires logs for all callers of a store.
-
-    Args:
-        holdings: What the store holds.
-        offload: Runs blocking work.
-    """
-
-    def __init__(self, holdings: Holdings, offload: Offload) -> None:
-        self._holdings = holdings
-        self._offload = offload
-        self._waiting: list[_Asked] = []
-        self._leading = False
-
-    async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
-        """Acquire logs; see `Store.acquire`. A caller that is cancelled by force holds nothing of them afterwards."""
-        self._waiting.append(asked := _Asked(refs, owner))
-        cancellation: BaseException | None = None
-        with CancelScope(shield=True):
-            while not asked.done:
-                try:
-                    if self._leading:
-                        asked.woken = Event()
-                        await asked.woken.wait()
-                    else:
-                        await self._lead()
-                except get_cancelled_exc_class() as error:  # asyncio cancels a task without regard to shields
-                    cancellation = error
-        if cancellation is not None:
-            granted = [each for each in asked.result or () if isinstance(each, Lease)]
-            if granted:
-                await carried_out(self._offload, self._holdings.release, granted)
-            raise cancellation
-        if asked.error is not None:
-            raise asked.error
-        assert asked.result is not None
-        return asked.result
-
-    async def _lead(self) -> None:
-        """Acquire what all callers wait for."""
-        self._leading = True
-        batch: list[_Asked] = []
-        try:
-            await cancel_shielded_checkpoint()  # lets all that are ready join
-            batch = self._next_batch()
-            await carried_out(self._offload, self._acquire, batch)
-        finally:
-            self._leading = False
-            self._waiting[:0] = [each for each in batch if not each.done]
-            for each in batch:
-                each.woken.set()
-            if self._waiting:
-                self._waiting[0].woken.set()  # it leads the next one
-
-    def _next_batch(self) -> list[_Asked]:
-        """Return what goes together: calls of one owner, none of which asks for what another one asks for."""
-        batch: list[_Asked] = []
-        refs: set[Ref] = set()
-        left: list[_Asked] = []
-        for each in self._waiting:
-            fits = len(refs) + len(each.refs) <= BATCH_REFS_MAX and refs.isdisjoint(each.refs)
-            if not batch or (fits and each.owner == batch[0].owner):
-                batch.append(each)
-                refs.update(each.refs)
-            else:
-                left.append(each)
-        self._waiting = left
-        return batch
-
-    # -- in a worker thread
-
-    def _acquire(self, batch: Sequence[_Asked]) -> None:
-        """Acquire for some calls; each has an outcome when this returns."""
-        try:
-            found = self._holdings.acquire([ref for each in batch for ref in each.refs], batch[0].owner)
-        except Exception as error:  # noqa: BLE001  # its caller gets it
-            if len(batch) > 1 and isinstance(error, TreeringError) and not isinstance(error, StoreUnavailable):
-                for each in batch:  # one of the logs is no session, which is not for the others to be told
-                    self._acquire([each])
-            else:
-                for each in batch:
-                    each.error = error
-            return
-        begin = 0
-        for each in batch:
-            each.result = found[begin : begin + len(each.refs)]
-            begin += len(each.refs)
