@@ -102,6 +102,12 @@ class PostgresStore:
         """See `Leases.wait_s`."""
         return self.address.wait_s
 
+    async def confirm(self, lease: Lease) -> bool:
+        """See `Leases.confirm`."""
+        if self._holdings.is_alive:
+            return self._holdings.holds(lease)
+        return await carried_out(self._offload, self._holdings.confirm, lease)
+
     # -- hosts
 
     @property
