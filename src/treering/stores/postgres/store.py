@@ -13,6 +13,7 @@ from ...events.stores.base import Append, Blob, BlobKind, Cursor, Lease, LogInfo
 from ...events.stores.capabilities import KeepsRows, Leases, Watches, offered
 from ...events.stores.checks import check_header, check_kind, check_lines
 from ...events.stores.finding import FindsRows
+from ...events.stores.hosts import HostRow, Hosts
 from ...events.stores.inbox import Answer, Inbox, Letter
 from .address import parse_address
 from .committing import Committer
@@ -28,7 +29,7 @@ from .writing import Writer
 
 T = TypeVar("T")
 
-_DECLARED = (Inbox, Leases, Watches)
+_DECLARED = (Hosts, Inbox, Leases, Watches)
 
 
 class PostgresStore:
@@ -78,7 +79,7 @@ class PostgresStore:
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
         """See `Store.renew`."""
-        return await carried_out(self._offload, self._holdings.renew, list(leases)) if leases else []
+        return await carried_out(self._offload, self._holdings.renew, list(leases))
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """See `Store.release`."""
@@ -98,6 +99,36 @@ class PostgresStore:
     def wait_s(self) -> float:
         """See `Leases.wait_s`."""
         return self.address.wait_s
+
+    async def confirm(self, lease: Lease) -> bool:
+        """See `Leases.confirm`."""
+        if self._holdings.is_alive:
+            return self._holdings.holds(lease)
+        return await carried_out(self._offload, self._holdings.confirm, lease)
+
+    # -- hosts
+
+    @property
+    def host_name(self) -> str:
+        """See `Hosts.host_name`."""
+        return self._holdings.name
+
+    @property
+    def draining(self) -> bool:
+        """See `Hosts.draining`."""
+        return self._holdings.draining
+
+    def announce(self, address: str | None) -> None:
+        """See `Hosts.announce`."""
+        self._holdings.address, self._holdings.announced = address, True
+
+    def hosts(self) -> list[HostRow]:
+        """See `Hosts.hosts`."""
+        return self._holdings.hosts()
+
+    def drain(self, name: str) -> bool:
+        """See `Hosts.drain`."""
+        return self._holdings.drain(name)
 
     # -- writing
 
