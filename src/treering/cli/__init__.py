@@ -49,6 +49,7 @@ _SECTIONS = (
             "delete": Place("commands.keeping", "Delete sessions for good."),
             "gc": Place("commands.keeping", "Archive old sessions, according to the settings."),
             "export": Place("commands.transfer", "Export a session as a page, a text, or a file of another program."),
+            "copy": Place("commands.copying", "Copy all sessions to another place, such as a database, byte for byte."),
             "import": Place("commands.transfer", "Import sessions from other programs, or from another place."),
         },
     ),
