@@ -30,8 +30,8 @@ from ...events.errors import Unavailable
 from ...events.texts import counted
 from ...projections.feed import Reset
 from ...remote import RemoteHost
-from ...stores.postgres import PostgresStore
 from ...stores.postgres.local_server import LocalServer
+from ...stores.postgres.store import PostgresStore
 
 LEASE_S = 3.0
 """After how many seconds the others may take what a killed host held; servers have 15 by default."""
