@@ -120,15 +120,25 @@ class Holdings:
                 for ref in refs
                 if ref in self._held
             }
-            for _ in range(_TRIES_MAX):
-                wanted = [ref for ref in dict.fromkeys(refs) if ref not in found]
-                if not wanted:
-                    break
+            try:
+                self._acquire_all(connection, refs, owner, found)
+            except BaseException:
+                for ref, each in found.items():
+                    if isinstance(each, Lease):  # what the database keeps of it goes with the next renewal
+                        self._held.pop(ref, None)
+                raise
+            return [found.get(ref) or SessionLocked(f"{ref} keeps changing hands: try again", left_s=0) for ref in refs]
+
+    def _acquire_all(
+        self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
+    ) -> None:
+        for _ in range(_TRIES_MAX):
+            wanted = [ref for ref in dict.fromkeys(refs) if ref not in found]
+            if wanted:
                 self._acquire(connection, wanted, owner, found)
-            locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
-            if locked:
-                self._end_unfinished(connection, locked, found)
-            return [found.get(ref) or _changing_hands(ref) for ref in refs]
+        locked = [ref for ref in dict.fromkeys(refs) if ref not in found]
+        if locked:
+            self._end_unfinished(connection, locked, found)
 
     def _acquire(
         self, connection: Connection, refs: Sequence[Ref], owner: str, found: dict[Ref, Lease | SessionLocked]
@@ -316,7 +326,3 @@ def history_of(generation: str, restored: int) -> int:
     if before != str(restored) or not number.isascii() or not number.isdigit() or len(number) > 18:
         return -1
     return int(number)
-
-
-def _changing_hands(ref: Ref) -> SessionLocked:
-    return SessionLocked(f"{ref} keeps changing hands: try again", left_s=0)
