@@ -33,7 +33,6 @@ class TreeringOnPostgres(Peer):
     name = "treering on PostgreSQL"
     durability = "a power cut"
     modules = ("psycopg",)
-    full_only = True
 
     def append_to_database(self, job: DatabaseAppends, space: Workspace) -> Sample:
         """Append from one task per session."""
@@ -60,7 +59,6 @@ class LangGraphOnPostgres(Peer):
         "psycopg[binary]==3.3.4",
         "psycopg-pool",
     )
-    full_only = True
 
     def append_to_database(self, job: DatabaseAppends, space: Workspace) -> Sample:
         """Write one checkpoint per message."""
@@ -105,7 +103,6 @@ class OpenAIAgentsOnPostgres(Peer):
     name = "openai-agents SQLAlchemySession"
     durability = "a power cut"
     requirements = ("openai-agents==0.24.0", "sqlalchemy==2.1.9", "asyncpg==0.32.0", "greenlet")
-    full_only = True
 
     def append_to_database(self, job: DatabaseAppends, space: Workspace) -> Sample:
         """Add one item per call."""
